@@ -1,4 +1,4 @@
-//! `runtime-shim/API.md` is the table of calls, printed. `EAGER_BLESS=1` writes it anew.
+//! `runtime-shim/API.md` equals the printed table of calls. `EAGER_BLESS=1` rewrites it.
 
 use eager_abi::calls::libraries::{LIBRARY_CALLS, Life};
 use eager_abi::calls::{Call, CallRule, Major, PerThread, SizeRule, Treatment, calls};

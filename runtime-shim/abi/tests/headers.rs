@@ -1,6 +1,6 @@
-//! The table of calls against `cuda_runtime_api.h` of every CUDA tree of the tool chain: nothing missing, nothing made up.
+//! The table of calls has exactly the functions of `cuda_runtime_api.h` in every CUDA tree of the tool chain.
 //!
-//! Trap: a tree that is not installed cannot be compared, which is said and is no failure.
+//! A tree that is not installed is skipped with a message and does not fail the test.
 
 use eager_abi::calls::{Major, PerThread, call, calls};
 use std::collections::BTreeSet;
@@ -40,8 +40,8 @@ fn identifier(text: &str) -> &str {
     &text[..end]
 }
 
-/// Names behind `CUDARTAPI` (and `CUDARTAPI_CDECL`) that an argument list follows, and the symbols that macros put in
-/// their place.
+/// Function names that follow `CUDARTAPI` (or `CUDARTAPI_CDECL`) in the header and precede an argument list, and the
+/// symbols that macros substitute for them.
 fn declared(header: &str) -> BTreeSet<&str> {
     let after = header.split("CUDARTAPI").skip(1);
     let functions = after.map(|rest| rest.trim_start_matches("_CDECL").trim_start()).filter(|rest| {
@@ -55,7 +55,7 @@ fn declared(header: &str) -> BTreeSet<&str> {
     functions.map(identifier).chain(defines.map(identifier)).collect()
 }
 
-/// What the header gives a per-thread variant: (suffix macro, symbol without suffix).
+/// Per-thread variants in the header, as (suffix macro, symbol without suffix).
 fn per_thread(header: &str) -> BTreeSet<(&str, &str)> {
     let of = |mark: &'static str| {
         let uses = header.split(mark).skip(1).map(identifier).filter(|name| is_runtime_call(name));
@@ -97,7 +97,8 @@ fn per_thread_variants_are_the_headers() {
         }
         let ours = calls().filter(|call| !call.internal && call.only.is_none_or(|only| only == major));
         for call in ours.filter(|call| call.per_thread.is_some()) {
-            // A version may have a variant for the old form of a call and give it to the new one (`…_v2`) in its macros.
+            // A version may declare the variant for the old form of a call and map it to the new form (`…_v2`) by
+            // macro.
             let newer = format!("{}_v", call.name);
             let found = theirs.iter().any(|(_, name)| *name == call.name || name.starts_with(&newer));
             assert!(found, "{tree}: {} has no variant", call.name);

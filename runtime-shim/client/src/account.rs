@@ -1,16 +1,17 @@
-//! The bytes of one task: what its buffers hold, and what may still come. The rules are those of "The live ledger" in
-//! `docs/eager-live.md`.
+//! Bytes of one task: what its buffers hold, and what it may still allocate. The rules are those of "The live ledger"
+//! in `docs/eager-live.md`.
 //!
-//! A static task has one *frame* for its own site, and one more for each site that begins while it is open and was not
-//! announced with it; so has the lazy task, where a refused site's promises nothing. An allocation takes from the frame
-//! of the site that makes it; what goes beyond is an extension, so that a frame's promise serves its own site only. Most
-//! allocations have memory at once; some are addresses first ([`Account::expect`]) and hold memory later. Traps:
-//! - [`Account::reserved`] is what the daemon holds. Every change of it must be told (extend, shrink, end), and nothing
-//!   else may be;
-//! - a task that asked for what is in use at once has less reserved than may come in all. What a buffer gives back may be
-//!   what the next one needs, so only what all that may still come does not need is returned.
+//! A static task has a *frame* for its own site, and one for each site that begins while the task is open and was not
+//! announced with it. A lazy task has frames in the same way; that of a refused site promises nothing. An allocation
+//! takes from the frame of its own site, and bytes beyond it are an extension, so that a frame's promise serves its
+//! own site only. Most allocations have memory at once; some are addresses first ([`Account::expect`]) and hold
+//! memory later. Traps:
+//! - [`Account::reserved`] is what the daemon holds. A change of it that the daemon is not told of (by extend, shrink
+//!   or end), or a message without such a change, makes the two disagree for good;
+//! - a task that requested its live requirement has less reserved than it may allocate in all, and memory that a
+//!   buffer returns may serve the next one. So only what no remaining allocation can need is returned.
 
-/// One site's announcement within a task; never used twice in a task.
+/// Identifies a site's announcement within a task; never reused in a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FrameId(u32);
 
@@ -18,30 +19,30 @@ pub struct FrameId(u32);
 struct Frame {
     id: FrameId,
     site: u64,
-    /// Told to the daemon and not yet allocated.
+    /// Announced to the daemon and not yet allocated.
     promised: u64,
-    /// What it frees it may allocate again (`TASK_REUSES` of the pass).
+    /// The site may allocate again what it frees (`TASK_REUSES` of the pass).
     reuses: bool,
     all_launched: bool,
 }
 
-/// What a task of a site needs.
+/// Memory that a task of a site needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requirement {
-    /// The most that is allocated at once.
+    /// Peak of the bytes allocated at once.
     pub bytes: u64,
-    /// The most of that which is in use at once, from the first use of each buffer to its death.
+    /// Peak of the bytes in use at once, from each buffer's first use to its death.
     pub live_bytes: u64,
 }
 
 impl From<u64> for Requirement {
-    /// Nothing is known of first uses and deaths.
+    /// A requirement without knowledge of first uses and deaths.
     fn from(bytes: u64) -> Requirement {
         Requirement { bytes, live_bytes: bytes }
     }
 }
 
-/// What a site announces.
+/// What a site announces when it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Announced {
     pub site: u64,
@@ -49,59 +50,59 @@ pub struct Announced {
     pub reuses: bool,
 }
 
-/// What counting an allocation came to. A task that asked for what is in use at once may have to reserve more although its
-/// site had announced the allocation.
+/// Result of counting an allocation. A task that requested its live requirement may have to reserve more although its
+/// site announced the allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// Must be reserved in addition.
+    /// Bytes to reserve in addition.
     pub more: u64,
-    /// Taken from what the site announced.
+    /// Bytes taken from what the site announced.
     kept: u64,
 }
 
 /// Bytes of one task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
-    /// What the daemon holds for the task, or will be asked for.
+    /// Bytes that the daemon holds for the task, or is about to be asked for.
     reserved: u64,
-    /// Allocated, with memory.
+    /// Bytes allocated, with memory.
     held: u64,
-    /// Allocated, without memory so far.
+    /// Bytes allocated, without memory so far.
     coming: u64,
-    /// Allocated, with contents on the host: believed dead, and not counted unless that was wrong.
+    /// Bytes allocated, with contents on the host: believed dead, and not reserved unless they are used again.
     away: u64,
     frames: Vec<Frame>,
     next: u32,
 }
 
 impl Account {
-    /// Allocated now, with or without memory.
+    /// Bytes allocated now, with or without memory.
     pub fn live(&self) -> u64 {
         self.held.saturating_add(self.coming).saturating_add(self.away)
     }
 
-    /// Allocated now, with memory.
+    /// Bytes allocated now, with memory.
     pub fn held(&self) -> u64 {
         self.held
     }
 
-    /// What the daemon must hold for the task.
+    /// Bytes that the daemon must hold for the task.
     pub fn reserved(&self) -> u64 {
         self.reserved
     }
 
-    /// Would memory of `bytes` behind an address exceed what is reserved?
+    /// True if memory of `bytes` behind an address would exceed the reservation.
     pub fn is_short_of(&self, bytes: u64) -> bool {
         self.held.saturating_add(bytes) > self.reserved
     }
 
-    /// Is any site of the task open?
+    /// True if any site of the task is open.
     pub fn is_open(&self) -> bool {
         !self.frames.is_empty()
     }
 
     pub fn has(&self, frame: FrameId) -> bool {
-        // Most often there is one.
+        // Newest first; mostly there is only one frame.
         self.frames.iter().rev().any(|open| open.id == frame)
     }
 
@@ -119,43 +120,43 @@ impl Account {
         id
     }
 
-    /// Nothing was asked for yet, and only this much will be: the most that is in use at once.
+    /// Lowers the reservation, before the request, to the live requirement: the peak of what is in use at once.
     pub fn ask_for(&mut self, live_bytes: u64) {
         self.reserved = self.reserved.min(live_bytes);
     }
 
-    /// Closes a frame; returns what the daemon need not hold any more.
+    /// Closes a frame; returns how many bytes the daemon need not hold any more.
     pub fn close(&mut self, frame: FrameId) -> u64 {
         self.frames.retain(|open| open.id != frame);
         self.trim()
     }
 
-    /// The site of `frame` will launch nothing more.
+    /// Records that the site of `frame` launches nothing more.
     pub fn set_all_launched(&mut self, frame: FrameId) {
         if let Some(frame) = self.frame_mut(Some(frame)) {
             frame.all_launched = true;
         }
     }
 
-    /// Has every open site launched all it will?
+    /// True if every open site has made its last launch.
     pub fn all_launched(&self) -> bool {
         self.frames.iter().all(|frame| frame.all_launched)
     }
 
-    /// Counts an allocation that has memory at once, by the site of `frame`.
+    /// Counts an allocation with memory, made by the site of `frame`.
     pub fn take(&mut self, frame: Option<FrameId>, bytes: u64) -> Taken {
         let beyond = self.expect(frame, bytes);
         Taken { more: beyond.saturating_add(self.hold(bytes)), kept: bytes - beyond }
     }
 
-    /// The contents of memory move to the host; returns how many bytes the daemon need not hold any more.
+    /// Counts memory whose contents move to the host; returns how many bytes the daemon need not hold any more.
     pub fn send_away(&mut self, bytes: u64) -> u64 {
         self.held = self.held.saturating_sub(bytes);
         self.away = self.away.saturating_add(bytes);
         self.trim()
     }
 
-    /// They come back; returns how many bytes must be reserved in addition.
+    /// Counts memory whose contents move back from the host; returns how many bytes must be reserved in addition.
     pub fn bring_back(&mut self, bytes: u64) -> u64 {
         self.away = self.away.saturating_sub(bytes);
         self.coming = self.coming.saturating_add(bytes);
@@ -169,14 +170,15 @@ impl Account {
         self.away = self.away.saturating_add(bytes);
     }
 
-    /// Memory whose contents are on the host is freed; returns how many bytes the daemon need not hold any more.
+    /// Counts the free of memory whose contents are on the host; returns how many bytes the daemon need not hold any
+    /// more.
     pub fn forget_away(&mut self, bytes: u64) -> u64 {
         self.away = self.away.saturating_sub(bytes);
         self.trim()
     }
 
-    /// Counts an allocation by the site of `frame` that is an address so far; returns how many of its bytes go beyond what
-    /// the site announced, and must be reserved in addition.
+    /// Counts an allocation, made by the site of `frame`, that is only an address so far; returns how many of its
+    /// bytes exceed what the site announced and must be reserved in addition.
     pub fn expect(&mut self, frame: Option<FrameId>, bytes: u64) -> u64 {
         self.coming = self.coming.saturating_add(bytes);
         let kept = self.frame_mut(frame).map_or(0, |frame| {
@@ -188,7 +190,8 @@ impl Account {
         bytes - kept
     }
 
-    /// Memory comes behind such an address; returns how many bytes must be reserved in addition.
+    /// Counts memory for an address that [`expect`](Self::expect) counted; returns how many bytes must be reserved in
+    /// addition.
     pub fn hold(&mut self, bytes: u64) -> u64 {
         self.coming = self.coming.saturating_sub(bytes);
         self.held = self.held.saturating_add(bytes);
@@ -204,14 +207,14 @@ impl Account {
         self.reserved = self.reserved.saturating_sub(more);
     }
 
-    /// Undoes a [`take`](Self::take). Returns how many bytes need not be reserved any more beside those that it asked for:
-    /// the frame was closed meanwhile.
+    /// Undoes a [`take`](Self::take). Returns how many bytes beyond `taken.more` need not be reserved any more; not 0
+    /// if the frame was closed meanwhile.
     pub fn untake(&mut self, frame: Option<FrameId>, bytes: u64, taken: Taken) -> u64 {
         self.held = self.held.saturating_sub(bytes);
         self.undo(frame, taken)
     }
 
-    /// Undoes an [`expect`](Self::expect) that returned `beyond`, and returns the same.
+    /// Undoes an [`expect`](Self::expect) that returned `beyond`; returns the same as [`untake`](Self::untake).
     pub fn unexpect(&mut self, frame: Option<FrameId>, bytes: u64, beyond: u64) -> u64 {
         self.coming = self.coming.saturating_sub(bytes);
         self.undo(frame, Taken { more: beyond, kept: bytes.saturating_sub(beyond) })
@@ -225,15 +228,15 @@ impl Account {
         self.trim()
     }
 
-    /// Memory that `frame` took is given back; returns how many bytes the daemon need not hold any more. None, while the
-    /// site is open and may allocate them again.
+    /// Counts the free of memory that `frame` took; returns how many bytes the daemon need not hold any more: 0 while
+    /// the site is open and may allocate them again.
     pub fn give(&mut self, frame: Option<FrameId>, bytes: u64) -> u64 {
         self.held = self.held.saturating_sub(bytes);
         self.renew(frame, bytes);
         self.trim()
     }
 
-    /// An address that `frame` took will never hold memory; returns the same.
+    /// Counts an address that `frame` took and that will never hold memory; returns the same as [`give`](Self::give).
     pub fn forgo(&mut self, frame: Option<FrameId>, bytes: u64) -> u64 {
         self.coming = self.coming.saturating_sub(bytes);
         self.renew(frame, bytes);
@@ -306,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_task_that_asked_for_the_most_at_once_keeps_it_while_more_may_come() {
-        // Two buffers of 6, never in use at once.
+        // Two buffers of 6 that are never in use at once.
         let mut account = Account::default();
         let frame = account.open(announced(1, 12));
         account.ask_for(6);

@@ -1,8 +1,8 @@
-//! What a program's calls mean for the daemon and for the device, as pure code with two users: `libeager.so` decides by it
-//! over CUDA and the daemon, the simulator over its world.
+//! What a program's calls mean for the daemon and for the device, as pure code with two users: `libeager.so` over
+//! CUDA and the daemon, and the simulator over its world.
 //!
-//! Trap: no lock, no wait, no system call, no clock, no environment in here, or the two users behave differently; a test of
-//! `eager-tests` reads these sources for them.
+//! Trap: a lock, wait, system call, clock or environment variable in here makes the two users behave differently. A
+//! test of `eager-tests` searches these sources for them.
 #![forbid(unsafe_code)]
 
 pub mod account;

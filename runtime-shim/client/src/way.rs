@@ -1,74 +1,75 @@
-//! Which way an allocation goes: by name, managed, mapped, plain, or not at all.
+//! Decides how an allocation is made: by name, managed, mapped, plain, or not at all.
 //!
-//! Trap: the task's standing is that *after* the answer to what the allocation had to ask for. An extension may be granted
-//! over-subscribed, and what is allocated with it must be managed then.
+//! Trap: pass the task's standing *after* the answer to the request that the allocation needed. An extension may be
+//! granted over-subscribed; memory allocated with it must be managed, and an earlier standing would make it plain.
 
-/// How a task stands with the daemon.
+/// A task's state at the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     Refused,
-    /// Its device is not known yet, and will be asked for at its first use.
+    /// The device is not known yet; the task requests one at its first use of a device.
     Deferred,
-    /// Its device is not known yet.
+    /// The device is not known yet.
     Unbound,
     Bound {
-        /// What it allocates must be managed: it may have less memory than it needs.
+        /// Allocations must be managed, since the task may have less memory than it needs.
         managed: bool,
-        /// Dead memory is to be given back.
+        /// The policy wants the memory of dead buffers returned.
         releases: bool,
     },
 }
 
-/// What a call wants.
+/// Kind of memory that a call asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// An address, `cudaMalloc` and kin.
+    /// An address, from `cudaMalloc` and its like.
     Linear,
-    /// An address in the order of a stream, or out of a pool.
+    /// An address allocated in stream order, or from a pool.
     OnStream,
-    /// What cannot be managed or mapped: an array, a graph's node.
+    /// Memory that can be neither managed nor mapped: an array, a node of a graph.
     Fixed,
 }
 
-/// What decides about one allocation.
+/// Facts that decide how an allocation is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Case {
     pub standing: Standing,
     pub form: Form,
     pub bytes: u64,
-    /// A static site makes it.
+    /// A static site makes the allocation.
     pub has_site: bool,
-    /// The memory of its task comes with the calls that name it, if a device could ever hold all of it.
+    /// The task's memory comes with the calls that name it, provided some device could hold all of it.
     pub by_name: bool,
     /// A graph is being recorded.
     pub is_captured: bool,
-    /// What sizes must be multiples of to be mapped on the task's device, or where that is not known on every one; `None`:
-    /// nothing can be mapped there.
+    /// Granularity of mappings on the task's device, in bytes; where the device is not known, one that holds for
+    /// every device. `None`: nothing can be mapped there.
     pub piece: Option<u64>,
-    /// What the task's mapped memory takes beyond what the program asked for.
+    /// Bytes that the task's mapped memory takes beyond what the program asked for.
     pub wasted: u64,
 }
 
-/// Where an allocation comes from.
+/// How an allocation is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// It fails, with an out-of-memory error.
+    /// The call fails with an out-of-memory error.
     Refused,
-    /// So many bytes of addresses; memory comes with the first call that names them.
+    /// Reserves this many bytes of addresses; memory comes with the first call that names them.
     ByName { reserved: u64 },
     /// Unified Memory.
     Managed,
-    /// So many bytes of addresses, with device memory behind them that can go before they are freed; plain if that fails.
+    /// Reserves this many bytes of addresses and maps device memory to them that can be freed before they are; plain
+    /// if that fails.
     Mapped { reserved: u64 },
     /// Device memory as the runtime allocates it; managed if the device has no room.
     Plain,
 }
 
-/// Mapped memory comes in whole multiples of the device's granularity; where that would waste more than this share of
-/// an allocation, it is not mapped, since no ledger counts the waste (specification S-310).
+/// Mapped memory comes in whole multiples of the device's granularity. An allocation of which this would waste more
+/// than one part in this number is not mapped, since no ledger counts the waste (specification S-310).
 const MAP_WASTE_SHARE: u64 = 50;
 
-/// How many pieces of the device's granularity a task's allocations by name may waste together (specification S-310).
+/// Pieces of the device's granularity that a task's allocations by name may waste together (specification S-310).
 const WASTED_PIECES_MAX: u64 = 32;
 
 impl Way {
@@ -82,7 +83,7 @@ impl Way {
         match case.standing {
             _ if case.form == Form::Fixed => Way::Plain,
             Standing::Refused | Standing::Deferred | Standing::Unbound => Way::Managed,
-            // What a graph records stays as it is.
+            // Allocations that a graph records are not changed.
             Standing::Bound { .. } if case.is_captured => Way::Plain,
             Standing::Bound { managed: true, .. } => Way::Managed,
             Standing::Bound { managed: false, releases } => {
@@ -94,7 +95,7 @@ impl Way {
 }
 
 impl Case {
-    /// In whole pieces, if the shim may choose the addresses.
+    /// The size rounded up to whole pieces, and the piece; `None` if the shim may not choose the addresses.
     fn rounded(&self) -> Option<(u64, u64)> {
         let piece = self.piece.filter(|_| self.has_site && !self.is_captured && self.form == Form::Linear)?;
         Some((self.bytes.checked_next_multiple_of(piece)?, piece))
@@ -148,7 +149,7 @@ mod tests {
         })
     }
 
-    /// Each row: what is special, and the ways in the order of [`STANDINGS`].
+    /// Each row: the special case, and the ways in the order of [`STANDINGS`].
     #[test]
     fn every_allocation_goes_the_way_of_the_table() {
         use Way::{Managed, Plain, Refused};

@@ -1,9 +1,9 @@
-//! The account of a task against a ledger that adds up everything anew after each step, over thousands of random histories:
-//! sites that nest and overlap, allocations with memory and without, deaths, moves to the host and back, frees in any order,
-//! refusals that undo what was counted while other calls went on.
+//! Compares the account of a task with a ledger that recomputes everything after each step, over thousands of random
+//! histories: sites that nest and overlap, allocations with and without memory, deaths, moves to the host and back,
+//! frees in any order, and refusals that undo what was counted while other calls went on.
 //!
-//! Trap: the ledger must not read the account. What it knows comes from the history alone, and from what the account *said*
-//! that the daemon must be told.
+//! Trap: a ledger that reads the account would agree with any fault of it. It may use only the history, and what the
+//! account *returned* as due to the daemon.
 
 use eager_client::account::{Account, Announced, FrameId, Taken};
 use rand::{Rng, RngExt, SeedableRng};
@@ -12,11 +12,11 @@ use rand_chacha::ChaCha8Rng;
 const SEEDS: u64 = 4000;
 const STEPS: usize = 80;
 
-/// What a careless user of the account could do.
+/// Mistakes that a user of the account could make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
-    /// A shrink is not told.
+    /// A shrink is not sent to the daemon.
     ForgottenShrink,
     /// A refused allocation stays counted.
     ForgottenUndo,
@@ -24,7 +24,7 @@ enum Fault {
     FreedTwice,
     /// A buffer that never had memory is freed as if it had.
     FreedAsHeld,
-    /// What comes back from the host is taken for new.
+    /// Memory that moves back from the host is counted as new.
     BroughtAsNew,
     /// The end of a site is not counted.
     ForgottenEnd,
@@ -40,33 +40,33 @@ enum Has {
 
 #[derive(Debug, Clone, Copy)]
 struct Buffer {
-    /// Number of its site in the ledger.
+    /// Index of its site in the ledger.
     site: Option<usize>,
     bytes: u64,
     has: Has,
 }
 
-/// A request that the daemon has not answered: what it would undo.
+/// A request that the daemon has not answered, with all that a refusal must undo.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     buffer: Buffer,
     more: u64,
-    /// What of it its site had announced.
+    /// Bytes of the buffer that its site had announced.
     kept: u64,
-    /// It had memory at once: what the account says of that.
+    /// The account's result, if the buffer had memory at once.
     taken: Option<Taken>,
-    /// It had this before.
+    /// State before the request; `None` for a new buffer.
     before: Option<Has>,
 }
 
-/// One announcement, as it was made, and what was done under it since.
+/// An announcement as it was made, and the allocations and returns under it since.
 #[derive(Debug)]
 struct Site {
     frame: FrameId,
     announced: u64,
     reuses: bool,
     is_open: bool,
-    /// In order: allocations, and what came back by frees or refusals.
+    /// In order: allocations, and bytes returned by frees or refusals.
     taken: Vec<(u64, Came)>,
 }
 
@@ -77,7 +77,7 @@ enum Came {
 }
 
 impl Site {
-    /// What it may still allocate, by its history.
+    /// Bytes that the site may still allocate, computed from its history.
     fn promise(&self) -> u64 {
         if !self.is_open {
             return 0;
@@ -94,9 +94,9 @@ struct Ledger {
     sites: Vec<Site>,
     buffers: Vec<Buffer>,
     pending: Option<Pending>,
-    /// What the task should have reserved.
+    /// Bytes that the task should have reserved.
     reserved: u64,
-    /// What the daemon has been told.
+    /// Bytes that the daemon has been told to hold.
     told: i128,
 }
 
@@ -107,17 +107,17 @@ impl Ledger {
         all.filter(|buffer| buffer.has == has).map(|buffer| buffer.bytes).sum()
     }
 
-    /// All that may still come without being asked for.
+    /// Bytes that the task may still use without a request.
     fn ahead(&self) -> u64 {
         self.bytes(Has::Address) + self.sites.iter().map(Site::promise).sum::<u64>()
     }
 
-    /// After a change by which the task may need less.
+    /// Applies a change after which the task may need less.
     fn trim(&mut self) {
         self.reserved = self.reserved.min(self.bytes(Has::Memory) + self.ahead());
     }
 
-    /// After one by which it may need more.
+    /// Applies a change after which the task may need more.
     fn grow(&mut self) {
         self.reserved = self.reserved.max(self.bytes(Has::Memory));
     }
@@ -144,7 +144,7 @@ impl Ledger {
     }
 }
 
-/// One task, its history, and the fault in it.
+/// A task, its history, and the fault injected into it.
 struct Run {
     account: Account,
     ledger: Ledger,
@@ -157,7 +157,7 @@ impl Run {
         if rng.random_bool(0.8) {
             run.begin(rng);
             if rng.random_bool(0.5) {
-                // It asks for what is in use at once.
+                // Requests the live requirement only.
                 let live = rng.random_range(0..=run.ledger.reserved);
                 run.account.ask_for(live);
                 run.ledger.reserved = live;
@@ -238,7 +238,7 @@ impl Run {
         self.ledger.grow();
     }
 
-    /// The daemon answers what is asked.
+    /// Answers the pending request as the daemon would.
     fn answer(&mut self, is_granted: bool) {
         let Some(Pending { buffer, more, kept, taken, before }) = self.ledger.pending.take() else { return };
         if is_granted {
@@ -335,7 +335,7 @@ impl Run {
         }
     }
 
-    /// Everything is freed and ended.
+    /// Frees every buffer and ends every site.
     fn finish(&mut self) {
         self.answer(true);
         while !self.ledger.buffers.is_empty() {
@@ -349,7 +349,7 @@ impl Run {
     }
 }
 
-/// `Err`: the step after which account and history differ, and in what.
+/// Runs one random history. `Err`: the step after which account and history differ, and how.
 fn run(seed: u64, fault: Fault) -> Result<(), String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut run = Run::new(&mut rng, fault);

@@ -1,9 +1,10 @@
-//! Addresses whose memory comes after them and goes before them, in one of two ways: the driver maps device memory to them
-//! (as fast as any), or, where a device cannot, they are managed memory, which takes the device's memory when it is moved
-//! there.
+//! Addresses that get memory after they are allocated and lose it before they are freed. There are two ways: the
+//! driver maps device memory to them (as fast as any), or, on devices that cannot map, they are managed memory, which
+//! takes device memory when it is moved there.
 //!
-//! Traps: the way is one for the whole process, since addresses are given out before their device is known; and managed
-//! memory keeps its addresses usable when its contents are gone, so that a use that nobody saw is no fault there.
+//! Traps: the whole process uses one way, since addresses are handed out before their device is known; and managed
+//! memory keeps its addresses usable after its contents are dropped, so that a use that the shim did not see does not
+//! fault there.
 
 use crate::driver::{Driver, driver};
 use crate::library::{MemoryHints, Status};
@@ -11,12 +12,12 @@ use crate::runtime::{CudaError, CudaResult, DeviceIndex};
 use cudarc::runtime::sys::{cudaMemLocation, cudaMemLocationType, cudaMemoryAdvise, cudaStream_t};
 use std::ffi::{c_int, c_void};
 
-/// `cudaDevAttrConcurrentManagedAccess`: managed memory takes the device's memory page by page, not from its allocation on.
+/// `cudaDevAttrConcurrentManagedAccess`: managed memory takes device memory page by page, not at its allocation.
 const CONCURRENT_MANAGED_ACCESS: c_int = 89;
-/// Managed memory moves in blocks of this size at most; smaller multiples would share one with a neighbour.
+/// Largest block in which managed memory moves; with a smaller granularity neighbours would share a block.
 pub const MANAGED_GRANULARITY: u64 = 2 << 20;
 
-/// How memory comes behind addresses.
+/// How addresses get memory.
 #[derive(Debug, Clone, Copy)]
 pub enum Way {
     Mapped(&'static Driver),
@@ -24,7 +25,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// The best way that all devices can go; `None`: memory is allocated as ever.
+    /// The best way that all devices support; `None`: memory is allocated without the shim's addresses.
     pub fn choose(devices: CudaResult<c_int>, hints: &MemoryHints) -> Option<Way> {
         let devices = devices.ok().filter(|count| *count > 0)?;
         let all = |can: &dyn Fn(c_int) -> bool| (0..devices).all(can);
@@ -40,17 +41,17 @@ impl Way {
 fn is_concurrent(hints: &MemoryHints, device: c_int) -> bool {
     let Some(ask) = hints.device_attribute else { return false };
     let mut value = 0;
-    // SAFETY: a function with these arguments (see `MemoryHints`); it writes to a local that outlives the call.
+    // SAFETY: the function takes these arguments (see `MemoryHints`); it writes to a local that outlives the call.
     let status = unsafe { ask(&mut value, CONCURRENT_MANAGED_ACCESS, device) };
     status == 0 && value != 0
 }
 
-/// The host as a place of managed memory.
+/// The host as a location of managed memory.
 pub const HOST: cudaMemLocation =
     cudaMemLocation { type_: cudaMemLocationType::cudaMemLocationTypeHost, id: 0 };
 
-/// Takes a managed allocation's memory off the device, in the order of a stream. Its contents are dropped, or where the
-/// runtime cannot drop them (before CUDA 13), moved to the host.
+/// Removes a managed allocation's memory from the device, in stream order. Its contents are dropped, or moved to the
+/// host where the runtime cannot drop them (before CUDA 13).
 pub fn drop_managed(
     hints: &MemoryHints,
     start: *mut c_void,
@@ -60,15 +61,15 @@ pub fn drop_managed(
     let check = |status: Status| CudaError::check(status);
     if let Some(discard) = hints.discard {
         let (mut start, mut bytes, mut host, mut first) = (start, bytes, HOST, 0);
-        // SAFETY: a function with these arguments (see `MemoryHints`), arrays of one element that live through the call;
-        // the runtime checks the range.
+        // SAFETY: the function takes these arguments (see `MemoryHints`), arrays of one element that outlive the
+        // call; the runtime checks the range.
         return check(unsafe { discard(&mut start, &mut bytes, 1, &mut host, &mut first, 1, 0, stream) });
     }
     let (Some(advise), Some(prefetch)) = (hints.advise, hints.prefetch) else {
         return Err(CudaError::INITIALIZATION);
     };
     let advice = cudaMemoryAdvise::cudaMemAdviseSetPreferredLocation;
-    // SAFETY: functions with these arguments (see `MemoryHints`); the runtime checks the range.
+    // SAFETY: the functions take these arguments (see `MemoryHints`); the runtime checks the range.
     unsafe {
         check(advise(start, bytes, advice, HOST))?;
         check(prefetch(start, bytes, HOST, 0, stream))

@@ -1,29 +1,29 @@
-//! Which buffers are believed to be dead: what earlier runs of the program did with the buffers of the same allocation sites.
-//! Pure; the file is [`crate::learnt`]'s.
+//! Decides which buffers are believed dead, from what earlier runs of the program did with the buffers of the same
+//! allocation sites. Pure; [`crate::learnt`] keeps the file.
 //!
-//! A buffer is believed dead after as many uses (launches, copies and fills that name it) as it had in each of the last runs.
-//! Trap: a belief is a guess, and a wrong one must cost time only. Only memory whose contents can be moved away and are there
-//! again whoever touches it, seen or not, may be acted on.
+//! A buffer is believed dead after as many uses (launches, copies and fills that name it) as it had in each of the
+//! last runs. Trap: a belief is a guess, and a wrong one must cost time only. It may be applied only to memory whose
+//! contents can be moved away and return at any access, whether the shim sees the access or not.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How many runs in a row must have agreed before a buffer is believed dead (specification S-311).
+/// Number of successive runs that must agree before a buffer is believed dead (specification S-311).
 const RUNS_MIN: u32 = 2;
-/// Allocation sites that are kept of one program; what it allocates beyond is not watched.
+/// Most allocation sites kept of a program; its later allocations are not watched.
 const SITES_MAX: u32 = 4096;
 
-/// What runs did with the buffers of one allocation site.
+/// What earlier runs did with the buffers of an allocation site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Learnt {
-    /// Launches, copies and fills that named the buffer, in the last run.
+    /// Launches, copies and fills that named the buffer in the last run.
     pub uses: u64,
-    /// So many runs in a row had as many.
+    /// Number of successive runs that had this many uses.
     pub runs: u32,
 }
 
-/// By allocation site: the how many-th allocation of lazy tasks it was, counted from 0 in the order of the program.
+/// Records by allocation site: the index, from 0, of the allocation among those of lazy tasks, in program order.
 pub type Sites = BTreeMap<u32, Learnt>;
 
 #[derive(Debug, Clone, Copy)]
@@ -36,17 +36,17 @@ struct Watched {
 #[derive(Debug)]
 enum Source {
     Runs(Sites),
-    /// For tests: any buffer after any use, by chance.
+    /// For tests: any buffer may die after any use, at random.
     Chance(u64),
 }
 
-/// The buffers of this run, and what is believed of them.
+/// The buffers of this run, with their uses and the beliefs about them.
 #[derive(Debug)]
 pub struct Beliefs {
     source: Source,
-    /// By base address.
+    /// Watched buffers by base address.
     live: BTreeMap<u64, Watched>,
-    /// Uses in this run, of all sites so far.
+    /// Uses in this run by site, of all sites so far.
     seen: BTreeMap<u32, u64>,
 }
 
@@ -64,19 +64,19 @@ impl Beliefs {
         Beliefs { source, live: BTreeMap::new(), seen: BTreeMap::new() }
     }
 
-    /// Is there anything whose uses count?
+    /// True if there is a buffer whose uses must be counted.
     pub fn is_watching(&self) -> bool {
         !self.live.is_empty()
     }
 
-    /// The next allocation site has a buffer.
+    /// Records the buffer of the next allocation site.
     pub fn allocated(&mut self, base: u64) {
         let Some(site) = u32::try_from(self.seen.len()).ok().filter(|&site| site < SITES_MAX) else { return };
         self.seen.insert(site, 0);
         self.live.insert(base, Watched { site, uses: 0 });
     }
 
-    /// A call names these buffers, each once.
+    /// Counts a use of each of these buffers by one call.
     pub fn used(&mut self, bases: &[u64]) {
         for base in bases {
             if let Some(watched) = self.live.get_mut(base) {
@@ -86,7 +86,7 @@ impl Beliefs {
         }
     }
 
-    /// Which of these buffers are believed dead now that this call has used them?
+    /// Returns those of these buffers that are believed dead after the use just counted.
     pub fn dead_among(&mut self, bases: &[u64]) -> Vec<u64> {
         let mut dead = Vec::new();
         for &base in bases {
@@ -108,12 +108,12 @@ impl Beliefs {
         self.live.remove(&base);
     }
 
-    /// All buffers are gone.
+    /// Forgets all buffers.
     pub fn all_freed(&mut self) {
         self.live.clear();
     }
 
-    /// What is known after this run; `None`: nothing is learnt from it.
+    /// Records to keep after this run; `None`: the run teaches nothing, since its beliefs were random.
     pub fn learnt(&self) -> Option<Sites> {
         let Source::Runs(before) = &self.source else { return None };
         let merged = |(site, &uses): (&u32, &u64)| {
@@ -137,7 +137,7 @@ fn next(state: &mut u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// A run in which two buffers are used so often; what is known afterwards.
+    /// Runs a program that uses two buffers this often; returns the records kept afterwards.
     fn run(before: Sites, uses: [u64; 2]) -> Sites {
         let mut beliefs = Beliefs::of_runs(before);
         for (base, uses) in [100, 200].into_iter().zip(uses) {

@@ -1,7 +1,9 @@
-//! From a launch's arguments and what the compiler knows of them to the bytes that it uses and the way it uses them.
+//! Computes the bytes that a launch uses and its access class, from its arguments and the compiler's facts about
+//! them.
 //!
-//! Trap: the class of a launch is that of its worst buffer, but a small table that every block reads again must not make
-//! a kernel that streams through gigabytes cyclic: what is small beside the rest fits whatever else happens.
+//! Trap: the class of a launch is that of its worst buffer, small buffers excepted. Without the exception, a small
+//! table that every block reads again would make a kernel that streams through gigabytes cyclic; a small buffer fits
+//! on the device in any case.
 
 use eager_abi::{
     ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_SPARSE, ACCESS_UNUSED, ARG_ACCESS_BITS, ARG_ACCESS_SHIFT,
@@ -10,18 +12,18 @@ use eager_abi::{
 use eager_units::AccessClass;
 use std::collections::BTreeMap;
 
-/// A buffer below this share of all bytes used has no say in the class (specification S-404).
+/// A buffer smaller than all bytes used divided by this does not affect the class (specification S-404).
 const SMALL_SHARE: u64 = 16;
 
-/// What one launch uses.
+/// Memory use of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Used {
-    /// Sum of the allocations behind its arguments, without those that it never touches.
+    /// Sum of the allocations behind the launch's arguments, without those that it never touches.
     pub bytes: u64,
     pub access: AccessClass,
 }
 
-/// The flags that belong to each 8-byte word of the arguments; none for all where the table and the words disagree.
+/// Flags for each 8-byte word of the arguments; all 0 where the table and the words disagree.
 pub fn flags_by_word(sizes: &[u32], flags: &[u32], words: usize) -> Vec<u32> {
     let counts = sizes.iter().map(|&size| size as usize / 8);
     let by_word: Vec<u32> =
@@ -29,7 +31,8 @@ pub fn flags_by_word(sizes: &[u32], flags: &[u32], words: usize) -> Vec<u32> {
     if by_word.len() == words { by_word } else { vec![0; words] }
 }
 
-/// `words`: the allocation (base and bytes) that each word points into, if any, and the word's flags.
+/// Sums up the use of a launch. `words`: the allocation (base and bytes) that each argument word points into, if any,
+/// and the word's flags.
 pub fn used(words: impl Iterator<Item = (Option<(u64, u64)>, u32)>) -> Used {
     let mut buffers: BTreeMap<u64, (u64, AccessClass)> = BTreeMap::new();
     for (allocation, flags) in words {
@@ -43,23 +46,25 @@ pub fn used(words: impl Iterator<Item = (Option<(u64, u64)>, u32)>) -> Used {
     Used { bytes, access }
 }
 
-/// In which order buffers should be moved in before a launch, by base address.
+/// Order in which buffers should be moved in before a launch, by base address.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Order {
-    /// What the launch reads first, then what it only writes: what the host put there is most likely overwritten.
+    /// Buffers that the launch reads, then those that it only writes, whose contents from the host are probably
+    /// overwritten.
     pub first: Vec<u64>,
-    /// What it touches few pages of, or none: page faults bring those, and the rest would only take room.
+    /// Buffers of which the launch touches few pages or none: page faults move those in, and the rest would only take
+    /// room.
     pub sparse: Vec<u64>,
 }
 
-/// The same words, as an order of moving in.
+/// The order for moving in the buffers that these argument words (base and flags) point into.
 pub fn order(words: impl Iterator<Item = (Option<u64>, u32)>) -> Order {
-    // By base: is it read, is it touched densely.
+    // By base: whether it is read, and whether it is touched densely.
     let mut buffers: BTreeMap<u64, (bool, bool)> = BTreeMap::new();
     for (base, flags) in words {
         let Some(base) = base else { continue };
         let dense = !matches!(access_of(flags), None | Some(AccessClass::Sparse));
-        // Neither flag: unknown, so it may be read.
+        // With neither flag the use is unknown, so it may be read.
         let read = flags & ARG_READ != 0 || flags & ARG_WRITTEN == 0;
         let known = buffers.entry(base).or_default();
         *known = (known.0 | read, known.1 | dense);
@@ -74,7 +79,7 @@ pub fn order(words: impl Iterator<Item = (Option<u64>, u32)>) -> Order {
     }
 }
 
-/// `None`: the kernel does not touch it.
+/// The access class in an argument's flags; `None`: the kernel does not touch the argument's buffer.
 fn access_of(flags: u32) -> Option<AccessClass> {
     let class = flags >> ARG_ACCESS_SHIFT & ((1 << ARG_ACCESS_BITS) - 1);
     match class {
@@ -87,7 +92,7 @@ fn access_of(flags: u32) -> Option<AccessClass> {
     }
 }
 
-/// The one that over-subscription hurts more.
+/// The class that over-subscription slows more.
 fn worse(one: AccessClass, other: AccessClass) -> AccessClass {
     let rank = |access: AccessClass| match access {
         AccessClass::Sparse => 0,

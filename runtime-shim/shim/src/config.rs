@@ -1,7 +1,7 @@
 //! The shim's settings, read once from the environment.
 //!
-//! Trap: a mistake here must not stop somebody's program. A value that cannot be read is reported in one line and the
-//! default is used.
+//! Trap: a wrong setting must not stop a user's program. A value that cannot be parsed is reported in one line and
+//! the default is used.
 
 use crate::ring::Wanted;
 use eager_proto::newcomer::{
@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What to do when there is no daemon, or none any more.
+/// Behaviour when there is no daemon, or the daemon is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnLoss {
     /// Run as plain CUDA.
@@ -29,36 +29,36 @@ pub enum OnLoss {
 /// How long a request may stay untaken before the daemon counts as lost, unless `wait:S` says otherwise. Long enough
 /// for a loaded machine, short enough that a stopped daemon does not look like a hung program (specification S-701).
 const UNHEARD_MAX: Duration = Duration::from_secs(10);
-/// Longest wait that can be asked for: a day. Anything above is a slip of the keyboard.
+/// Longest wait that can be set: a day. A larger value is taken for a typing error.
 const WAIT_SECONDS_MAX: u64 = 86_400;
 
-/// Bytes of host memory for copies that wait for their task's memory; 0: none waits.
+/// Bytes of host memory for copies that wait for their task's memory; 0: no copy waits.
 pub const ENV_STAGING_BYTES: &str = "EAGER_STAGING_BYTES";
-/// Its default: 14 of the 17 published configurations copy less before their first kernel, and it is little beside the
-/// memory of a host with GPUs (specification S-304).
+/// Default of `EAGER_STAGING_BYTES`: 14 of the 17 published configurations copy less before their first kernel, and
+/// it is little beside the memory of a host with GPUs (specification S-304).
 const STAGING_BYTES: u64 = 8 << 30;
 
-/// Page-locked host memory for copies of pageable memory, where the policy wants such; 0: none.
+/// Bytes of page-locked host memory for copies of pageable memory, where the policy wants them; 0: none.
 pub const ENV_RING_BYTES: &str = "EAGER_RING_BYTES";
-/// Its default: four pieces that each take a link of 12 GB/s a third of a millisecond, against some microseconds to
-/// send one (specification S-306).
+/// Default of `EAGER_RING_BYTES`: four pieces of which each keeps a link of 12 GB/s busy for a third of a
+/// millisecond, against some microseconds to send one (specification S-306).
 const RING_BYTES: u64 = 16 << 20;
-/// Bytes of such copies before the ring is got.
+/// Bytes of such copies after which the ring is allocated.
 pub const ENV_RING_AFTER_BYTES: &str = "EAGER_RING_AFTER_BYTES";
-/// Its default: 64 MiB gain 5 ms at 12 GB/s over 6 (pageable is half of pinned; specification S-307), about what page-locking
-/// 16 MiB is taken to cost. That was not measured on hardware.
+/// Default of `EAGER_RING_AFTER_BYTES`: 64 MiB gain 5 ms at 12 GB/s over 6 (pageable is half of pinned; specification
+/// S-307), about the assumed cost of page-locking 16 MiB. That was not measured on hardware.
 const RING_AFTER_BYTES: u64 = 64 << 20;
 
-/// Managed memory that the CPU fills before a prefetch begins to move it in; 0: all of a copy.
+/// Bytes of managed memory that the CPU fills before a prefetch begins to move them in; 0: all of a copy.
 pub const ENV_FILL_PIECE_BYTES: &str = "EAGER_FILL_PIECE_BYTES";
-/// Its default: large against the cost of a prefetch (microseconds per 2 MiB block), small against what is copied, so
-/// that filling and moving overlap (specification S-309).
+/// Default of `EAGER_FILL_PIECE_BYTES`: large against the cost of a prefetch (microseconds per 2 MiB block), small
+/// against the bytes copied, so that filling and moving overlap (specification S-309).
 const FILL_PIECE_BYTES: u64 = 32 << 20;
 
-/// Folder in which runs of a program keep when its buffers were last used; unset: nothing is learnt.
+/// Folder in which runs of a program record when its buffers were last used; unset: nothing is learnt.
 pub const ENV_LEARN: &str = "EAGER_LEARN";
-/// File for the footprints of the program's kernels, measured on the GPU that it runs on, without a daemon; unset: none are
-/// measured.
+/// File for the footprints of the program's kernels, measured on the GPU that it runs on, without a daemon; unset: no
+/// footprints are measured.
 pub const ENV_MEASURE: &str = "EAGER_MEASURE";
 /// For tests, in builds with assertions only: a seed by which buffers are believed dead at random.
 pub const ENV_TEST_BELIEFS: &str = "EAGER_TEST_BELIEFS";
@@ -67,37 +67,38 @@ pub const ENV_TEST_BELIEFS: &str = "EAGER_TEST_BELIEFS";
 pub struct Config {
     pub disabled: bool,
     pub socket: PathBuf,
-    /// Somebody said where the daemon is: there is one to be expected.
+    /// The socket was set explicitly, so a daemon is expected.
     pub is_socket_given: bool,
     pub on_loss: OnLoss,
-    /// CUDA calls fail where no daemon was found, or was lost before it decided anything.
+    /// CUDA calls fail if no daemon was found, or the daemon was lost before it decided anything.
     pub is_closed_at_start: bool,
-    /// How long a daemon that is to be expected is waited for at the start.
+    /// How long the start waits for an expected daemon.
     pub connect_max: Duration,
-    /// Whose daemon is trusted besides root's and the program's own user's.
+    /// User id whose daemon is trusted, besides root and the program's own user.
     pub trusted: Option<u32>,
-    /// Say on standard error why a task waits.
+    /// Print on standard error why a task waits.
     pub says_waits: bool,
-    /// Name in the daemon's tables.
+    /// Name of the program in the daemon's tables.
     pub label: String,
-    /// Of the program's tasks among those of its user.
+    /// Priority of the program's tasks among those of its user.
     pub priority: i8,
     pub profile: Option<PathBuf>,
-    /// Host memory that copies to the device may take while their task waits for memory.
+    /// Bytes of host memory that copies to the device may take while their task waits for memory.
     pub staging_bytes: u64,
     pub ring: Wanted,
-    /// What the CPU fills of managed memory at a time; 0: all of a copy.
+    /// Bytes of managed memory that the CPU fills at a time; 0: all of a copy.
     pub fill_piece_bytes: u64,
-    /// Folder of what runs have learnt.
+    /// Folder for what runs have learnt.
     pub learn: Option<PathBuf>,
-    /// Where the footprints go that this run is to measure.
+    /// File for the footprints that this run measures.
     pub measure: Option<PathBuf>,
-    /// Seed of beliefs at random.
+    /// Seed for random beliefs.
     pub chance: Option<u64>,
 }
 
 impl Config {
-    /// Settings from environment variables (`get`) and the executable's path; and one line per value that is wrong.
+    /// Reads the settings from environment variables (`get`) and the executable's path. Returns them and one line per
+    /// wrong value.
     pub fn read(get: impl Fn(&str) -> Option<OsString>, executable: Option<&Path>) -> (Config, Vec<String>) {
         let mut complaints = Vec::new();
         let set = |name| get(name).filter(|value| !value.is_empty());
@@ -197,13 +198,13 @@ impl Config {
     }
 }
 
-/// What the program is called: as it is told, or by its file.
+/// Name of the program: the given label, or its file name.
 fn label(given: Option<OsString>, executable: Option<&Path>) -> String {
     let file_name = || executable.and_then(Path::file_name).map(ToOwned::to_owned);
     given.or_else(file_name).map_or_else(|| "unknown".into(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Of the user's own directory, or the system's.
+/// Socket in the user's runtime directory, or in `/run` without one.
 fn default_socket(runtime_dir: Option<OsString>) -> PathBuf {
     let run = runtime_dir.map_or_else(|| PathBuf::from("/run"), PathBuf::from);
     run.join("eager").join(CLIENT_SOCKET_NAME)

@@ -1,8 +1,8 @@
-//! The few calls of the CUDA driver that the shim makes: memory management under addresses that stay (CUDA driver API
-//! reference, section 6.14). The runtime has no such calls, but tells where the driver's are.
+//! The few calls of the CUDA driver that the shim makes: mapping memory to addresses that persist (CUDA driver API
+//! reference, section 6.14). The runtime has no such calls, but returns the addresses of the driver's.
 //!
-//! Trap: a program's runtime may be too old to tell, or its driver or device unable; then there is no table, and memory
-//! is allocated as ever.
+//! Trap: a program's runtime may be too old to return them, or its driver or device may not support them; then there
+//! is no table, and memory is allocated without mapping.
 
 use crate::library::{Status, function};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Span};
@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_char, c_uint, c_ulonglong, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
-/// Which form of the calls is asked for: that of CUDA 12.0, which later ones keep.
+/// Version of the calls that is requested: CUDA 12.0, whose signatures later versions keep.
 const VERSION: c_uint = 12_000;
 const LOCATION_DEVICE: c_uint = 1;
 const ALLOCATION_PINNED: c_uint = 1;
@@ -26,7 +26,7 @@ pub struct Location {
     id: i32,
 }
 
-/// `CUmemAllocationProp`, of memory that no other process gets.
+/// `CUmemAllocationProp`, for memory that is not shared with other processes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct AllocationProp {
@@ -62,7 +62,7 @@ macro_rules! driver_table {
         impl Driver {
             fn load() -> Option<Driver> {
                 // SAFETY: each name is that of the driver function with these arguments (CUDA driver API reference
-                // section 6.14), in the version that is asked for.
+                // section 6.14), in the requested version.
                 Some(unsafe { Driver { $($field: std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($kind),*) -> Status>(entry_point($name)?),)* } })
             }
         }
@@ -82,24 +82,24 @@ driver_table! {
 
 type DeviceUuidFn = unsafe extern "C" fn(*mut Uuid, i32) -> Status;
 
-/// A device's uuid, whatever else the driver can do; `None`: it does not tell.
+/// Returns a device's UUID, whatever else the driver supports; `None` if the driver cannot return it.
 pub fn device_uuid(device: DeviceIndex) -> Option<Uuid> {
     let mut uuid = Uuid::default();
     let found = entry_point(c"cuDeviceGetUuid")?;
-    // SAFETY: the driver function of that name has this signature (CUDA driver API reference, section 6.5), and writes the 16
-    // bytes of a `CUuuid` to a local that lives through the call.
+    // SAFETY: the driver function of that name has this signature (CUDA driver API reference, section 6.5), and
+    // writes the 16 bytes of a `CUuuid` to a local that outlives the call.
     let code = unsafe { std::mem::transmute::<*mut c_void, DeviceUuidFn>(found)(&raw mut uuid, device.0) };
     (code == 0).then_some(uuid)
 }
 
 type ContextStateFn = unsafe extern "C" fn(i32, *mut c_uint, *mut i32) -> Status;
 
-/// Whether a device's primary context is there; asking makes none. `None`: the driver does not tell.
+/// True if the device's primary context exists; the query creates none. `None`: the driver cannot tell.
 pub fn has_context(device: DeviceIndex) -> Option<bool> {
     let (mut flags, mut is_active) = (0, 0);
     let found = entry_point(c"cuDevicePrimaryCtxGetState")?;
-    // SAFETY: the driver function of that name has this signature (CUDA driver API reference, section 6.7); it writes two numbers
-    // to locals that live through the call.
+    // SAFETY: the driver function of that name has this signature (CUDA driver API reference, section 6.7); it writes
+    // two numbers to locals that outlive the call.
     let code = unsafe {
         std::mem::transmute::<*mut c_void, ContextStateFn>(found)(
             device.0,
@@ -110,11 +110,11 @@ pub fn has_context(device: DeviceIndex) -> Option<bool> {
     (code == 0).then_some(is_active != 0)
 }
 
-/// Address of a driver function; not null.
+/// Returns the address of a driver function, never null; `None` if the driver lacks it.
 fn entry_point(name: &CStr) -> Option<*mut c_void> {
     let (mut found, mut status) = (ptr::null_mut(), c_uint::MAX);
-    // SAFETY: the runtime's functions of these names, with arguments as its header declares them; what they write to
-    // lives through the calls.
+    // SAFETY: the runtime's functions of these names, with arguments as its header declares them; the locals that
+    // they write to outlive the calls.
     let code = unsafe {
         match function::<ByVersionFn>("cudaGetDriverEntryPointByVersion") {
             Some(ask) => ask(name.as_ptr(), &mut found, VERSION, 0, &mut status),
@@ -129,7 +129,7 @@ fn entry_point(name: &CStr) -> Option<*mut c_void> {
     (code == 0 && status == 0 && !found.is_null()).then_some(found)
 }
 
-/// The driver's memory management, looked for once; `None`: there is none.
+/// The driver's memory management, loaded once; `None`: it has none.
 pub fn driver() -> Option<&'static Driver> {
     static DRIVER: OnceLock<Option<Driver>> = OnceLock::new();
     DRIVER.get_or_init(Driver::load).as_ref()
@@ -149,24 +149,24 @@ fn prop(device: DeviceIndex) -> AllocationProp {
     }
 }
 
-/// The driver's codes have the runtime's numbers.
+/// Calls a driver function; driver and runtime number their codes alike.
 macro_rules! call {
     ($self:ident.$name:ident($($argument:expr),*)) => {
-        // SAFETY: the arguments are of the declared types; pointers are to locals that live through the call, and the
-        // driver checks addresses and handles, which come from itself.
+        // SAFETY: the arguments have the declared types; pointers are to locals that outlive the call, and the driver
+        // checks addresses and handles, which it returned itself.
         CudaError::check(unsafe { ($self.$name)($($argument),*) })
     };
 }
 
 impl Driver {
-    /// What sizes must be multiples of; `None`: this device does not map memory.
+    /// Bytes that sizes must be a multiple of; `None`: this device does not map memory.
     pub fn granularity(&self, device: DeviceIndex) -> Option<u64> {
         let mut bytes = 0;
         call!(self.granularity(&mut bytes, &prop(device), GRANULARITY_MINIMUM)).ok()?;
         Some(bytes as u64).filter(|&bytes| bytes > 0)
     }
 
-    /// Addresses that lead to nothing yet.
+    /// Reserves addresses without memory.
     pub fn reserve(&self, bytes: u64) -> CudaResult<Span> {
         let mut start = 0;
         call!(self.address_reserve(&mut start, bytes as usize, 0, 0, 0))?;
@@ -177,7 +177,7 @@ impl Driver {
         call!(self.address_free(reserved.start, reserved.bytes as usize))
     }
 
-    /// Memory of the device for reserved addresses. The handle is given up at once: the memory lives until it is
+    /// Maps memory of the device to reserved addresses. The handle is released at once: the memory lives until it is
     /// unmapped.
     pub fn back(&self, reserved: Span, device: DeviceIndex) -> CudaResult<()> {
         let (mut handle, bytes) = (0, reserved.bytes as usize);
@@ -191,7 +191,7 @@ impl Driver {
         })
     }
 
-    /// Takes the memory away, with what was in it. Nothing may use it any more.
+    /// Unmaps and frees the memory, with its contents. Nothing may use it any more.
     pub fn unback(&self, reserved: Span) -> CudaResult<()> {
         call!(self.unmap(reserved.start, reserved.bytes as usize))
     }

@@ -1,47 +1,49 @@
-//! Dead buffers whose memory goes back when the device has done what it was asked for.
+//! Dead buffers whose memory is freed once the device has finished the work requested before their death.
 //!
-//! Trap: whether the device is done is asked without the lock. Meanwhile an entry stays in the list, taken by the thread
-//! that asks; whoever uses or frees its buffer removes the entry, and that thread finds out when it comes back. An event
-//! belongs to whoever holds it: what [`DyingList::remove`] and [`DyingList::answer`] return must be destroyed.
+//! Trap: the device is queried without the lock. Meanwhile the entry stays in the list, marked as taken by the
+//! querying thread; a thread that uses or frees the buffer removes the entry, and the querying thread finds that out
+//! when it answers. Each event is owned by the thread that got it: a caller that does not destroy the events returned
+//! by [`DyingList::remove`] and [`DyingList::answer`] leaks them.
 
 use crate::runtime::StreamId;
 
-/// How sure it is that a buffer is dead.
+/// How certain it is that a buffer is dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certainty {
-    /// The compiler has shown it: its contents are lost.
+    /// Proven by the compiler: the contents may be lost.
     Proven,
-    /// Earlier runs were so: its contents move to the host.
+    /// Expected from earlier runs: the contents move to the host.
     Believed,
 }
 
-/// The end of work on a device.
+/// A condition under which work on a device is finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// This event has happened.
+    /// This event has completed.
     Event(usize),
-    /// This stream has nothing left to do.
+    /// This stream is idle.
     Idle(StreamId),
 }
 
-/// A dead buffer that a thread asks the device about.
+/// A dead buffer about which a thread queries the device.
 #[derive(Debug)]
 pub struct Taken {
     number: u64,
     pub address: u64,
     pub certainty: Certainty,
-    /// When all of this is over; `None`: that was not found out yet.
+    /// Conditions that must all be met; `None`: not determined yet.
     pub until: Option<Vec<Until>>,
 }
 
-/// What came of asking.
+/// Result of a query.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answered {
-    /// The device is not done.
+    /// The device has not finished.
     Waits,
-    /// Its memory may go now.
+    /// The buffer's memory may be freed now.
     Over,
-    /// It was used or freed meanwhile, and these are left of it.
+    /// The buffer was used or freed meanwhile; holds the conditions that remain, whose events the caller must
+    /// destroy.
     Cancelled(Vec<Until>),
 }
 
@@ -51,7 +53,7 @@ struct Dying {
     address: u64,
     certainty: Certainty,
     until: Option<Vec<Until>>,
-    /// A thread has `until` and asks.
+    /// A thread holds `until` and queries the device.
     is_taken: bool,
 }
 
@@ -59,7 +61,7 @@ struct Dying {
 pub struct DyingList {
     entries: Vec<Dying>,
     next: u64,
-    /// Launches since the device was last asked.
+    /// Launches since the device was last queried.
     launches: u32,
 }
 
@@ -74,7 +76,7 @@ impl DyingList {
         self.entries.push(Dying { number, address, certainty, until: None, is_taken: false });
     }
 
-    /// Those of `wanted` buffers, oldest first, that no other thread asks about.
+    /// Takes those of the `wanted` buffers, oldest first, that no other thread is querying.
     pub fn take(&mut self, wanted: impl Fn(u64) -> bool) -> Vec<Taken> {
         let free = self.entries.iter_mut().filter(|entry| !entry.is_taken && wanted(entry.address));
         let taken = free.map(|entry| {
@@ -85,13 +87,13 @@ impl DyingList {
         taken.collect()
     }
 
-    /// The oldest of `wanted` buffers that no other thread asks about.
+    /// The oldest of the `wanted` buffers that no other thread is querying.
     pub fn first(&self, wanted: impl Fn(u64) -> bool) -> Option<u64> {
         let mut free = self.entries.iter().filter(|entry| !entry.is_taken);
         free.find(|entry| wanted(entry.address)).map(|entry| entry.address)
     }
 
-    /// A thread has asked, and this is not over.
+    /// Records a query's result: the conditions that are `left`.
     pub fn answer(&mut self, taken: &Taken, left: Vec<Until>) -> Answered {
         let Some(index) = self.entries.iter().position(|entry| entry.number == taken.number) else {
             return Answered::Cancelled(left);
@@ -104,19 +106,20 @@ impl DyingList {
         Answered::Waits
     }
 
-    /// These buffers keep their memory until they are freed; returns what nobody asks about any more.
+    /// Removes buffers that keep their memory until they are freed. Returns the conditions that no thread holds.
     #[must_use]
     pub fn remove(&mut self, gone: impl Fn(u64, Certainty) -> bool) -> Vec<Until> {
         let removed = self.entries.extract_if(.., |entry| gone(entry.address, entry.certainty));
         removed.filter_map(|entry| entry.until).flatten().collect()
     }
 
-    /// Everything on the devices is gone, events too.
+    /// Forgets all entries and events, when everything on the devices is gone.
     pub fn clear(&mut self) {
         self.entries.clear();
     }
 
-    /// A kernel starts: is it time to ask the device, since the program may come to no other call?
+    /// Called when a kernel starts: true if the device should be queried now, since the program may make no other
+    /// calls.
     pub fn is_due(&mut self, launches_per_look: u32) -> bool {
         if self.entries.is_empty() {
             return false;

@@ -1,7 +1,7 @@
-//! The program's live device allocations: who owns them, what they are, and where their data was last put.
+//! The program's live device allocations: their owners, their kinds, and where their data was last put.
 //!
-//! Trap: `on_host` and `on_device` say what the shim *asked for* (copies it made, prefetches it issued). Kernels move
-//! pages by faulting and the driver evicts without telling; the real residency is known to nobody here.
+//! Trap: `on_host` and `on_device` record what the shim *requested* (copies it made, prefetches it issued), not the
+//! real residency: kernels move pages by faulting and the driver evicts without notice.
 
 use crate::account::FrameId;
 use crate::runtime::Span;
@@ -9,32 +9,32 @@ use crate::spans::Spans;
 use crate::task::TaskKey;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an address is.
+/// Kind of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// `cudaMalloc`, kept as it is.
+    /// `cudaMalloc`, made by the runtime.
     Plain,
-    /// `cudaMalloc`: addresses of the shim's, `reserved` bytes of them, to which device memory is mapped, so that it can
-    /// come later than the addresses and go before them.
+    /// `cudaMalloc` on `reserved` bytes of the shim's addresses, to which device memory is mapped, so that memory can
+    /// come later than the addresses and be freed before them.
     Mapped { reserved: u64, backing: Backing },
-    /// `cudaMalloc`, made managed by the shim. Never awaited: it is there from the allocation on.
+    /// `cudaMalloc`, made managed by the shim. Never `Awaited`, since it has memory from the allocation on.
     Rewritten { backing: Backing },
-    /// `cudaMallocManaged` of the program: its copies and hints are the program's own business.
+    /// `cudaMallocManaged` of the program: the shim does not handle its copies and hints.
     Program,
 }
 
-/// What is behind addresses whose memory the shim may give back before they are freed.
+/// Memory behind addresses whose memory the shim may free before them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backing {
-    /// Nothing yet: memory comes with the first call that names them.
+    /// None yet: memory comes with the first call that names the addresses.
     Awaited,
     Present,
-    /// Nothing any more, and the contents are lost.
+    /// None any more, and the contents are lost.
     Gone,
 }
 
 impl Origin {
-    /// Managed by the shim, with its contents.
+    /// Made managed by the shim, with its contents.
     pub const REWRITTEN: Origin = Origin::Rewritten { backing: Backing::Present };
 
     /// `None`: the memory stays until it is freed.
@@ -50,32 +50,32 @@ impl Origin {
     }
 }
 
-/// One live allocation.
+/// A live allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocation {
     pub span: Span,
     pub owner: TaskKey,
-    /// The site that it was allocated by, as its task counts it.
+    /// The site that made the allocation, as its task counts it.
     pub frame: Option<FrameId>,
     pub origin: Origin,
-    /// Filled by the host and not yet moved in.
+    /// Ranges filled by the host and not yet moved in.
     pub on_host: Spans,
-    /// Prefetched, and not written by the host since.
+    /// Ranges prefetched, and not written by the host since.
     pub on_device: Spans,
     /// Believed dead: moved to the host, and not counted.
     pub is_away: bool,
-    /// The device that the program had set when it was allocated, in the program's numbers.
+    /// The device that the program had set at the allocation, in the program's numbers.
     pub set_device: i32,
 }
 
 impl Allocation {
-    /// Its memory is there, counted as its task's, and the shim may give it back.
+    /// True if its memory is there, counted for its task, and the shim may free it.
     fn is_counted(&self) -> bool {
         self.origin.backing() == Some(Backing::Present) && !self.is_away
     }
 }
 
-/// Device memory behind a handle: an array.
+/// Counted device memory without an address, such as that of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     pub owner: TaskKey,
@@ -83,15 +83,15 @@ pub struct Held {
     pub bytes: u64,
 }
 
-/// How far outside an allocation a word may point that means it (specification S-716).
+/// A word that points at most this many bytes outside an allocation may mean it (specification S-716).
 const NEAR_BYTES: u64 = 64 << 10;
 
-/// All live allocations, by base address; and the arrays, which have none.
+/// All live allocations by base address, and the arrays, which have no address.
 #[derive(Debug, Default)]
 pub struct Ledger {
     allocations: BTreeMap<u64, Allocation>,
     arrays: BTreeMap<u64, Held>,
-    /// Start addresses of allocations that the compiler shows to be dead.
+    /// Start addresses of allocations that the compiler proves dead.
     dead: BTreeSet<u64>,
     /// Start addresses of allocations without memory.
     absent: BTreeSet<u64>,
@@ -104,21 +104,21 @@ impl Ledger {
         self.restore(Allocation { span, owner, frame, origin, on_host, on_device, is_away, set_device });
     }
 
-    /// Notes which device the program had set when it allocated this.
+    /// Records the device that the program had set at the allocation.
     pub fn set_device_of(&mut self, base: u64, device: i32) {
         if let Some(allocation) = self.allocations.get_mut(&base) {
             allocation.set_device = device;
         }
     }
 
-    /// Addresses of what the program allocated on a device of its own numbers; and whether it has any on others.
+    /// Addresses of allocations made while the program had this device set, and whether it has allocations on others.
     pub fn on_set_device(&self, device: i32) -> (Vec<u64>, bool) {
         let (own, others): (Vec<_>, Vec<_>) =
             self.allocations.values().partition(|allocation| allocation.set_device == device);
         (own.into_iter().map(|allocation| allocation.span.start).collect(), !others.is_empty())
     }
 
-    /// Puts back what [`Self::remove`] took out.
+    /// Restores an allocation that [`Self::remove`] took out.
     pub fn restore(&mut self, allocation: Allocation) {
         let base = allocation.span.start;
         self.allocations.insert(base, allocation);
@@ -130,38 +130,38 @@ impl Ledger {
         self.allocations.get(&base)
     }
 
-    /// Notes that an allocation's contents are not used again; its task and bytes, the first time.
+    /// Records that an allocation is dead; returns its task and bytes the first time.
     pub fn declare_dead(&mut self, base: u64) -> Option<(TaskKey, u64)> {
         let allocation = self.allocations.get(&base)?;
         let told = (allocation.owner, allocation.span.bytes);
         self.dead.insert(base).then_some(told)
     }
 
-    /// A dead allocation whose memory can be given back.
+    /// A dead allocation whose memory can be freed.
     pub fn dead_and_present(&self, base: u64) -> Option<&Allocation> {
         let allocation = self.allocations.get(&base).filter(|_| self.dead.contains(&base))?;
         allocation.is_counted().then_some(allocation)
     }
 
-    /// An allocation whose contents may move to the host and back, whoever uses it, and that has not moved yet.
+    /// An allocation whose contents may move to the host and back at any access, and that has not moved yet.
     pub fn movable(&self, base: u64) -> Option<&Allocation> {
         self.allocations.get(&base).filter(|found| found.origin.is_rewritten() && found.is_counted())
     }
 
-    /// Notes that the contents of one are on the host, or not any more.
+    /// Records whether an allocation's contents are on the host.
     pub fn set_away(&mut self, base: u64, is_away: bool) {
         if let Some(allocation) = self.allocations.get_mut(&base) {
             allocation.is_away = is_away;
         }
     }
 
-    /// Notes what is behind an allocation's addresses from now on.
+    /// Records the memory behind an allocation's addresses.
     pub fn set_backing(&mut self, base: u64, now: Backing) {
         let Some(allocation) = self.allocations.get_mut(&base) else { return };
         if let Origin::Mapped { backing, .. } | Origin::Rewritten { backing } = &mut allocation.origin {
             *backing = now;
             if now == Backing::Gone {
-                // Nothing of it is to be moved anywhere.
+                // None of its data is to be moved any more.
                 (allocation.on_host, allocation.on_device) = (Spans::default(), Spans::default());
             }
             self.note_absent(base);
@@ -176,14 +176,16 @@ impl Ledger {
         };
     }
 
-    /// Must calls be looked at for the addresses that they name? Some have no memory, or should not be used any more.
+    /// True if calls must be searched for the addresses that they name, since some have no memory, or should not be
+    /// used any more.
     pub fn is_watched(&self) -> bool {
         !self.absent.is_empty() || !self.dead.is_empty()
     }
 
-    /// Allocations without memory that some words name. A word that points into no allocation means an awaited one that it
-    /// misses by a little: programs shift pointers to index from 1. A word inside one allocation means that one only: where
-    /// addresses touch, its neighbour would be asked for as well, and could be refused. A dead one is named by no near miss.
+    /// Allocations without memory that some words name. A word that points into no allocation also names awaited
+    /// allocations that it misses by at most [`NEAR_BYTES`], since programs shift pointers to index from 1. A word
+    /// inside an allocation names only that one: where addresses touch, its neighbour would be requested as well, and
+    /// could be refused. A near miss never names a dead allocation.
     pub fn absent_among(&self, words: &[u64]) -> Vec<Allocation> {
         if self.absent.is_empty() {
             return Vec::new();
@@ -200,8 +202,8 @@ impl Ledger {
         self.absent().filter(is_named).cloned().collect()
     }
 
-    /// Awaited allocations that lie beside one which some words point into, as near as a near miss: where addresses touch, a
-    /// pointer shifted to index from 1 points into the neighbour.
+    /// Awaited allocations within [`NEAR_BYTES`] of some words. Where addresses touch, a pointer shifted to index
+    /// from 1 points into the neighbour.
     pub fn awaited_beside(&self, words: &[u64]) -> Vec<&Allocation> {
         let is_beside = |allocation: &&Allocation| {
             let Span { start, bytes } = allocation.span;
@@ -223,7 +225,7 @@ impl Ledger {
         self.absent.iter().filter_map(|base| self.allocations.get(base))
     }
 
-    /// Bytes of mapped memory of a task beyond what the program asked for.
+    /// Bytes that a task's mapped memory takes beyond what the program asked for.
     pub fn waste_of(&self, owner: TaskKey) -> u64 {
         let waste = |allocation: &Allocation| match allocation.origin {
             Origin::Mapped { reserved, .. } => reserved - allocation.span.bytes,
@@ -238,7 +240,7 @@ impl Ledger {
         used.filter(|allocation| self.dead.contains(&allocation.span.start)).cloned().collect()
     }
 
-    /// Do some addresses point into one whose contents are lost?
+    /// True if some addresses point into an allocation whose contents are lost.
     pub fn is_lost_among(&self, addresses: &[u64]) -> bool {
         let is_lost = |a: &&Allocation| a.origin.backing() == Some(Backing::Gone);
         self.pointed_at(addresses).iter().any(is_lost)
@@ -265,7 +267,7 @@ impl Ledger {
         self.arrays.remove(&handle)
     }
 
-    /// All that a task has.
+    /// Bytes of all memory that a task has.
     pub fn bytes_of(&self, owner: TaskKey) -> u64 {
         let arrays = self.arrays.values().filter(|held| held.owner == owner).map(|held| held.bytes);
         self.of_task(owner).map(|allocation| allocation.span.bytes).chain(arrays).sum()
@@ -282,7 +284,7 @@ impl Ledger {
         self.find(span.start).filter(|allocation| allocation.span.holds(span))
     }
 
-    /// The distinct allocations that some words point into, by base address.
+    /// The distinct allocations that some words point into, in order of their base addresses.
     pub fn pointed_at(&self, words: &[u64]) -> Vec<&Allocation> {
         let bases: BTreeSet<u64> = words
             .iter()
@@ -292,7 +294,7 @@ impl Ledger {
         bases.into_iter().filter_map(|base| self.get(base)).collect()
     }
 
-    /// Allocations whose memory the shim mapped itself: address and origin.
+    /// Address and origin of the allocations that the shim mapped itself.
     pub fn mapped(&self) -> Vec<(u64, Origin)> {
         let all = self.allocations.values().map(|allocation| (allocation.span.start, allocation.origin));
         all.filter(|(_, origin)| matches!(origin, Origin::Mapped { .. })).collect()
@@ -302,14 +304,15 @@ impl Ledger {
         self.allocations.values().filter(move |allocation| allocation.owner == owner)
     }
 
-    /// What a mapped allocation takes from now on is no part of any site's promise.
+    /// Detaches an allocation from its site, whose promise its future memory does not use.
     pub fn leave_frame(&mut self, base: u64) {
         if let Some(allocation) = self.allocations.get_mut(&base) {
             allocation.frame = None;
         }
     }
 
-    /// Gives an allocation to another task, which had not announced it; returns its bytes, 0 if there is none at `base`.
+    /// Moves an allocation to another task, which had not announced it; returns its bytes, or 0 if there is none at
+    /// `base`.
     pub fn hand_over(&mut self, base: u64, owner: TaskKey) -> u64 {
         self.allocations.get_mut(&base).map_or(0, |allocation| {
             (allocation.owner, allocation.frame) = (owner, None);
@@ -317,7 +320,7 @@ impl Ledger {
         })
     }
 
-    /// The host wrote `span`.
+    /// Records that the host wrote `span`.
     pub fn filled(&mut self, span: Span) {
         let base = self.find_span(span).map(|allocation| allocation.span.start);
         if let Some(allocation) = base.and_then(|base| self.allocations.get_mut(&base)) {
@@ -326,9 +329,9 @@ impl Ledger {
         }
     }
 
-    /// Chooses what to move in: data of `owner` that lies on the host, as much as `grant` leaves beside what was moved
-    /// in before; the allocations in `first` (base addresses) before the others, none of those in `not`. Counts the
-    /// chosen as moved.
+    /// Chooses what to move in: data of `owner` on the host, as much as `grant` leaves beside what was moved in
+    /// before; the allocations in `first` (base addresses) before the others, none of those in `not`. Records the
+    /// chosen spans as moved.
     pub fn plan_fetch(&mut self, owner: TaskKey, grant: u64, first: &[u64], not: &[u64]) -> Vec<Span> {
         let here = self.of_task(owner).filter(|allocation| !allocation.is_away);
         let moved: u64 = here.map(|allocation| allocation.on_device.total_bytes()).sum();

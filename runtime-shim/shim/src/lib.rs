@@ -1,9 +1,9 @@
-//! `libeager.so`: the CUDA calls of a program, scheduled. This file has the entry points that are no CUDA calls.
+//! `libeager.so`: schedules the CUDA calls of a program. This file has the entry points that are not CUDA calls.
 //!
-//! The compiler pass renames the calls of [`eager_abi::calls::renamed_symbols`] to `eager_…`; each is one entry of a table
-//! in [`exports`]. Trap: the exported functions run in somebody else's program. They must not panic, unwind, start
-//! threads, or do anything before their first use; [`process::guarded`] sees to that, so nothing calls the shim without
-//! it.
+//! The compiler pass renames the calls of [`eager_abi::calls::renamed_symbols`] to `eager_…`; each is an entry of a
+//! table in [`exports`]. Trap: the exported functions run inside a user's program and must not panic, unwind, start
+//! threads, or do anything before their first use. [`process::guarded`] ensures that, so an entry point that calls
+//! the shim without it breaks the promise.
 
 mod addresses;
 pub mod beliefs;
@@ -51,7 +51,7 @@ use program::ModuleError;
 use runtime::Geometry;
 use std::ffi::c_void;
 
-/// Instrumented objects refer to it by name; see [`eager_abi::VERSION_SYMBOL`].
+/// Symbol that instrumented objects refer to by name; see [`eager_abi::VERSION_SYMBOL`].
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the name is the binary interface")]
 pub static eager_abi_v3: u32 = ABI_VERSION;
@@ -62,11 +62,12 @@ pub static eager_abi_v3: u32 = ABI_VERSION;
 /// `module` is null or points to a module as the pass emits it, which lives as long as its object is loaded.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eager_module_register(module: *const EagerModule) {
-    // SAFETY: passed on from the caller. No panic can come out: the reader checks every length and pointer it follows.
+    // SAFETY: passed on from the caller. No panic can leave this call: the reader checks every length and pointer it
+    // follows.
     let registered = unsafe { process::PROGRAM.write().register(module) };
     match registered {
         Ok(()) => {}
-        // Said once for all of them, where it is seen what the program does about it.
+        // Reported once for all modules, with how the program runs then.
         Err(ModuleError::Version { .. }) => process::met_another_version(),
         Err(error) => {
             voice::to_stderr(&format!("a module of the program is not scheduled by kernel: {error}"));

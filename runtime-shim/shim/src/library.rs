@@ -1,11 +1,11 @@
-//! Where the functions of the CUDA runtime come from: the program's own runtime, as its objects name it, or the shared
+//! Finds the functions of the CUDA runtime: in the program's own runtime, as its objects name it, or in the shared
 //! library that the loader finds.
 //!
-//! Each instrumented object brings the addresses of the functions that it calls and that the shim needs, as the linker
-//! resolved them ([`eager_abi::RUNTIME_CALLS`]): so a program with the *static* runtime, or with another version of the
-//! shared one, is served by the copy that knows its kernels. Only a program without such a table makes the shim open
-//! `libcudart.so.13` (or `.12`) itself. Traps:
-//! - a program with a table never gets another library's function, not even one that its own runtime lacks;
+//! Each instrumented object carries the addresses of the functions that it calls and that the shim needs, as the
+//! linker resolved them ([`eager_abi::RUNTIME_CALLS`]). So a program with the *static* runtime, or with another
+//! version of the shared one, is served by the copy that knows its kernels. Only for a program without such a table
+//! the shim opens `libcudart.so.13` (or `.12`) itself. Traps:
+//! - a program with a table must never get another library's function, not even one that its own runtime lacks;
 //! - return codes are plain numbers, not cudarc's enum: a code that this build does not know would be undefined
 //!   behaviour as an enum.
 
@@ -26,10 +26,10 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 pub type Status = u32;
 
 const LIBRARIES: [&str; 2] = ["libcudart.so.13", "libcudart.so.12"];
-/// What a call returns when the library or its symbol is missing.
+/// Returned by a call when the library or its symbol is missing.
 const MISSING: Status = 3;
 
-/// A function that a hook hands its call on to; looked for at its first use.
+/// A function that a hook forwards its call to; looked up at its first use.
 #[derive(Debug)]
 pub struct Symbol {
     name: &'static str,
@@ -41,9 +41,9 @@ impl Symbol {
         Symbol { name, address: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// The function, or the status to return where there is none.
+    /// The function, or the status to return if it is missing.
     pub fn get(&self) -> Result<NonNull<c_void>, Status> {
-        // Relaxed: the address is all there is to see, and every thread would find the same.
+        // Relaxed: the address is the only data, and every thread finds the same.
         if let Some(known) = NonNull::new(self.address.load(Ordering::Relaxed)) {
             return Ok(known);
         }
@@ -53,7 +53,7 @@ impl Symbol {
     }
 }
 
-/// A function of the runtime, or of a library that the program is linked with, by its symbol.
+/// Looks up a function of the runtime, or of a library that the program is linked with, by its symbol.
 fn find(name: &str) -> Option<NonNull<c_void>> {
     // A caller may hold a read lock already.
     let program = PROGRAM.read_recursive();
@@ -66,12 +66,13 @@ fn find(name: &str) -> Option<NonNull<c_void>> {
         let symbol = unsafe { Library::this().get::<unsafe extern "C" fn()>(name).ok()? };
         return NonNull::new(symbol.as_raw_ptr());
     }
-    // SAFETY: only the address is taken; what it is called as is the caller's business. The library is never unloaded.
+    // SAFETY: only the address is taken; the caller is responsible for the type it is called with. The library is
+    // never unloaded.
     let symbol = unsafe { library()?.get::<unsafe extern "C" fn()>(name).ok()? };
     NonNull::new(symbol.as_raw_ptr())
 }
 
-/// The library for programs without a table, looked for once.
+/// The library for programs without a table, opened once.
 fn library() -> Option<&'static Library> {
     static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
     let opened = LIBRARY.get_or_init(|| {
@@ -91,11 +92,11 @@ fn library() -> Option<&'static Library> {
 
 static LIBRARY_MISSING: AtomicBool = AtomicBool::new(false);
 
-/// The library that the program has loaded already; else by name, the newest first.
+/// Opens the library that the program has loaded already, or else by name, the newest first.
 fn open() -> Result<Library, libloading::Error> {
     let [newest, older] = LIBRARIES;
     // SAFETY: opening a CUDA runtime runs its constructors, which NVIDIA's and the stand-in's are made for; with
-    // RTLD_NOLOAD nothing is run at all.
+    // RTLD_NOLOAD no code is run.
     unsafe {
         Library::open(Some(newest), RTLD_NOW | libc::RTLD_NOLOAD)
             .or_else(|_| Library::open(Some(older), RTLD_NOW | libc::RTLD_NOLOAD))
@@ -104,7 +105,7 @@ fn open() -> Result<Library, libloading::Error> {
     }
 }
 
-/// Says that a function is missing, the first one only; returns what its call returns.
+/// Reports a missing function, only the first; returns the status for its call.
 pub fn missing_call(name: &str) -> Status {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !LIBRARY_MISSING.load(Ordering::Relaxed) && !SAID.swap(true, Ordering::Relaxed) {
@@ -113,7 +114,7 @@ pub fn missing_call(name: &str) -> Status {
     MISSING
 }
 
-/// Declares the table of runtime functions: one field each, and for each a stand-in that reports it as missing.
+/// Declares the table of runtime functions: a field for each, and a stand-in that reports it as missing.
 macro_rules! runtime_table {
     ($($name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
         /// The functions that the shim itself calls.
@@ -141,7 +142,7 @@ macro_rules! runtime_table {
             }
         }
 
-        /// Each of them with the sizes of its arguments.
+        /// The functions with the sizes of their arguments.
         pub const CALLS: &[Hook] = &[
             $(Hook { name: stringify!($name), argument_bytes: &[$(size_of::<$kind>()),*] },)*
         ];
@@ -151,7 +152,7 @@ macro_rules! runtime_table {
             use super::*;
             use cudarc::runtime::sys;
 
-            /// As cudarc declares them; does not compile if it has another number of arguments.
+            /// The functions as cudarc declares them; does not compile if cudarc has another number of arguments.
             pub fn functions() -> Vec<Hook> {
                 use crate::exports::signatures::{placeholder, sizes};
                 vec![$({
@@ -258,9 +259,10 @@ impl PointerAttributes {
 
 const _: () = assert!(size_of::<PointerAttributes>() == 88);
 
-/// `cudaMemAdvise` and `cudaMemPrefetchAsync` with the arguments of CUDA 13, which CUDA 12 has under `_v2` names; none
-/// before 12.2. `__cudaLaunchKernel`, which only nvcc's programs have. And what the pinned ring and addresses
-/// without memory are made with, which objects of earlier compilers do not carry.
+/// Functions that a runtime or an object may lack. `cudaMemAdvise` and `cudaMemPrefetchAsync` with the arguments of
+/// CUDA 13, which CUDA 12 has under `_v2` names, and not before 12.2; `__cudaLaunchKernel`, which only nvcc's
+/// programs have; and the functions for the pinned ring and for addresses without memory, which objects of earlier
+/// compilers do not carry.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryHints {
     pub advise: Option<AdviseFn>,
@@ -323,7 +325,7 @@ impl MemoryHints {
     }
 }
 
-/// Does the program's runtime have the signatures of CUDA 13? One that does not tell its version counts as such.
+/// True if the program's runtime has the signatures of CUDA 13, or does not return its version.
 pub fn runtime_is_13() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {
@@ -348,7 +350,7 @@ pub unsafe fn function<F: std::marker::Copy>(name: &str) -> Option<F> {
 
 static TABLE: OnceLock<Table> = OnceLock::new();
 
-/// The functions that the shim calls; looked for once, at the first call.
+/// The functions that the shim calls; loaded once, at the first call.
 pub fn table() -> &'static Table {
     TABLE.get_or_init(Table::load)
 }
@@ -360,7 +362,7 @@ mod tests {
         assert_eq!(super::CALLS, super::declared::functions());
     }
 
-    /// Or a program's table would lack them.
+    /// A function missing there would be missing in the program's table.
     #[test]
     fn objects_carry_every_function_that_the_shim_calls() {
         for call in super::CALLS {

@@ -1,10 +1,10 @@
-//! Ranges of NVTX, by which Nsight Systems and others show beside a program's CUDA calls what its tasks did: how long each
-//! waited, and how it ran. Only where a tool is: it names its library in `NVTX_INJECTION64_PATH`.
+//! NVTX ranges, with which Nsight Systems and other tools show a program's tasks beside its CUDA calls: how long each
+//! waited, and how it ran. Active only with a tool, which names its library in `NVTX_INJECTION64_PATH`.
 //!
-//! This is the application's half of NVTX 3 as NVIDIA's header has it (`nvtxDetail/nvtxTypes.h`, version 3): tables of slots,
-//! in which the tool writes its functions. The crate `nvtx` is that header with bindings that a build makes through libclang.
-//! Trap: the tool's functions run on the program's threads, some under the shim's lock. They may not call CUDA; NVTX forbids
-//! that to tools as well.
+//! This is the application's half of NVTX 3 as NVIDIA's header defines it (`nvtxDetail/nvtxTypes.h`, version 3):
+//! tables of slots into which the tool writes its functions. The crate `nvtx` is that header with bindings that its
+//! build generates through libclang. Trap: the tool's functions run on the program's threads, some under the shim's
+//! lock. They may not call CUDA, which NVTX forbids to tools as well.
 
 use crate::runtime::DeviceIndex;
 use crate::task::Terms;
@@ -20,7 +20,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The tool's library, as NVIDIA's header looks for it.
+/// Variable with the tool's library, as in NVIDIA's header.
 pub const ENV_INJECTION: &str = "NVTX_INJECTION64_PATH";
 const ENTRY_POINT: &str = "InitializeInjectionNvtx2";
 const DOMAIN: &std::ffi::CStr = c"eager";
@@ -29,24 +29,24 @@ const DOMAIN: &std::ffi::CStr = c"eager";
 const MODULE_SLOTS: [usize; 7] = [0, 16, 9, 15, 7, 16, 7];
 const SLOTS_MAX: usize = 16;
 const MODULE_CORE2: usize = 5;
-/// Slots of that module.
+/// Slots of module `MODULE_CORE2`.
 const MARK: usize = 1;
 const RANGE_START: usize = 2;
 const RANGE_END: usize = 3;
 const DOMAIN_CREATE: usize = 12;
-/// Numbers of the tables that a tool asks for.
+/// Numbers of the tables that a tool requests.
 const TABLE_CALLBACKS: u32 = 1;
 const TABLE_VERSION: u32 = 3;
 const NVTX_VERSION: u16 = 3;
 
-/// Colours by what a task does, as in reports: grey, green, orange, blue.
+/// Colours by the state of a task, as in reports: grey, green, orange, blue.
 const WAITS: u32 = 0xFF9A_9A9A;
 const NORMAL: u32 = 0xFF55_9655;
 const EAGER: u32 = 0xFFDD_8434;
 const PROMOTED: u32 = 0xFF42_72B2;
 
 type Slots = [AtomicPtr<c_void>; SLOTS_MAX];
-/// The tool sees an array of pointers to slots, with a null at its end.
+/// The tool's view: an array of pointers to slots that ends with a null.
 type Table = [AtomicPtr<AtomicPtr<c_void>>; SLOTS_MAX + 1];
 
 static SLOTS: [Slots; MODULE_SLOTS.len()] =
@@ -76,7 +76,7 @@ static VERSION_INFO: VersionInfo = VersionInfo {
     set_tools: ignore,
 };
 
-/// `nvtxEventAttributes_t`: a name and a colour, and bytes as its payload.
+/// `nvtxEventAttributes_t`: a name, a colour, and bytes as payload.
 #[repr(C)]
 struct Attributes {
     version: u16,
@@ -107,7 +107,7 @@ extern "C" fn table_of(module: c_uint, table: *mut *const c_void, count: *mut c_
     let module = module as usize;
     let known = TABLES.get(module).zip(MODULE_SLOTS.get(module)).filter(|(_, slots)| **slots > 0);
     let Some((found, &slots)) = known else { return 0 };
-    // SAFETY: the tool gives places to write to, as NVTX asks of it, or null for what it does not want to know.
+    // SAFETY: the tool passes places to write to, as NVTX requires, or null for values that it does not want.
     unsafe {
         if let Some(table) = table.as_mut() {
             *table = ptr::from_ref(found).cast();
@@ -127,7 +127,7 @@ extern "C" fn export_table(number: u32) -> *const c_void {
     }
 }
 
-/// What the tool gave, and the ranges that are open.
+/// The tool's functions, and the open ranges.
 struct Tool {
     domain: DomainHandle,
     start: StartFn,
@@ -136,9 +136,9 @@ struct Tool {
     open: Mutex<[Option<Open>; TASK_SLOTS]>,
 }
 
-// SAFETY: the handle is the tool's own and is only given back to it; NVTX lets every thread call a tool's functions.
+// SAFETY: the handle is the tool's own and is only passed back to it; NVTX lets every thread call a tool's functions.
 unsafe impl Send for Tool {}
-// SAFETY: as above.
+// SAFETY: the argument for `Send` holds for `Sync` too.
 unsafe impl Sync for Tool {}
 
 static TOOL: OnceLock<Option<Tool>> = OnceLock::new();
@@ -149,7 +149,7 @@ struct Open {
     range: u64,
     function: String,
     bytes: u64,
-    /// None: it waits.
+    /// `NONE`: the task waits.
     device: DeviceIndex,
 }
 
@@ -172,14 +172,14 @@ fn load(path: &OsStr) -> Result<Tool, String> {
             TABLES[module][index].store(slot, Ordering::Relaxed);
         }
     }
-    // SAFETY: a tool's library that the user names; its constructors are what such a library is made for. It stays loaded
-    // when its entry point succeeds, since it is forgotten below.
+    // SAFETY: a tool's library that the user names; such a library's constructors are made to be run so. It stays
+    // loaded when its entry point succeeds, since it is forgotten below.
     let library =
         unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_LOCAL) }.map_err(|error| of_loader(&error))?;
-    // SAFETY: the function of this name is one of this type in every NVTX tool.
+    // SAFETY: the function of this name has this type in every NVTX tool.
     let initialize =
         unsafe { library.get::<InitializeFn>(ENTRY_POINT) }.map_err(|error| of_loader(&error))?;
-    // SAFETY: the tool gets what it is made to take, which lives as long as the process.
+    // SAFETY: the tool gets the argument that it expects, which lives as long as the process.
     if unsafe { initialize(export_table) } == 0 {
         return Err(format!("its {ENTRY_POINT} failed"));
     }
@@ -194,7 +194,7 @@ fn load(path: &OsStr) -> Result<Tool, String> {
         )
     };
     let (Some(start), Some(end)) = (start, end) else { return Err("it takes no ranges".into()) };
-    // SAFETY: a function of the tool, with a text that lives.
+    // SAFETY: a function of the tool, with a string that outlives the call.
     let domain = create.map_or(ptr::null_mut(), |create| unsafe { create(DOMAIN.as_ptr()) });
     Ok(Tool { domain, start, end, mark, open: Mutex::new([const { None }; TASK_SLOTS]) })
 }
@@ -212,12 +212,12 @@ fn tool() -> Option<&'static Tool> {
     TOOL.get()?.as_ref()
 }
 
-/// Shall requests be told?
+/// True if requests are to be recorded.
 pub fn is_on() -> bool {
     tool().is_some()
 }
 
-/// A request went to the daemon: a task waits from its begin on, until it is bound or ends.
+/// Records a request to the daemon: a task waits from its begin until it is bound or ends.
 pub fn record(slot: Slot, body: &RequestBody) {
     let Some(tool) = tool() else { return };
     let mut open = tool.open.lock();
@@ -240,7 +240,7 @@ pub fn record(slot: Slot, body: &RequestBody) {
     }
 }
 
-/// The daemon gave a task its device.
+/// Records that the daemon gave a task its device.
 pub fn bound(slot: Slot, terms: &Terms) {
     let Some(tool) = tool() else { return };
     let (class, color) = match terms.class {
@@ -255,7 +255,7 @@ pub fn bound(slot: Slot, terms: &Terms) {
 }
 
 impl Tool {
-    /// Ends the range that is open and starts the next.
+    /// Ends the open range and starts the next.
     fn go_on(&self, place: &mut Option<Open>, next: Option<(Open, &str, u32)>) {
         let before = place.take();
         *place = next.map(|(task, state, color)| {
@@ -267,20 +267,20 @@ impl Tool {
             Open { range, ..task }
         });
         if let Some(task) = before {
-            // SAFETY: a function of the tool, with its own handle and a range that it gave and that ends once.
+            // SAFETY: a function of the tool, with its own handle and a range that it returned and that ends once.
             unsafe { (self.end)(self.domain, task.range) };
         }
     }
 
     fn mark(&self, name: &str, bytes: u64) {
         if let Some(mark) = self.mark {
-            // SAFETY: as for ranges.
+            // SAFETY: a function of the tool, with its own handle and an event that outlives the call.
             with(name, WAITS, bytes, |event| unsafe { mark(self.domain, event) });
         }
     }
 }
 
-/// `main, eager on GPU 0 (10 MiB)`
+/// Name of a range: `main, eager on GPU 0 (10 MiB)`.
 fn name(task: &Open, state: &str) -> String {
     let Open { function, bytes, device, .. } = task;
     let place = if *device == DeviceIndex::NONE { String::new() } else { format!(" on GPU {}", device.0) };
@@ -288,7 +288,7 @@ fn name(task: &Open, state: &str) -> String {
 }
 
 fn with<T>(name: &str, color: u32, bytes: u64, call: impl FnOnce(*const Attributes) -> T) -> T {
-    // A name with a zero in it stands without the rest.
+    // The name ends at its first zero byte, if it has one.
     let text = CString::new(name.split('\0').next().unwrap_or_default()).unwrap_or_default();
     let (color_is_argb, payload_is_u64, message_is_ascii) = (1, 1, 1);
     let event = Attributes {

@@ -1,11 +1,11 @@
-//! The one shim of this process: made at its first use, inert in a child forked after that.
+//! The single shim of this process: made at its first use, and inert in a child forked after that.
 //!
-//! Nothing happens before the first hooked call: no thread, no socket, no environment. The shim never starts a thread.
-//! Traps:
-//! - after `fork` a lock may be held for ever by a thread that the child does not have, and the connection speaks for
-//!   the parent. So the child is recognised *before* any lock is taken, by a page that the kernel wipes in children
-//!   (`MADV_WIPEONFORK`): one load. CUDA itself does not work in such a child;
-//! - a child forked *before* the first use finds nothing here and makes its own connection.
+//! Nothing happens before the first hooked call: no thread, no socket, no environment. The shim never starts a
+//! thread. Traps:
+//! - after `fork` a lock may be held for ever by a thread that the child does not have, and the connection acts for
+//!   the parent. So the child must be recognised *before* any lock is taken, by a page that the kernel wipes in
+//!   children (`MADV_WIPEONFORK`): one load. CUDA itself does not work in such a child;
+//! - a child forked *before* the first use finds no shim and makes its own connection.
 
 use crate::beliefs::{Beliefs, Sites};
 use crate::config::Config;
@@ -38,16 +38,16 @@ pub type LiveShim = Shim<RealRuntime, ClientConnection>;
 
 /// Bound on each step of connecting (specification S-701).
 const CONNECT_STEP_MAX: Duration = Duration::from_secs(5);
-/// Who waits for a daemon for longer says so.
+/// A wait for a daemon that is longer than this is reported.
 const UNSAID_MAX: Duration = Duration::from_secs(1);
 
-/// What the compiler pass told; filled by constructors.
+/// The compiler pass's tables about the program; filled by constructors.
 pub static PROGRAM: RwLock<Program> = RwLock::new(Program::new());
 
 static SHIM: OnceLock<Option<LiveShim>> = OnceLock::new();
-/// Taken while the shim is made, so that two threads do not connect.
+/// Held while the shim is made, so that two threads do not both connect.
 static STARTING: Mutex<()> = Mutex::new(());
-/// A byte that is 1 in the process that first used the shim and 0 in its forked children. Null: not used yet.
+/// A byte that is 1 in the process that first used the shim and 0 in its forked children. Null before the first use.
 static MARK: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
 
 thread_local! {
@@ -75,8 +75,9 @@ pub fn guarded<T>(hook: impl FnOnce(&LiveShim, &mut Thread) -> Outcome<T>) -> Ou
     contained(run, to_stderr)
 }
 
-/// Gives a hook the calling thread's state. At the end of a thread, and in `atexit` handlers and destructors of the main
-/// one, it is gone already: then one is made up, which only knows less (which device was set last).
+/// Calls a hook with the calling thread's state. At the end of a thread, and in `atexit` handlers and destructors of
+/// the main thread, that state is gone; then a new one is used, which only lacks knowledge (such as the device set
+/// last).
 fn with_thread<T>(hook: impl FnOnce(&mut Thread) -> T) -> T {
     let mut hook = Some(hook);
     let ran = THREAD.try_with(|kept| {
@@ -90,7 +91,7 @@ fn with_thread<T>(hook: impl FnOnce(&mut Thread) -> T) -> T {
     }
 }
 
-/// Runs `hook`; a panic is said once and becomes a pass-through. Unwinding into C would be undefined behaviour.
+/// Runs `hook`; a panic is reported once and becomes a pass-through. Unwinding into C would be undefined behaviour.
 fn contained<T>(hook: impl FnOnce() -> Outcome<T>, say: impl FnOnce(&str)) -> Outcome<T> {
     static SAID: AtomicBool = AtomicBool::new(false);
     catch_unwind(AssertUnwindSafe(hook)).unwrap_or_else(|_| {
@@ -102,24 +103,24 @@ fn contained<T>(hook: impl FnOnce() -> Outcome<T>, say: impl FnOnce(&str)) -> Ou
 }
 
 unsafe extern "C" {
-    /// POSIX; the crate libc does not have it for Linux.
+    /// POSIX; the crate libc does not declare it for Linux.
     fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
 }
 
 /// `PTHREAD_CANCEL_DISABLE`, the same in glibc and musl.
 const CANCEL_DISABLE: libc::c_int = 1;
 
-/// Set while a thread is in a hook: a signal handler or a call from below then goes straight to CUDA.
+/// Set while a thread is in a hook: a signal handler or a nested call then goes straight to CUDA.
 ///
-/// A thread that is cancelled ends when it has left the hook: unwinding it out of one would end the whole program, and leave
-/// locks taken.
+/// A cancelled thread ends when it has left the hook: unwinding it out of a hook would end the whole program, and
+/// leave locks taken.
 struct Inside {
-    /// Whether the thread could be cancelled before.
+    /// The thread's cancel state before it entered.
     cancel_state: libc::c_int,
 }
 
 impl Inside {
-    /// `None`: inside already, or the thread is ending and has no thread-local variables any more.
+    /// `None`: the thread is inside already, or is ending and has no thread-local variables any more.
     fn enter() -> Option<Inside> {
         let was_inside = INSIDE.try_with(|inside| inside.replace(true)).unwrap_or(true);
         (!was_inside).then(|| Inside { cancel_state: set_cancel_state(CANCEL_DISABLE) })
@@ -133,11 +134,11 @@ impl Drop for Inside {
     }
 }
 
-/// Gives the state before.
+/// Sets the thread's cancel state; returns the state before.
 fn set_cancel_state(state: libc::c_int) -> libc::c_int {
     let mut before = 0;
-    // SAFETY: libc has no safe form of it; it writes the old state to `before`, which lives, and fails only for a state
-    // that is none, in which case nothing changes.
+    // SAFETY: libc has no safe form of it; it writes the old state to `before`, which lives, and fails only for an
+    // invalid state, in which case nothing changes.
     unsafe { pthread_setcancelstate(state, &raw mut before) };
     before
 }
@@ -159,11 +160,11 @@ fn is_forked_child() -> bool {
     })
 }
 
-/// Sets the mark. Where the kernel cannot wipe pages in children (before Linux 4.14) there is none: then a child after
-/// fork is not recognised here, and only the connection itself refuses to speak for the parent.
+/// Sets the mark. Where the kernel cannot wipe pages in children (before Linux 4.14) there is none: a child after
+/// fork is then not recognised here, and only the connection itself refuses to act for the parent.
 fn mark_process() {
     let bytes = 4096;
-    // SAFETY: a fresh anonymous private mapping, at an address of the kernel's choice.
+    // SAFETY: a new anonymous private mapping, at an address of the kernel's choice.
     let page = unsafe {
         libc::mmap(
             ptr::null_mut(),
@@ -180,7 +181,7 @@ fn mark_process() {
     // SAFETY: `page` is the mapping made above, of this size.
     let wiped = unsafe { libc::madvise(page, bytes, libc::MADV_WIPEONFORK) } == 0;
     let mark = page.cast::<AtomicU8>();
-    // SAFETY: the page is mapped, writable and zeroed, which is a valid AtomicU8; nobody else knows it yet.
+    // SAFETY: the page is mapped, writable and zeroed, which is a valid AtomicU8; no other thread knows it yet.
     unsafe { &*mark }.store(1, Ordering::Relaxed);
     // Release: pairs with the acquire in `is_forked_child`.
     let first =
@@ -191,7 +192,7 @@ fn mark_process() {
     }
 }
 
-/// Makes the shim: reads the environment, connects. `None`: switched off.
+/// Makes the shim: reads the environment, connects. `None`: disabled.
 fn start() -> Option<LiveShim> {
     let executable = std::env::current_exe().ok();
     let (config, complaints) = Config::read(|name| std::env::var_os(name), executable.as_deref());
@@ -240,7 +241,7 @@ fn start() -> Option<LiveShim> {
     Some(shim)
 }
 
-/// What earlier runs have learnt, if this one shall learn.
+/// Beliefs from what earlier runs have learnt; `None`: this run does not learn.
 fn beliefs(config: &Config) -> Option<Beliefs> {
     if let Some(seed) = config.chance {
         return Some(Beliefs::by_chance(seed));
@@ -309,7 +310,7 @@ fn without_daemon(error: &ConnectError, is_closed: bool) -> String {
     format!("{what}: {}", instead(is_closed))
 }
 
-/// What a program does that is not scheduled.
+/// How a program that is not scheduled runs.
 fn instead(is_closed: bool) -> String {
     if is_closed {
         let by = format!("{ENV_ON_DAEMON_LOSS} or {ENV_ON_NO_DAEMON} is closed");
@@ -319,8 +320,9 @@ fn instead(is_closed: bool) -> String {
     }
 }
 
-/// A module of another version of the interface came. One that comes late, with a library that the program has loaded, ends the
-/// program's scheduling: what its calls mean is not known. One that comes before the first call is met by [`start`].
+/// Handles a module of another version of the interface. If it registers late, with a library that the program has
+/// loaded, the program is no longer scheduled, since the meaning of the module's calls is unknown. A module that
+/// registers before the first call is handled by [`start`].
 pub fn met_another_version() {
     if let Some(Some(shim)) = SHIM.get()
         && !is_forked_child()

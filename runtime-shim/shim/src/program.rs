@@ -1,6 +1,7 @@
-//! What the compiler pass tells about the program: its kernels' names and argument sizes, its static tasks' functions.
+//! The compiler pass's facts about the program: its kernels' names and argument sizes, its static tasks' functions.
 //!
-//! Trap: this is filled by constructors, before `main` and before CUDA is up. It must do nothing but remember.
+//! Trap: the tables are filled by constructors, before `main` and before CUDA is initialized. Code here may only
+//! store data.
 
 use eager_abi::{
     ABI_VERSION, EagerKernel, EagerModule, EagerRuntimeCall, EagerTask, TASK_NAMED, TASK_REUSES,
@@ -8,7 +9,7 @@ use eager_abi::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char};
 
-/// A kernel by the address that `cudaLaunchKernel` gets.
+/// A kernel, found by the address that `cudaLaunchKernel` gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
     /// Mangled device name.
@@ -19,12 +20,12 @@ pub struct Kernel {
     pub argument_flags: Vec<u32>,
 }
 
-/// A static task by its site.
+/// A static task, found by its site.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Site {
-    /// The function that holds it.
+    /// The function that contains the task.
     pub function: String,
-    /// Sites whose memory it announces with its own.
+    /// Sites whose memory this site announces with its own.
     pub covered: BTreeSet<u64>,
     /// See [`TASK_REUSES`].
     pub reuses: bool,
@@ -40,17 +41,17 @@ pub struct Program {
     /// Addresses of the functions of the program's own runtime.
     runtime: BTreeMap<String, usize>,
     managed_bytes: u64,
-    /// Source files by the version of the interface that they were compiled for, where it is not this shim's.
+    /// Source files compiled for another version of the interface than this shim's, by that version.
     foreign: BTreeMap<u32, Vec<String>>,
 }
 
 /// Limits on a module's tables, against a corrupt one: far above any real translation unit.
 const ENTRIES_MAX: u32 = 1 << 16;
 
-/// Source files that a line names; the others are counted.
+/// Most source files that a message names; further ones are counted.
 const NAMED_MAX: usize = 3;
 
-/// Why a module is not used.
+/// Reason why a module is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModuleError {
     #[error("it was compiled for version {found} of the interface, this shim has {ABI_VERSION}")]
@@ -72,8 +73,8 @@ impl Program {
         }
     }
 
-    /// Which parts of the program were compiled for another version of the interface, and what to do about it; `None`: all are of
-    /// this one.
+    /// Message about the parts of the program that were compiled for another version of the interface, and the
+    /// remedy; `None`: all parts have this version.
     pub fn foreign(&self) -> Option<String> {
         let (&version, sources) = self.foreign.first_key_value()?;
         let (named, more) = sources.split_at(sources.len().min(NAMED_MAX));
@@ -97,7 +98,7 @@ impl Program {
         self.sites.get(&site)
     }
 
-    /// Do all uses of the memory of a site's task, and of the sites announced with it, name it ([`TASK_NAMED`])?
+    /// True if all uses of the memory of a site's task, and of the sites announced with it, name it ([`TASK_NAMED`]).
     pub fn is_named(&self, site: u64) -> bool {
         let mut seen = BTreeSet::new();
         let mut pending = vec![site];
@@ -110,22 +111,22 @@ impl Program {
         true
     }
 
-    /// Does the memory of all its tasks come by name? A program without any has nothing that could.
+    /// True if the memory of all tasks may come by name. False for a program without tasks.
     pub fn is_informed(&self) -> bool {
         !self.sites.is_empty() && self.sites.values().all(|site| site.named) && !self.shares_memory()
     }
 
-    /// Does the program hand device memory to other processes? Mapped memory cannot be.
+    /// True if the program shares device memory with other processes, which mapped memory does not support.
     pub fn shares_memory(&self) -> bool {
         self.runtime.contains_key("cudaIpcGetMemHandle")
     }
 
-    /// Name of the function that holds a site.
+    /// Name of the function that contains a site.
     pub fn function(&self, site: u64) -> &str {
         self.site(site).map_or("unknown", |found| &found.function)
     }
 
-    /// Has any object told where its runtime's functions are?
+    /// True if any object carries the addresses of its runtime's functions.
     pub fn has_runtime(&self) -> bool {
         !self.runtime.is_empty()
     }
@@ -135,12 +136,12 @@ impl Program {
         self.runtime.get(name).copied()
     }
 
-    /// A `__managed__` variable.
+    /// Adds the bytes of a `__managed__` variable.
     pub fn add_managed_variable(&mut self, bytes: u64) {
         self.managed_bytes = self.managed_bytes.saturating_add(bytes);
     }
 
-    /// With what all kernels may use besides, which belongs to no task.
+    /// Adds the managed variables, which all kernels may use and no task owns, to a requirement.
     pub fn with_variables(&self, requirement: u64) -> u64 {
         requirement.saturating_add(self.managed_bytes)
     }
@@ -158,10 +159,10 @@ impl Program {
     /// # Safety
     /// `module` is null or points to a module as [`eager_abi`] defines it, with tables of the lengths it states.
     pub unsafe fn register(&mut self, module: *const EagerModule) -> Result<(), ModuleError> {
-        // SAFETY: the caller gives null or a live module constant; null is what `as_ref` is here for.
+        // SAFETY: the caller passes null or a live module constant; `as_ref` handles null.
         let module = unsafe { module.as_ref() }.ok_or(ModuleError::Null)?;
         if module.abi_version != ABI_VERSION {
-            // SAFETY: `source` is a NUL-terminated constant in the same place of a module of every version.
+            // SAFETY: `source` is a NUL-terminated constant at the same offset of a module of every version.
             let source = unsafe { text(module.source) };
             self.foreign.entry(module.abi_version).or_default().push(source);
             return Err(ModuleError::Version { found: module.abi_version });

@@ -1,6 +1,6 @@
-//! The real CUDA runtime behind [`Runtime`]: NVIDIA's or the virtual GPU's stand-in, whichever the program has.
+//! [`Runtime`] over the real CUDA runtime: NVIDIA's or the virtual GPU's stand-in, whichever the program has.
 //!
-//! Trap: a call of the shim's own must leave no error behind that the program could read: see `quietly`.
+//! Trap: a call of the shim's own that leaves an error behind changes what the program reads later; see `quietly`.
 
 use crate::addresses::{HOST, MANAGED_GRANULARITY, Way, drop_managed};
 use crate::driver;
@@ -18,18 +18,18 @@ use std::ffi::{c_uint, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
-/// `cudaEventDisableTiming`: an event that only orders.
+/// `cudaEventDisableTiming`: an event for ordering only.
 const EVENT_DISABLE_TIMING: c_uint = 2;
 /// `cudaMemAttachGlobal`.
 const MANAGED_GLOBAL: u32 = 1;
-/// More than any device or host can have, below what a size may be: fails in every runtime.
+/// More than any device or host can have, but within the range of a size: fails in every runtime.
 const IMPOSSIBLE_BYTES: usize = 1 << 62;
 
-/// Calls one function of the table and checks its code.
+/// Calls a function of the table and checks its code.
 macro_rules! call {
     ($self:ident.$name:ident($($argument:expr),*)) => {
-        // SAFETY: the arguments are of the declared types; pointers are locals that live through the call or addresses
-        // that the program handed in for this purpose, which the runtime checks or, as without the shim, trusts.
+        // SAFETY: the arguments have the declared types; pointers are to locals that outlive the call, or addresses
+        // that the program passed for this purpose, which the runtime checks or, as without the shim, trusts.
         CudaError::check(unsafe { ($self.table.$name)($($argument),*) })
     };
 }
@@ -38,19 +38,19 @@ macro_rules! call {
 #[derive(Debug)]
 pub struct RealRuntime {
     table: &'static Table,
-    /// How memory comes behind addresses; found out at the first use.
+    /// How addresses get memory; determined at the first use.
     way: OnceLock<Option<Way>>,
 }
 
 impl RealRuntime {
-    /// Finds the runtime's functions.
+    /// Loads the runtime's functions.
     pub fn open() -> RealRuntime {
         RealRuntime { table: table(), way: OnceLock::new() }
     }
 
-    /// Makes a call of the shim's own whose failure the program must not find in `cudaGetLastError`: a query that says
-    /// "not ready" leaves an error there, too. `None`: the program's own error is waiting to be read; no call is made,
-    /// since it could be overwritten.
+    /// Makes a call of the shim's own whose failure must not appear in the program's `cudaGetLastError`; even a query
+    /// that returns "not ready" leaves an error there. `None`: an error of the program's own is unread, so no call is
+    /// made that could overwrite it.
     fn quietly<T>(&self, make: impl FnOnce() -> CudaResult<T>) -> Option<CudaResult<T>> {
         call!(self.cudaPeekAtLastError()).ok()?;
         let result = make();
@@ -60,7 +60,7 @@ impl RealRuntime {
         Some(result)
     }
 
-    /// Tells "no room" from other failures; the program does not find it in `cudaGetLastError`.
+    /// Separates "no room" from other failures, and keeps it out of the program's `cudaGetLastError`.
     fn if_room(&self, made: CudaResult<()>) -> CudaResult<Option<()>> {
         match made {
             Err(CudaError::MEMORY_ALLOCATION) => {
@@ -76,12 +76,12 @@ impl RealRuntime {
         *self.way.get_or_init(|| choose()?.ok()?)
     }
 
-    /// Only asked for after [`Runtime::map_granularity`] found it.
+    /// Called only after [`Runtime::map_granularity`] found a way.
     fn known_way(&self) -> CudaResult<Way> {
         self.way().ok_or(CudaError::INITIALIZATION)
     }
 
-    /// Work on a stream of its own, so that it waits for no kernel, until it is done.
+    /// Runs work on a stream of its own, so that it waits for no kernel, and waits until it is done.
     fn aside(&self, work: impl FnOnce(cudaStream_t) -> CudaResult<()>) -> CudaResult<()> {
         let stream = self.stream_create(StreamFlags::NON_BLOCKING, Priority::Lowest)?;
         let done = self.quietly(|| {
@@ -92,12 +92,12 @@ impl RealRuntime {
         done.unwrap_or(Err(CudaError::NOT_READY))
     }
 
-    /// What the runtime says of an address; `None`: nothing.
+    /// The runtime's attributes of an address; `None`: unknown.
     fn attributes(&self, pointer: u64) -> Option<PointerAttributes> {
         let ask = self.table.memory.pointer_attributes?;
         let mut attributes = PointerAttributes::default();
-        // SAFETY: a function with these arguments (see `MemoryHints`); it writes to a local that is as large as the
-        // longest form of what it writes and outlives the call.
+        // SAFETY: the function takes these arguments (see `MemoryHints`); it writes to a local that is as large as
+        // the longest form of the structure and outlives the call.
         let asked = self.quietly(|| CudaError::check(unsafe { ask(&mut attributes, address(pointer)) }));
         (asked == Some(Ok(()))).then_some(attributes)
     }
@@ -113,7 +113,7 @@ impl RealRuntime {
     }
 }
 
-/// What a query that was made quietly says; not made, it says "not yet".
+/// Result of a quiet query; false if the query was not made.
 fn is_done(asked: Option<CudaResult<()>>) -> CudaResult<bool> {
     match asked {
         Some(Ok(())) => Ok(true),
@@ -126,7 +126,8 @@ fn stream_handle(stream: StreamId) -> cudaStream_t {
     ptr::with_exposed_provenance_mut(stream.0)
 }
 
-/// Device and managed addresses come from the runtime as numbers (through the program), so their provenance is exposed.
+/// Device and managed addresses come from the runtime as numbers (through the program), so their provenance is
+/// exposed.
 fn address(value: u64) -> *mut c_void {
     ptr::with_exposed_provenance_mut(value as usize)
 }
@@ -256,7 +257,7 @@ impl Runtime for RealRuntime {
         let Some(advise) = self.table.memory.advise else { return Ok(()) };
         let advice = cudaMemoryAdvise::cudaMemAdviseSetPreferredLocation;
         let (start, bytes) = (address(span.start), span.bytes as usize);
-        // SAFETY: a function with these arguments (see `MemoryHints`); the runtime checks the range.
+        // SAFETY: the function takes these arguments (see `MemoryHints`); the runtime checks the range.
         let advised =
             self.quietly(|| CudaError::check(unsafe { advise(start, bytes, advice, on_device(device)) }));
         advised.unwrap_or(Ok(()))
@@ -266,7 +267,7 @@ impl Runtime for RealRuntime {
         let Some(prefetch) = self.table.memory.prefetch else { return Ok(()) };
         let (start, bytes) = (address(span.start), span.bytes as usize);
         let (location, stream) = (on_device(device), stream_handle(stream));
-        // SAFETY: a function with these arguments (see `MemoryHints`); the runtime checks the range.
+        // SAFETY: the function takes these arguments (see `MemoryHints`); the runtime checks the range.
         self.quietly(|| CudaError::check(unsafe { prefetch(start, bytes, location, 0, stream) }))
             .unwrap_or(Ok(()))
     }
@@ -274,19 +275,21 @@ impl Runtime for RealRuntime {
     fn malloc_host(&self, bytes: u64) -> Option<u64> {
         let allocate = self.table.memory.malloc_host?;
         let mut out = ptr::null_mut();
-        // SAFETY: a function with these arguments (see `MemoryHints`); it writes to a local that outlives the call.
+        // SAFETY: the function takes these arguments (see `MemoryHints`); it writes to a local that outlives the
+        // call.
         self.quietly(|| CudaError::check(unsafe { allocate(&mut out, bytes as usize) }))?.ok()?;
         Some(out.expose_provenance() as u64)
     }
 
     fn free_host(&self, base: u64) {
         let Some(free) = self.table.memory.free_host else { return };
-        // SAFETY: a function with this argument (see `MemoryHints`), given what `malloc_host` returned and no copy uses.
+        // SAFETY: the function takes this argument (see `MemoryHints`), given what `malloc_host` returned and no copy
+        // uses.
         let _ = self.quietly(|| CudaError::check(unsafe { free(address(base)) }));
     }
 
     fn map_host(&self, bytes: u64) -> CudaResult<u64> {
-        // SAFETY: a fresh anonymous private mapping, at an address of the kernel's choice.
+        // SAFETY: a new anonymous private mapping, at an address of the kernel's choice.
         let mapped = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -304,14 +307,14 @@ impl Runtime for RealRuntime {
     }
 
     fn unmap_host(&self, memory: Span) {
-        // SAFETY: a mapping of `map_host` with its size, which the program has just given back.
+        // SAFETY: a mapping of `map_host` with its size, which the program has just freed.
         unsafe { libc::munmap(address(memory.start), memory.bytes as usize) };
     }
 
     fn lock_host(&self, memory: Span) -> CudaResult<()> {
         const PORTABLE_AND_MAPPED: c_uint = 3;
         let register = self.table.memory.host_register.ok_or(CudaError::INITIALIZATION)?;
-        // SAFETY: a function with these arguments (see `MemoryHints`), given a whole mapping of `map_host`.
+        // SAFETY: the function takes these arguments (see `MemoryHints`), given a whole mapping of `map_host`.
         CudaError::check(unsafe {
             register(address(memory.start), memory.bytes as usize, PORTABLE_AND_MAPPED)
         })
@@ -319,7 +322,7 @@ impl Runtime for RealRuntime {
 
     fn unlock_host(&self, start: u64) -> CudaResult<()> {
         let unregister = self.table.memory.host_unregister.ok_or(CudaError::INITIALIZATION)?;
-        // SAFETY: a function with this argument (see `MemoryHints`), given what `lock_host` registered.
+        // SAFETY: the function takes this argument (see `MemoryHints`), given what `lock_host` registered.
         CudaError::check(unsafe { unregister(address(start)) })
     }
 
@@ -335,23 +338,24 @@ impl Runtime for RealRuntime {
     fn move_to_host(&self, span: Span) -> CudaResult<()> {
         let prefetch = self.table.memory.prefetch.ok_or(CudaError::INITIALIZATION)?;
         let (start, bytes) = (address(span.start), span.bytes as usize);
-        // SAFETY: a function with these arguments (see `MemoryHints`); the runtime checks the range.
+        // SAFETY: the function takes these arguments (see `MemoryHints`); the runtime checks the range.
         self.aside(|stream| CudaError::check(unsafe { prefetch(start, bytes, HOST, 0, stream) }))
     }
 
     fn move_to_device(&self, span: Span) -> CudaResult<()> {
         let prefetch = self.table.memory.prefetch.ok_or(CudaError::INITIALIZATION)?;
         let (start, bytes) = (address(span.start), span.bytes as usize);
-        // Asked so because `cudaGetDevice` is none of the functions that programs bring along.
+        // Queried in this way because `cudaGetDevice` is not among the functions that programs carry.
         let device = self.attributes(span.start).ok_or(CudaError::INVALID_VALUE)?.device;
         let location = on_device(DeviceIndex(device));
-        // SAFETY: a function with these arguments (see `MemoryHints`); the runtime checks the range.
+        // SAFETY: the function takes these arguments (see `MemoryHints`); the runtime checks the range.
         self.aside(|stream| CudaError::check(unsafe { prefetch(start, bytes, location, 0, stream) }))
     }
 
     fn read_on_host(&self, span: Span) {
         for offset in (0..span.bytes).step_by(pages::page_bytes() as usize).chain(span.bytes.checked_sub(1)) {
-            // SAFETY: managed memory of that size (the caller allocated it), which the host may read while no kernel runs.
+            // SAFETY: managed memory of that size (the caller allocated it), which the host may read while no kernel
+            // runs.
             unsafe { address(span.start + offset).cast::<u8>().read_volatile() };
         }
     }
@@ -385,9 +389,9 @@ impl Runtime for RealRuntime {
     }
 
     fn copy_on_host(&self, dst: u64, src: u64, bytes: u64) {
-        // SAFETY: one side is managed memory of that size (the ledger was asked) or a place of the pinned ring, the other
-        // the program's host buffer, which the program vouched for in its `cudaMemcpy`. `ptr::copy`, since both may lie in
-        // one allocation.
+        // SAFETY: one side is managed memory of that size (the ledger was checked) or a place of the pinned ring, the
+        // other the program's host buffer, which the program vouched for in its `cudaMemcpy`. `ptr::copy`, since both
+        // may lie in one allocation.
         unsafe { ptr::copy(address(src).cast::<u8>(), address(dst).cast::<u8>(), bytes as usize) }
     }
 
@@ -395,15 +399,15 @@ impl Runtime for RealRuntime {
         let mut kept = HostCopy::with_room(copy.bytes.checked_mul(copy.rows.count)?)?;
         for row in 0..copy.rows.count {
             let start = address(copy.src + row * copy.rows.src_pitch).cast::<u8>();
-            // SAFETY: the program's host buffer, of this size, which it vouched for in its `cudaMemcpy` and which nobody
-            // may write while the call runs.
+            // SAFETY: the program's host buffer, of this size, which the program vouched for in its `cudaMemcpy` and
+            // which may not be written while the call runs.
             kept.data().extend_from_slice(unsafe { std::slice::from_raw_parts(start, copy.bytes as usize) });
         }
         Some(kept)
     }
 
     fn fill_on_host(&self, dst: u64, value: u8, bytes: u64) {
-        // SAFETY: managed memory of at least that size (the ledger was asked), which no device has touched.
+        // SAFETY: managed memory of at least that size (the ledger was checked), which no device has touched.
         unsafe { ptr::write_bytes(address(dst).cast::<u8>(), value, bytes as usize) }
     }
 
@@ -420,7 +424,7 @@ impl Runtime for RealRuntime {
             }
             How::Config(config) => {
                 let config: *const cudaLaunchConfig_t = ptr::with_exposed_provenance(config);
-                // SAFETY: the program's configuration, which it gave to be read during its launch.
+                // SAFETY: the program's configuration, passed to be read during its launch.
                 let config = cudaLaunchConfig_t { stream, ..unsafe { *config } };
                 call!(self.cudaLaunchKernelExC(&config, stub, args))
             }
@@ -429,7 +433,7 @@ impl Runtime for RealRuntime {
                 let Some(launch) = self.table.memory.launch_handle else {
                     return CudaError::check(missing_call("__cudaLaunchKernel"));
                 };
-                // SAFETY: a function with these arguments (see `MemoryHints`), called as the program called it.
+                // SAFETY: the function takes these arguments (see `MemoryHints`), called as the program called it.
                 CudaError::check(unsafe { launch(kernel, grid, block, args, shared, stream) })
             }
             How::Graph(graph) => {
@@ -497,7 +501,8 @@ impl Runtime for RealRuntime {
     }
 
     fn order_streams(&self, earlier: StreamId, later: StreamId) -> CudaResult<()> {
-        // Unasked for (an unread error), the order must still hold: the caller then waits.
+        // If an unread error of the program prevents the call, the order must still hold: on this error the caller
+        // waits.
         self.quietly(|| self.make_order(earlier, later)).unwrap_or(Err(CudaError::INITIALIZATION))
     }
 

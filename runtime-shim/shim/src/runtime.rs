@@ -1,7 +1,7 @@
-//! What the shim asks of the world below it: a CUDA runtime and the host's memory, behind one trait.
+//! What the shim needs from below, a CUDA runtime and the host's memory, behind one trait.
 //!
-//! The real one is [`crate::real::RealRuntime`]; tests use a recording one. Trap: addresses are plain numbers here, so
-//! that everything above this boundary is safe code; only the implementation turns them into pointers.
+//! The real implementation is [`crate::real::RealRuntime`]; tests use a recording one. Addresses are plain numbers
+//! here, so that everything above this boundary is safe code; only the implementation turns them into pointers.
 
 use crate::pages::Pages;
 use eager_proto::hello::Uuid;
@@ -17,11 +17,11 @@ pub type CudaResult<T> = Result<T, CudaError>;
 impl CudaError {
     /// `cudaErrorInvalidValue`.
     pub const INVALID_VALUE: CudaError = CudaError::known(1);
-    /// `cudaErrorMemoryAllocation`: what a refused task gets.
+    /// `cudaErrorMemoryAllocation`: the error of a refused task.
     pub const MEMORY_ALLOCATION: CudaError = CudaError::known(2);
-    /// `cudaErrorInitializationError`: what a missing runtime or symbol gives.
+    /// `cudaErrorInitializationError`: the error of a missing runtime or symbol.
     pub const INITIALIZATION: CudaError = CudaError::known(3);
-    /// `cudaErrorInsufficientDriver`: none is there, or it is older than the runtime.
+    /// `cudaErrorInsufficientDriver`: there is no driver, or it is older than the runtime.
     pub const INSUFFICIENT_DRIVER: CudaError = CudaError::known(35);
     /// `cudaErrorDevicesUnavailable`: no daemon, and the policy is `closed`.
     pub const DEVICES_UNAVAILABLE: CudaError = CudaError::known(46);
@@ -55,7 +55,7 @@ impl CudaError {
 pub struct DeviceIndex(pub i32);
 
 impl DeviceIndex {
-    /// None of the program's: CUDA refuses it.
+    /// A device that the program does not have: CUDA rejects it.
     pub const NONE: DeviceIndex = DeviceIndex(i32::MAX);
 }
 
@@ -94,7 +94,7 @@ impl StreamFlags {
 pub enum Priority {
     Lowest,
     Highest,
-    /// As the program asked.
+    /// The priority that the program requested.
     Exact(i32),
 }
 
@@ -106,7 +106,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Does `self` hold the whole of `other`? False when `other` wraps round.
+    /// True if `self` contains all of `other`. False when `other` wraps around.
     pub fn holds(self, other: Span) -> bool {
         let end = |span: Span| span.start.checked_add(span.bytes);
         matches!((end(self), end(other)), (Some(own), Some(its)) if self.start <= other.start && its <= own)
@@ -125,12 +125,12 @@ impl CopyKind {
     pub const DEFAULT: CopyKind = CopyKind(4);
 }
 
-/// How a copy or a memset was asked for.
+/// How a copy or a memset is ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// The call without `Async`: in the order of the legacy default stream.
+    /// A call without `Async`: in the order of the legacy default stream.
     Blocking,
-    /// The same in a program with a default stream per thread: in the order of the thread's stream.
+    /// A call without `Async` in a program with a default stream per thread: in the order of the thread's stream.
     BlockingPerThread,
     On(StreamId),
 }
@@ -141,7 +141,7 @@ impl Order {
     }
 }
 
-/// Rows of one rectangle: how many, and how far apart at each side, in bytes.
+/// Rows of a rectangle: their number, and the bytes between rows on each side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows {
     pub count: u64,
@@ -150,10 +150,11 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// No rectangle: one row.
+    /// A single row, no rectangle.
     pub const ONE: Rows = Rows { count: 1, dst_pitch: 0, src_pitch: 0 };
 
-    /// Bytes from the first to behind the last of rows of `width` bytes; `None`: no memory is that large.
+    /// Bytes from the start of the first to the end of the last of `count` rows of `width` bytes; `None`: no memory
+    /// is that large.
     pub fn extent(count: u64, pitch: u64, width: u64) -> Option<u64> {
         let before_last = count.checked_sub(1).map_or(Some(0), |rows| rows.checked_mul(pitch))?;
         before_last.checked_add(if count == 0 { 0 } else { width })
@@ -165,7 +166,7 @@ impl Rows {
 pub struct Copy {
     pub dst: u64,
     pub src: u64,
-    /// Of each row.
+    /// Bytes of each row.
     pub bytes: u64,
     pub rows: Rows,
     pub kind: CopyKind,
@@ -173,25 +174,25 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// All that it writes, with the gaps between rows; `None`: no memory is that large.
+    /// The range that the copy writes, with the gaps between rows; `None`: no memory is that large.
     pub fn dst_span(&self) -> Option<Span> {
         let bytes = Rows::extent(self.rows.count, self.rows.dst_pitch, self.bytes)?;
         Some(Span { start: self.dst, bytes })
     }
 
-    /// All that it reads, with the gaps between rows.
+    /// The range that the copy reads, with the gaps between rows; `None`: no memory is that large.
     pub fn src_span(&self) -> Option<Span> {
         let bytes = Rows::extent(self.rows.count, self.rows.src_pitch, self.bytes)?;
         Some(Span { start: self.src, bytes })
     }
 }
 
-/// Host memory of the shim's with data that the program wanted copied.
+/// Host memory of the shim with data that the program wanted copied.
 #[derive(Debug)]
 pub struct HostCopy(Vec<u8>);
 
 impl HostCopy {
-    /// `None`: the host has no room for it.
+    /// An empty buffer with this capacity; `None`: the host has no room for it.
     pub fn with_room(bytes: u64) -> Option<HostCopy> {
         let mut data = Vec::new();
         data.try_reserve_exact(usize::try_from(bytes).ok()?).ok()?;
@@ -216,21 +217,21 @@ impl HostCopy {
 pub struct Fill {
     pub dst: u64,
     pub value: i32,
-    /// Of each row.
+    /// Bytes of each row.
     pub bytes: u64,
     pub rows: u64,
     pub pitch: u64,
 }
 
 impl Fill {
-    /// All that it writes, with the gaps between rows; `None`: no memory is that large.
+    /// The range that the fill writes, with the gaps between rows; `None`: no memory is that large.
     pub fn span(&self) -> Option<Span> {
         let bytes = Rows::extent(self.rows, self.pitch, self.bytes)?;
         Some(Span { start: self.dst, bytes })
     }
 }
 
-/// How large a task's launches are, as far as its begin knows; 0 = unknown.
+/// Size of a task's launches, as far as it is known when the task begins; 0 = unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     pub blocks: u64,
@@ -241,7 +242,7 @@ impl Geometry {
     pub const UNKNOWN: Geometry = Geometry { blocks: 0, threads_per_block: 0 };
 }
 
-/// By which call a kernel is launched. Handles and addresses are the program's.
+/// The call that launches a kernel. Handles and addresses are the program's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// `cudaLaunchKernel`.
@@ -260,7 +261,7 @@ pub enum How {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
     pub how: How,
-    /// Address of the host stub: by it a kernel is known. 0 for a graph.
+    /// Address of the host stub, which identifies the kernel. 0 for a graph.
     pub stub: usize,
     pub grid: [u32; 3],
     pub block: [u32; 3],
@@ -277,7 +278,7 @@ pub struct Pitched {
     pub pitch: u64,
 }
 
-/// State of a device that the program set before it had one, and that every device of its tasks must have.
+/// Device state that the program set before it had a device, and that every device of its tasks must get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
     /// `cudaFuncSetAttribute`.
@@ -290,20 +291,22 @@ pub enum Setting {
     Cache { config: u32 },
 }
 
-/// Everything the shim needs from below. Each call is what its CUDA namesake is, on the calling thread's device.
+/// Everything the shim needs from below. Each method does what the CUDA call of that name does, on the calling
+/// thread's device.
 pub trait Runtime {
     fn device_count(&self) -> CudaResult<i32>;
-    /// `None`: it does not tell.
+    /// `None`: the driver does not return it.
     fn device_uuid(&self, _device: DeviceIndex) -> Option<Uuid> {
         None
     }
-    /// Whether the program, or a library of its own, has made a context on any device; true where the driver does not tell.
+    /// True if the program, or a library that it uses, has made a context on any device, or where the driver does not
+    /// tell.
     fn has_context(&self) -> bool;
     fn set_device(&self, device: DeviceIndex) -> CudaResult<()>;
     fn device_synchronize(&self) -> CudaResult<()>;
     fn device_reset(&self) -> CudaResult<()>;
 
-    /// `cudaMalloc`; `Ok(None)`: the device has no room, and `cudaGetLastError` does not tell of it.
+    /// `cudaMalloc`; `Ok(None)`: the device has no room, and `cudaGetLastError` does not report that.
     fn malloc(&self, bytes: u64) -> CudaResult<Option<u64>>;
     fn malloc_managed(&self, bytes: u64, flags: u32) -> CudaResult<u64>;
     /// `cudaMallocPitch`; `Ok(None)` as for [`Runtime::malloc`].
@@ -311,87 +314,90 @@ pub trait Runtime {
     /// `cudaMallocAsync`, or from this pool (`cudaMallocFromPoolAsync`); `Ok(None)` as for [`Runtime::malloc`].
     fn malloc_async(&self, bytes: u64, stream: StreamId, pool: Option<usize>) -> CudaResult<Option<u64>>;
     fn free(&self, address: u64) -> CudaResult<()>;
-    /// Multiples in which the device maps memory to reserved addresses; `None`: it does not.
+    /// Bytes that mappings to reserved addresses must be a multiple of on this device; `None`: it maps nothing.
     fn map_granularity(&self, device: DeviceIndex) -> Option<u64>;
-    /// Addresses for `bytes` (such a multiple) that take no device memory yet (`cuMemAddressReserve`, else managed memory).
+    /// Reserves addresses for `bytes` (such a multiple) that take no device memory yet (`cuMemAddressReserve`, or
+    /// managed memory).
     fn reserve(&self, bytes: u64) -> CudaResult<Span>;
-    /// Gives them back, with the memory behind them if there is some; nothing uses it any more.
+    /// Frees reserved addresses, with the memory behind them if `is_backed`; nothing uses them any more.
     fn unreserve(&self, reserved: Span, is_backed: bool) -> CudaResult<()>;
-    /// Puts memory of the device behind reserved addresses (`cuMemCreate`, `cuMemMap`; else managed memory moves there);
-    /// `Ok(None)` as for [`Runtime::malloc`].
+    /// Puts memory of the device behind reserved addresses (`cuMemCreate`, `cuMemMap`; or moves managed memory
+    /// there); `Ok(None)` as for [`Runtime::malloc`].
     fn back(&self, reserved: Span, device: DeviceIndex) -> CudaResult<Option<()>>;
-    /// Takes the memory away with what is in it (`cuMemUnmap`, else `cudaMemDiscardAndPrefetchBatchAsync`). Waits for
-    /// nothing: no kernel may use it any more.
+    /// Frees the memory behind reserved addresses with its contents (`cuMemUnmap`, or
+    /// `cudaMemDiscardAndPrefetchBatchAsync`). Waits for nothing: no kernel may use it any more.
     fn unback(&self, reserved: Span) -> CudaResult<()>;
     fn free_async(&self, address: u64, stream: StreamId) -> CudaResult<()>;
     /// `cudaMemAdvise(SetPreferredLocation)`.
     fn prefer_device(&self, span: Span, device: DeviceIndex) -> CudaResult<()>;
     fn prefetch(&self, span: Span, device: DeviceIndex, stream: StreamId) -> CudaResult<()>;
 
-    /// Page-locked host memory; `None`: the host has none to give. `cudaGetLastError` does not tell of it.
+    /// Page-locked host memory; `None`: the host has none left, which `cudaGetLastError` does not report.
     fn malloc_host(&self, bytes: u64) -> Option<u64>;
-    /// Pageable, zeroed host memory, in pages of its own; its first address.
+    /// Pageable, zeroed host memory, in pages of its own; returns its first address.
     fn map_host(&self, bytes: u64) -> CudaResult<u64>;
-    /// Gives back what [`Runtime::map_host`] made. Nothing may use it any more.
+    /// Frees memory that [`Runtime::map_host`] made. Nothing may use it any more.
     fn unmap_host(&self, memory: Span);
     /// `cudaHostRegister`, for every device.
     fn lock_host(&self, memory: Span) -> CudaResult<()>;
     /// `cudaHostUnregister`.
     fn unlock_host(&self, start: u64) -> CudaResult<()>;
-    /// Gives it back; nothing uses it any more.
+    /// Frees memory that [`Runtime::malloc_host`] made; nothing uses it any more.
     fn free_host(&self, address: u64);
-    /// Is this host memory that the device cannot reach by itself? False also if the runtime does not say.
+    /// True if this is host memory that the device cannot access by itself; false also if the runtime does not know.
     fn is_pageable(&self, address: u64) -> bool;
 
-    /// Takes managed memory off the devices with what is in it (`cudaMemDiscardAndPrefetchBatchAsync`; before CUDA 13 the
-    /// contents move to the host), and returns when that is done: nothing reads it again.
+    /// Removes managed memory that is not read again from the devices with its contents
+    /// (`cudaMemDiscardAndPrefetchBatchAsync`; before CUDA 13 the contents move to the host), and returns when that
+    /// is done.
     fn discard(&self, span: Span) -> CudaResult<()>;
     /// Moves managed memory off the devices, and returns when that is done.
     fn move_to_host(&self, span: Span) -> CudaResult<()>;
-    /// The same onto the device that was the thread's when it was allocated.
+    /// Moves managed memory onto the device that was the thread's when it was allocated, and returns when that is
+    /// done.
     fn move_to_device(&self, span: Span) -> CudaResult<()>;
-    /// Reads managed memory that was moved to the host with the CPU, so that all its pages are mapped for it.
+    /// Reads managed memory that was moved to the host, so that all its pages are mapped for the CPU.
     fn read_on_host(&self, span: Span);
-    /// Which pages are mapped for the CPU; `None`: the system does not say.
+    /// The pages that are mapped for the CPU; `None`: the system does not tell.
     fn pages(&self, span: Span) -> Option<Pages>;
 
     fn copy(&self, copy: &Copy) -> CudaResult<()>;
-    /// Copies between memory that the host can reach, with the CPU.
+    /// Copies between memory that the host can access, by the CPU.
     fn copy_on_host(&self, dst: u64, src: u64, bytes: u64);
-    /// Copies the source of a copy, row by row without gaps, with the CPU; `None`: the host has no room.
+    /// Copies the source of a copy into host memory, row by row without gaps; `None`: the host has no room.
     fn keep_source(&self, copy: &Copy) -> Option<HostCopy>;
-    /// Fills managed memory with the CPU.
+    /// Fills managed memory by the CPU.
     fn fill_on_host(&self, dst: u64, value: u8, bytes: u64);
 
     fn launch(&self, launch: &Launch) -> CudaResult<()>;
-    /// The 8-byte words of a launch's arguments, `sizes` in bytes: where device addresses may be.
+    /// The 8-byte words of a launch's arguments (`sizes` in bytes), which may hold device addresses.
     fn argument_words(&self, args: usize, sizes: &[u32]) -> Vec<u64>;
 
     fn stream_create(&self, flags: StreamFlags, priority: Priority) -> CudaResult<StreamId>;
     fn stream_destroy(&self, stream: StreamId) -> CudaResult<()>;
     fn stream_synchronize(&self, stream: StreamId) -> CudaResult<()>;
-    /// Has everything in the stream ended?
+    /// True if all work in the stream has ended.
     fn stream_query(&self, stream: StreamId) -> CudaResult<bool>;
-    /// Does the stream record a graph instead of running?
+    /// True if the stream records a graph instead of running work.
     fn stream_is_capturing(&self, stream: StreamId) -> bool;
     /// `cudaStreamWaitEvent`.
     fn stream_wait_event(&self, stream: StreamId, event: usize, flags: u32) -> CudaResult<()>;
-    /// What comes later on `later` waits for what `earlier` holds now; the host does not wait.
+    /// Makes later work on `later` wait for the work now on `earlier`; the host does not wait.
     fn order_streams(&self, earlier: StreamId, later: StreamId) -> CudaResult<()>;
-    /// An event behind what the stream holds now; it tells no time.
+    /// Records an event after the work now on the stream, without timing.
     fn record_event(&self, stream: StreamId) -> CudaResult<usize>;
-    /// Has it happened?
+    /// True if the event has completed.
     fn event_query(&self, event: usize) -> CudaResult<bool>;
     fn event_destroy(&self, event: usize);
     /// `event`: the handle's value.
     fn event_synchronize(&self, event: usize) -> CudaResult<()>;
 
-    /// Repeats a call that set something, on this device; a failure was the program's business where it was made.
+    /// Repeats a call that set something, on this device. Failures are ignored: the program saw them at its own call.
     fn apply(&self, setting: Setting);
     /// Free bytes of the device (`cudaMemGetInfo`).
     fn free_bytes(&self) -> CudaResult<u64>;
 
-    /// Makes the runtime's own last error (`cudaGetLastError`) an out-of-memory error, for programs that look there
-    /// and not at the call's result.
+    /// Makes the runtime's last error (`cudaGetLastError`) an out-of-memory error, for programs that read it instead
+    /// of the call's result.
     fn provoke_out_of_memory(&self);
 }

@@ -1,8 +1,9 @@
-//! The shim itself: state, connection to the daemon, and what happens at every hook (new terms, promotion, activity).
+//! The shim itself: its state, its connection to the daemon, and what every hook does (new terms, promotion,
+//! activity).
 //!
-//! The hooks are in [`crate::hooks`]. Trap: the daemon can be lost at any moment; then [`Shim::lose`] changes the
-//! standing once, and every later hook passes through (or fails, under `closed`). Nothing is undone: tasks keep their
-//! device and their memory.
+//! The hooks are in [`crate::hooks`]. The daemon can be lost at any moment; then [`Shim::lose`] changes the standing
+//! once, and every later hook passes through (or fails, under `closed`). Nothing is undone: tasks keep their device
+//! and their memory.
 
 use crate::buffers;
 use crate::config::{Config, OnLoss};
@@ -26,16 +27,17 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
-/// How long one sleep lasts before the daemon's life is looked at again (specification S-703).
+/// How long one sleep lasts before the shim checks again whether the daemon is alive (specification S-703).
 const SLEEP: Duration = Duration::from_secs(1);
 
 /// How long a program that was scheduled waits for a killed daemon to be started again, unless `wait:S` says otherwise
 /// (specification S-702).
 const RESUME_MAX: Duration = Duration::from_secs(5);
-/// Pause between two looks; by a program's number up to twice as long, so that not all come at once.
+/// Pause between two attempts; up to twice as long, depending on the process id, so that programs do not all connect
+/// at once.
 const RESUME_PAUSE: Duration = Duration::from_millis(50);
 
-/// How the shim stands to the daemon.
+/// State of the shim towards the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Scheduled,
@@ -46,17 +48,17 @@ enum Standing {
 /// Why a hook cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// The daemon is gone; [`Shim::bypass`] says what to do.
+    /// The daemon is lost; [`Shim::bypass`] decides how the call continues.
     Lost,
     Cuda(CudaError),
 }
 
-/// The daemon's no.
+/// The daemon's refusal of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
     /// [`TaskCell::reason`].
     pub code: u32,
-    /// The same in words.
+    /// The reason in words.
     pub why: String,
 }
 
@@ -75,35 +77,36 @@ pub struct Shim<R, S> {
     pub(crate) voice: Voice,
     pub(crate) program: &'static RwLock<Program>,
     pub(crate) state: Mutex<State>,
-    /// Held over an extension.
+    /// Held during a request for an extension.
     pub(crate) extending: Mutex<()>,
     pub(crate) config: Config,
     standing: AtomicU8,
-    /// Has any task ever been bound? Then the device is the daemon's choice, even after it is gone.
+    /// True once a task has been bound. From then on the device is the daemon's choice, even after the daemon is
+    /// lost.
     pub(crate) ever_bound: AtomicBool,
-    /// Those of the first daemon. One that takes its place may want others: what it is asked for then is right under every
-    /// policy, and holds memory for longer or shorter than it would like.
+    /// Habits of the first daemon. A successor may want others: the requests that the shim then makes are correct
+    /// under every policy, but hold memory for longer or shorter than the successor's policy would.
     pub(crate) habits: Habits,
-    /// Found out when the first task is bound.
+    /// Determined when the first task is bound.
     visible: OnceLock<Visible>,
-    /// [`State::is_watched`], for a look without the lock.
+    /// [`State::is_watched`], readable without the lock.
     watched: AtomicBool,
-    /// Held while memory comes behind addresses or goes from there, so that nobody frees them meanwhile.
+    /// Held while memory is mapped to addresses or unmapped, so that no thread frees them meanwhile.
     pub(crate) mapping: Mutex<()>,
-    /// Held while kept copies go to the device, so that nobody uses what they write before they are there.
+    /// Held while kept copies are sent to the device, so that no thread uses the memory that they write too early.
     pub(crate) flushing: Mutex<()>,
-    /// What is found out about kernels; `None`: nothing is to be.
+    /// Measurement of kernels; `None`: nothing is measured.
     pub(crate) measuring: Option<Mutex<Measurement>>,
-    /// Held while it is page-locked or given back.
+    /// Held while host memory is page-locked or freed.
     pub(crate) host_memory: Mutex<HostMemory>,
-    /// Held while a copy goes through it.
+    /// Held while a copy goes through the ring.
     pub(crate) ring: Mutex<Ring>,
-    /// Signalled when a lazy task that was being asked for is bound, refused or given up.
+    /// Signalled when a task that was being requested is bound, refused or given up.
     settled: Condvar,
 }
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// `scheduler`: `None` when no daemon was found.
+    /// Makes the shim. `scheduler`: `None` when no daemon was found.
     pub fn new(
         runtime: R,
         scheduler: Option<S>,
@@ -150,7 +153,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// What a call that takes memory or starts work does when there is no daemon; `None`: there is one.
+    /// Outcome without a daemon of a call that takes memory or starts work; `None`: there is a daemon.
     pub(crate) fn bypass<T>(&self) -> Option<Outcome<T>> {
         match self.standing() {
             Standing::Scheduled => None,
@@ -162,7 +165,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// The same for calls that only wait, ask or give back: they never fail for want of a daemon.
+    /// Outcome without a daemon of a call that only waits, queries or frees, and so never fails; `None`: there is a
+    /// daemon.
     pub(crate) fn bypass_harmless<T>(&self) -> Option<Outcome<T>> {
         (self.standing() != Standing::Scheduled).then_some(Outcome::PassThrough(Why::NoDaemon))
     }
@@ -174,9 +178,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// The daemon is gone: from now on plain CUDA, or errors. Takes no lock: it is called under the state's, too.
+    /// Switches to plain CUDA, or errors, after the daemon is lost. Takes no lock, since it is also called under the
+    /// state's.
     pub(crate) fn lose(&self) -> Stop {
-        // A program that never had anything of the daemon has still to start.
+        // A program that was never bound is treated like one that starts without a daemon.
         let is_closed = if self.ever_bound.load(Ordering::Relaxed) {
             self.config.on_loss == OnLoss::Closed
         } else {
@@ -194,26 +199,27 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Stop::Lost
     }
 
-    /// After a call that went to the runtime because there is no daemon any more: the device that the program had set before
-    /// is only remembered so far. Where a task was bound before, its device stays.
+    /// Called after a call that went to the runtime because the daemon is lost: enters the device that the program
+    /// had set, which was only remembered so far. After a task has been bound, its device stays.
     pub(crate) fn come_home(&self, thread: &mut Thread) {
         let is_lost = self.scheduler.is_some() && self.standing() == Standing::Plain;
         let is_set = thread.real_device.is_none() && thread.program_device != 0;
         if is_lost && is_set && !self.ever_bound.load(Ordering::Relaxed) {
-            // A failure is CUDA's at the next call.
+            // If this fails, CUDA reports it at the next call.
             let _ = self.enter(thread, DeviceIndex(thread.program_device));
         }
     }
 
-    /// From now on plain CUDA, or errors, although the daemon is there. True if the program was scheduled until now.
+    /// Switches to plain CUDA, or errors, although there is a daemon. True if the program was scheduled until now.
     pub(crate) fn step_aside(&self) -> bool {
         let next = if self.config.is_closed_at_start { Standing::Closed } else { Standing::Plain };
         self.standing.swap(next as u8, Ordering::Relaxed) == Standing::Scheduled as u8
     }
 
-    /// The daemon is gone. True when another has taken its place in time: nothing is lost then, and the call that noticed
-    /// goes on. May be called under the state's lock, where shrinks and ends are sent in their order: no thread could be served
-    /// meanwhile, but one that only launches waits too, for as long as this looks for a daemon.
+    /// Looks for a new daemon after the daemon is gone. True when one has taken its place in time: nothing is lost
+    /// then, and the call that noticed goes on. May be called under the state's lock, where shrinks and ends are sent
+    /// in order. Then every other thread waits too, even one that only launches; without a daemon the others could
+    /// not be served anyway.
     fn regain(&self) -> bool {
         let Some(scheduler) = self.scheduler.as_ref().filter(|_| self.standing() == Standing::Scheduled)
         else {
@@ -239,24 +245,24 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// The refusal that programs understand, also where they look at `cudaGetLastError` only.
+    /// Makes the error that programs understand as a refusal, also those that only read `cudaGetLastError`.
     pub(crate) fn out_of_memory(&self) -> Stop {
         self.runtime.provoke_out_of_memory();
         Stop::Cuda(CudaError::MEMORY_ALLOCATION)
     }
 
-    /// Must calls be looked at for the addresses that they name? One load.
+    /// True if calls must be searched for the addresses that they name. Costs one load.
     pub(crate) fn is_watched(&self) -> bool {
-        // Relaxed: whoever uses what it has itself allocated or declared dead has seen the store.
+        // Relaxed: a thread that uses what it has itself allocated or declared dead has seen the store.
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// After a change of what is dead, absent or kept.
+    /// Called after a change of the dead, absent or kept memory.
     pub(crate) fn note_watched(&self, state: &State) {
         self.watched.store(state.is_watched(), Ordering::Relaxed);
     }
 
-    /// Locks the state when `key` is not being asked for by another thread.
+    /// Locks the state once `key` is not being requested by another thread.
     pub(crate) fn lock_settled(&self, key: TaskKey) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         while state.task(key).is_some_and(|task| task.phase == Phase::Asking) {
@@ -279,7 +285,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(())
     }
 
-    /// Sends something that must not be lost; waits a bounded time for room in the ring.
+    /// Sends a request that must not be lost; waits a bounded time for room in the ring.
     pub(crate) fn send(&self, slot: Slot, body: &RequestBody) -> Result<u32, Stop> {
         let Some(scheduler) = &self.scheduler else { return Err(Stop::Lost) };
         let step = Duration::from_millis(10);
@@ -303,8 +309,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         read().or_else(|| self.regain().then(read).flatten()).ok_or_else(|| self.lose())
     }
 
-    /// Sleeps until the slot's cell changes. `unheard` sums up how long the daemon has taken nothing; past the limit it
-    /// counts as lost (it may be stopped, with its socket open).
+    /// Sleeps until the slot's cell changes. `unheard` sums up how long the daemon has taken no request; past the
+    /// limit it counts as lost (it may be stopped, with its socket open).
     pub(crate) fn sleep(&self, slot: Slot, sequence: u32, unheard: &mut Duration) -> Result<(), Stop> {
         let Some(scheduler) = &self.scheduler else { return Err(Stop::Lost) };
         match scheduler.wait(slot, sequence, SLEEP) {
@@ -317,7 +323,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if *unheard > self.config.unheard_max() { Err(self.lose()) } else { Ok(()) }
     }
 
-    /// Asks, and waits until the daemon has decided. It may leave a task waiting for as long as memory is short.
+    /// Sends a request and waits for the daemon's decision. The daemon may let a task wait as long as memory is
+    /// short.
     pub(crate) fn ask(&self, slot: Slot, body: &RequestBody) -> Result<Answer, Stop> {
         let sequence = self.send(slot, body)?;
         self.await_decision(slot, sequence)
@@ -328,16 +335,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.await_cell(slot, |cell| self.decision(slot, cell, sequence))
     }
 
-    /// The same, or until the daemon lets the task wait: `None`.
+    /// Waits until the daemon has decided on a request, or lets the task wait: `None`.
     pub(crate) fn await_first_word(&self, slot: Slot, sequence: u32) -> Result<Option<Answer>, Stop> {
         self.await_cell(slot, |cell| match self.decision(slot, cell, sequence) {
-            // The slot was free before: this is about the request.
+            // The slot was free before, so this state belongs to the request.
             None if cell.state == STATE_WAITING => Some(None),
             decision => decision.map(Some),
         })
     }
 
-    /// Waits until the slot's cell says what `read` looks for.
+    /// Waits until `read` finds what it looks for in the slot's cell.
     fn await_cell<T>(&self, slot: Slot, read: impl Fn(&TaskCell) -> Option<T>) -> Result<T, Stop> {
         let mut unheard = Duration::ZERO;
         let mut patience = self.config.says_waits.then(Patience::new);
@@ -369,7 +376,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// What a cell says, in the program's numbers.
+    /// The terms in a cell, with the program's device number.
     pub(crate) fn terms(&self, cell: &TaskCell) -> Terms {
         let visible = self.visible.get_or_init(|| {
             let daemons = self.scheduler.as_ref().map(Scheduler::devices).unwrap_or_default();
@@ -381,7 +388,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Terms::read(cell, visible)
     }
 
-    /// Why the daemon refused, or lets wait, in its words.
+    /// The daemon's reason for a refusal or a wait, in words.
     pub(crate) fn reason(&self, slot: Slot, number: u32) -> String {
         let words = self.scheduler.as_ref().map(|scheduler| scheduler.reason(slot)).unwrap_or_default();
         match words.strip_prefix("refused: ").unwrap_or(&words) {
@@ -390,24 +397,25 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Waits until a request that needs no decision is answered.
+    /// Waits for the answer to a request that needs no decision.
     pub(crate) fn await_answer(&self, slot: Slot, sequence: u32) -> Result<(), Stop> {
         self.await_cell(slot, |cell| answered(cell, sequence).then_some(()))
     }
 
-    /// At every hook: what the daemon changed meanwhile, and what it wants to know.
+    /// Called at every hook: applies what the daemon changed meanwhile, and reports activity to it.
     pub(crate) fn attend(&self, thread: &mut Thread) {
         self.observe(thread);
         self.tell_activity();
     }
 
-    /// The first half of [`Self::attend`]. A launch tells only when its kernel is counted: between two kernels it would
-    /// say "idle", and so open the gate for a neighbour at the very moment in which this task starts its next.
+    /// The first half of [`Self::attend`]. A launch reports activity only after its kernel is counted: between two
+    /// kernels it would report "idle", and so open the gate for a neighbour at the very moment in which this task
+    /// starts its next kernel.
     pub(crate) fn observe(&self, thread: &mut Thread) {
         let bound: Vec<(TaskKey, u32)> = {
             let state = self.state.lock();
             if !state.captures.is_empty() {
-                // Asking streams, too, is forbidden then.
+                // During a capture, querying streams is forbidden too.
                 return;
             }
             state.bound().map(|task| (task.key, task.terms.sequence)).collect()
@@ -423,13 +431,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.give_back_dying(thread);
     }
 
-    /// New terms for a bound task. A larger grant moves more data in; a promotion moves in the rest, beside the running
-    /// kernels, and switches to the high-priority stream (specification S-208, S-210).
+    /// Applies new terms of a bound task. A larger grant moves more data in; a promotion moves in the rest, beside
+    /// the running kernels, and switches to the high-priority stream (specification S-208, S-210).
     pub(crate) fn adopt_terms(&self, thread: &mut Thread, key: TaskKey, terms: Terms) {
         let before = {
             let mut state = self.state.lock();
             if !state.captures.is_empty() {
-                // They move data and make streams, which a capture forbids: they are there to be seen after it.
+                // New terms move data and make streams, which a capture forbids; the cell still holds them after it.
                 return;
             }
             let Some(task) = state.task_mut(key) else { return };
@@ -457,13 +465,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Moves in what lies on the host, as far as the grant goes. A failed prefetch is no error: the pages come by
-    /// faulting, later and slower.
+    /// Moves data on the host in, as far as the grant allows. A failed prefetch is no error: the pages move by
+    /// faults, later and slower.
     pub(crate) fn fetch(&self, key: TaskKey, stream: StreamId, order: &buffers::Order) {
         let (plan, device) = {
             let mut state = self.state.lock();
             let Some(terms) = state.task(key).map(|task| task.terms) else { return };
-            // What fits is moved in whole, however it is used.
+            // Data of a task with its full grant is moved in whole, however it is used.
             let not: &[u64] = if terms.eager() { &order.sparse } else { &[] };
             (state.ledger.plan_fetch(key, terms.grant, &order.first, not), terms.device)
         };
@@ -479,8 +487,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// The stream on which data is moved in beside running kernels; made on first use, non-blocking, so that neither
-    /// copies nor kernels of the default stream wait for it.
+    /// The stream on which data is moved in beside running kernels. Made at first use and non-blocking, so that
+    /// neither copies nor kernels of the default stream wait for it.
     fn copy_stream(&self, key: TaskKey) -> Option<StreamId> {
         if let Some(stream) = self.state.lock().task(key)?.copy_stream {
             return Some(stream);
@@ -492,9 +500,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Some(stream)
     }
 
-    /// The task's stream for default-stream launches, of the priority it should have now. It is a blocking one: the
-    /// legacy default stream and it wait for each other, so synchronous copies keep their meaning. `None`: none could
-    /// be made, use the default stream.
+    /// The task's stream for default-stream launches, with the priority that it should have now. It is a blocking
+    /// stream: the legacy default stream and it wait for each other, so synchronous copies keep their meaning.
+    /// `None`: no stream could be made, use the default stream.
     pub(crate) fn own_stream(&self, key: TaskKey) -> Option<StreamId> {
         let (present, high_priority) = {
             let state = self.state.lock();
@@ -515,7 +523,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let mut state = self.state.lock();
         let unchanged = state.task(key)?.stream == present;
         if !unchanged {
-            // Another thread made one meanwhile: its kernels are on it.
+            // Another thread has made a stream meanwhile, and its kernels are on that one.
             let winner = state.task(key)?.stream.map(|stream| stream.id);
             drop(state);
             let _ = self.runtime.stream_destroy(id);
@@ -531,14 +539,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Some(id)
     }
 
-    /// Later work on `later` comes after what `earlier` holds; by an event, or if there are none, by waiting.
+    /// Makes later work on `later` wait for all work now on `earlier`, by an event, or by waiting if no event can be
+    /// made.
     pub(crate) fn order(&self, earlier: StreamId, later: StreamId) {
         if self.runtime.order_streams(earlier, later).is_err() {
             let _ = self.runtime.stream_synchronize(earlier);
         }
     }
 
-    /// Kernels up to these marks have ended.
+    /// Records that kernels up to these marks have ended.
     pub(crate) fn retire(&self, marks: &[Mark]) {
         let Some(scheduler) = &self.scheduler else { return };
         let mut state = self.state.lock();
@@ -551,8 +560,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Asks the runtime whether a watched task's kernels have ended. The device's idling *between* two hooks is not
-    /// seen: there is no thread here that could look.
+    /// Queries whether the kernels of watched tasks have ended. A device that idles *between* two hooks is not seen,
+    /// since the shim has no thread that could look.
     fn poll_watched(&self, thread: &mut Thread) {
         let watched: Vec<Mark> = {
             let state = self.state.lock();
@@ -573,8 +582,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Tells the daemon of watched tasks that became busy or idle.
     ///
-    /// Under the lock, so that what it hears last is what holds: one thread's "idle" must not come after another's "busy".
-    /// A hint that does not go out is told the next time; nothing here waits for a daemon that is gone.
+    /// Sends under the lock, so that the last message is the current state: one thread's "idle" must not follow
+    /// another's "busy". A hint that cannot be sent is repeated the next time; nothing here waits for a daemon that
+    /// is gone.
     pub(crate) fn tell_activity(&self) {
         let Some(scheduler) = &self.scheduler else { return };
         let mut state = self.state.lock();
@@ -587,10 +597,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Carries out what a free or an end of a site asks for; returns streams to destroy once the state is unlocked.
+    /// Carries out the release that a free or an end of a site requires; returns streams to destroy once the state is
+    /// unlocked.
     ///
-    /// Under the lock, so that what the daemon gets is in the order of the decisions: a shrink sent after another
-    /// thread's end would hit the slot's next task.
+    /// Sends under the lock, so that the daemon gets the messages in the order of the decisions: a shrink sent after
+    /// another thread's end would apply to the slot's next task.
     pub(crate) fn release(&self, state: &mut State, key: TaskKey, release: Release) -> Vec<StreamId> {
         match release {
             Release::Nothing => Vec::new(),
@@ -602,10 +613,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Nothing of the task remains. An unbound task ends without a word: the daemon never knew it.
+    /// Ends a task of which nothing remains. An unbound task ends without a message, since the daemon never knew it.
     pub(crate) fn end(&self, state: &mut State, key: TaskKey) -> Vec<StreamId> {
         let Some(task) = state.remove_task(key) else { return Vec::new() };
-        // The counters of a slot go on to its next task: they must not keep kernels that nobody will retire.
+        // A slot's counters pass to its next task, so kernels that can no longer be retired are removed from them.
         if let Some(scheduler) = &self.scheduler {
             scheduler.add_retired(key.slot, task.flights.in_flight());
         }
@@ -630,7 +641,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 }
 
-/// Has the daemon answered the request with this sequence? Sequences wrap.
+/// True if the daemon has answered the request with this sequence. Sequences wrap.
 pub(crate) fn answered(cell: &TaskCell, sequence: u32) -> bool {
     cell.answered.wrapping_sub(sequence) < 1 << 31
 }

@@ -1,10 +1,10 @@
-//! What the shim knows of its process, under one lock: tasks, allocations, the program's streams.
+//! The shim's knowledge of its process, under one lock: tasks, allocations, the program's streams.
 //!
-//! Trap: the lock is never held over a call to CUDA or a wait for the daemon's answer. A decision is taken under it,
-//! carried out without it, and a key ([`TaskKey`]) that went stale meanwhile finds no task. Shrinks and ends alone are
-//! *sent* under it (sending waits only while the ring is full), because their order matters; so are busy and idle. What the
-//! pass told ([`crate::shim::Shim::program`]) is locked *before* the state, never after it: a module that registers waits
-//! for its readers, and new readers wait behind it.
+//! Traps: the lock must not be held over a call to CUDA or a wait for the daemon's answer. A decision is made under
+//! it and carried out without it; a key ([`TaskKey`]) that became stale meanwhile finds no task. Only shrinks, ends,
+//! busy and idle are *sent* under it (sending waits only while the ring is full), because their order matters. The
+//! pass's tables ([`crate::shim::Shim::program`]) must be locked *before* the state: a module that registers waits
+//! for the readers, and new readers wait behind it, so that the other order deadlocks.
 
 use crate::account::{Announced, FrameId};
 use crate::beliefs::Beliefs;
@@ -22,24 +22,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct OpenSite {
     pub site: u64,
     pub key: TaskKey,
-    /// Whose promise its allocations take from.
+    /// The frame whose promise the site's allocations take from.
     pub frame: FrameId,
-    /// Announced with the site around it: the frame is that one's, and its end changes nothing.
+    /// Announced with the site around it: the frame is the outer site's, and the end of this site changes nothing.
     pub covered: bool,
 }
 
-/// What the shim keeps for each thread: CUDA's current device is per thread.
+/// State that the shim keeps for each thread, since CUDA's current device is per thread.
 #[derive(Debug)]
 pub struct Thread {
-    /// Never used twice.
+    /// Never reused.
     pub number: u64,
-    /// Innermost last. An entry whose task or frame is gone (ended by another thread, or with an outer one) is stale.
+    /// Open sites, innermost last. An entry whose task or frame is gone (ended by another thread, or with an outer
+    /// one) is stale.
     pub open: Vec<OpenSite>,
     /// The lazy task, if this thread has used it.
     pub lazy: Option<TaskKey>,
-    /// What the program set with `cudaSetDevice`, and is told by `cudaGetDevice`.
+    /// The device that the program set with `cudaSetDevice` and that `cudaGetDevice` returns.
     pub program_device: i32,
-    /// What the shim last set in the real runtime.
+    /// The device that the shim last set in the real runtime.
     pub real_device: Option<DeviceIndex>,
 }
 
@@ -57,7 +58,7 @@ impl Default for Thread {
 }
 
 impl Thread {
-    /// A site begins that is not part of the one around it.
+    /// Opens a site that is not part of the site around it.
     pub fn open_own(&mut self, site: u64, key: TaskKey, frame: Option<FrameId>) {
         self.open.extend(frame.map(|frame| OpenSite { site, key, frame, covered: false }));
     }
@@ -72,7 +73,7 @@ pub struct ProgramStream {
     pub set_device: i32,
 }
 
-/// A launch up to which a stream's kernels are meant.
+/// Stands for all kernels of a stream up to one launch.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     pub key: TaskKey,
@@ -89,28 +90,28 @@ pub struct State {
     generations: u64,
     pub ledger: Ledger,
     pub streams: BTreeMap<StreamId, ProgramStream>,
-    /// The program holds streams, events or constants on the lazy task's device.
+    /// The program has streams, events or constants on the lazy task's device.
     pub pinned: bool,
-    /// Where the program may have a context, whether it has a task there or not: the device that it was given last.
+    /// The device that the program was given last, on which it may have a context with or without a task there.
     pub foothold: Option<DeviceIndex>,
     /// Asynchronous work may be running: a host write to managed memory must wait for it.
     pub unsynchronized: bool,
     /// Stream of the last default-stream launch.
     pub last_default: Option<StreamId>,
-    /// Streams whose capture has begun and not ended. While there are any, the shim makes no calls of its own that a
-    /// capture forbids, and changes nothing in what is recorded.
+    /// Streams whose capture has begun and not ended. While there are any, the shim makes no calls that a capture
+    /// forbids, and changes nothing in what is recorded.
     pub captures: BTreeSet<StreamId>,
     /// Stubs of kernels by their `cudaKernel_t`.
     pub kernel_handles: BTreeMap<usize, usize>,
-    /// What the program set on its device, for the devices that its tasks get.
+    /// Settings that the program made on its device, to be applied to the devices that its tasks get.
     pub settings: Vec<Setting>,
-    /// Dead allocations whose memory goes back when the device has done what it was asked for.
+    /// Dead allocations whose memory is freed when the device has finished earlier work.
     pub dying: DyingList,
     /// Copies to the device that wait for their task's memory, in the program's order.
     pub staged: Vec<Staged>,
-    /// Managed memory that the program freed in the order of a stream.
+    /// Managed memory that the program freed in stream order.
     pub unfreed: Vec<Unfreed>,
-    /// What is believed of the buffers of lazy tasks; `None`: nothing is learnt.
+    /// Beliefs about the buffers of lazy tasks; `None`: nothing is learnt.
     pub beliefs: Option<Beliefs>,
 }
 
@@ -118,12 +119,12 @@ pub struct State {
 #[derive(Debug)]
 pub struct Staged {
     pub owner: TaskKey,
-    /// Its source is the data that is kept.
+    /// The copy, with the kept data as its source.
     pub copy: Copy,
     pub data: HostCopy,
 }
 
-/// Managed memory to be freed when streams have done what they had been given.
+/// Managed memory to be freed when these streams have finished their present work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfreed {
     pub address: u64,
@@ -132,27 +133,27 @@ pub struct Unfreed {
     pub streams: Vec<StreamId>,
 }
 
-/// What a thread has when a site begins.
+/// The task around a site that begins, as far as the thread has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Around {
     Nothing,
     /// An open site's task, or the bound lazy task with memory.
     Task(TaskKey),
-    /// The bound lazy task without memory, to whose device streams, events or constants of the program belong.
+    /// The bound lazy task without memory, on whose device the program has streams, events or constants.
     Handles(TaskKey),
 }
 
-/// Why there is no slot for a static task.
+/// Reason why there is no slot for a static task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoSlot {
     /// The end of this slot's last task is not answered yet.
     Unanswered(Slot, u32),
-    /// All are in use.
+    /// All slots are in use.
     Full,
 }
 
 impl State {
-    /// The slot kept for the lazy task, so that static ones cannot use them all up.
+    /// The slot reserved for the lazy task, so that static tasks cannot use up all slots.
     pub fn lazy_slot() -> Slot {
         Slot::all().last().unwrap_or_else(|| unreachable!("a client has task slots"))
     }
@@ -184,7 +185,7 @@ impl State {
         key
     }
 
-    /// The lazy task, made if there is none.
+    /// The lazy task, which is created if there is none.
     pub fn lazy(&mut self) -> TaskKey {
         let slot = Self::lazy_slot();
         match &self.tasks[slot.index()] {
@@ -193,7 +194,7 @@ impl State {
         }
     }
 
-    /// A new static task. `answered` tells whether the daemon has answered a slot's request.
+    /// Adds a static task. `answered` returns whether the daemon has answered a slot's request.
     pub fn add_static(
         &mut self,
         announced: Announced,
@@ -215,12 +216,12 @@ impl State {
         Err(failure)
     }
 
-    /// The end that must be answered before anything is asked for in this slot.
+    /// Takes the sequence of the end that must be answered before anything is requested in this slot.
     pub fn take_ended(&mut self, slot: Slot) -> Option<u32> {
         self.ended[slot.index()].take()
     }
 
-    /// Takes a task out. Its slot is free for re-use when its end is answered ([`Self::set_ended`]).
+    /// Removes a task. Its slot can be reused when its end is answered ([`Self::set_ended`]).
     pub fn remove_task(&mut self, key: TaskKey) -> Option<Task> {
         self.task(key)?;
         let task = self.tasks[key.slot.index()].take()?;
@@ -239,14 +240,14 @@ impl State {
         self.innermost(thread).map_or_else(|| (self.lazy(), None), |open| (open.key, Some(open.frame)))
     }
 
-    /// The device of the task that this thread's next call belongs to, if it has one.
+    /// The device of the task that this thread's next call belongs to, if the task is bound.
     pub fn own_device(&self, thread: &Thread) -> Option<DeviceIndex> {
         let own = self.innermost_task(thread);
         let lazy = || self.tasks[Self::lazy_slot().index()].as_ref();
         own.or_else(lazy).filter(|task| task.phase == Phase::Bound).map(|task| task.terms.device)
     }
 
-    /// Everything on the devices is gone, and with it what was known of it.
+    /// Forgets all objects on the devices, after a reset.
     pub fn forget(&mut self) {
         self.ledger.clear();
         self.streams.clear();
@@ -262,7 +263,7 @@ impl State {
         self.last_default = None;
     }
 
-    /// Keeps what the program set, the last of each kind.
+    /// Stores a setting of the program, replacing an earlier one of the same kind.
     pub fn remember(&mut self, setting: Setting) {
         let kind = |setting: &Setting| match *setting {
             Setting::Function { stub, attribute, .. } => (0, stub, attribute),
@@ -279,7 +280,7 @@ impl State {
         thread.open.iter().rev().find(|open| self.is_open(open))
     }
 
-    /// Its task.
+    /// The task of the thread's innermost open site.
     fn innermost_task(&self, thread: &Thread) -> Option<&Task> {
         let open = |open: &OpenSite| self.task(open.key).filter(|task| task.account.has(open.frame));
         thread.open.iter().rev().find_map(open)
@@ -289,37 +290,38 @@ impl State {
         self.task(open.key).is_some_and(|task| task.account.has(open.frame))
     }
 
-    /// Has the task no device because none was used yet?
+    /// True if the task has no device because it has not used one yet.
     pub fn is_deferred(&self, key: TaskKey) -> bool {
         self.task(key).is_some_and(|task| task.phase.is_deferred())
     }
 
-    /// Must calls be looked at for the addresses that they name?
+    /// True if calls must be searched for the addresses that they name.
     pub fn is_watched(&self) -> bool {
         let learns = self.beliefs.as_ref().is_some_and(Beliefs::is_watching);
         self.ledger.is_watched() || !self.staged.is_empty() || learns
     }
 
-    /// Drops what is kept for an allocation that nobody will read.
+    /// Drops the copies kept for an allocation whose contents will not be read.
     pub fn unstage(&mut self, span: Span) {
         self.staged.retain(|staged| !span.holds(Span { start: staged.copy.dst, bytes: 1 }));
     }
 
-    /// Host memory that kept copies take.
+    /// Bytes of host memory that kept copies take.
     pub fn staged_bytes(&self) -> u64 {
         self.staged.iter().map(|staged| staged.data.bytes()).sum()
     }
 
-    /// Does the daemon not know of this task yet?
+    /// True if the daemon does not know this task yet.
     pub fn is_unbound(&self, key: TaskKey) -> bool {
         self.task(key).is_some_and(|task| task.phase == Phase::Unbound)
     }
 
-    /// What the thread has when a site begins.
+    /// The task around a site that begins in this thread.
     ///
-    /// Beside lazy *memory* a site is part of the lazy task: their kernels may share it, and a site that waited for its
-    /// own would wait while holding it. Beside lazy *handles* alone nothing is held: it may wait, but must come to the
-    /// device that they belong to. A refused site has nothing until it allocates.
+    /// A site that begins while the thread uses lazy *memory* is part of the lazy task: their kernels may share the
+    /// memory, and a site that waited for its own would wait while holding some. With lazy *handles* only, nothing is
+    /// held: the site may wait, but must get the device that the handles are on. A refused site has nothing until it
+    /// allocates.
     pub fn around(&self, thread: &Thread) -> Around {
         if let Some(open) = self.innermost(thread) {
             return if self.is_unbound(open.key) { Around::Nothing } else { Around::Task(open.key) };
@@ -332,15 +334,15 @@ impl State {
         }
     }
 
-    /// The sites that a thread's innermost frame was announced by, innermost first: that of the frame, and those begun
-    /// in it that were announced with it.
+    /// The sites with which the thread's innermost frame was announced, innermost first: the frame's own site, and
+    /// covered sites begun in it.
     pub fn announced_by<'a>(&self, thread: &'a Thread) -> impl Iterator<Item = u64> + 'a {
         let frame = self.innermost(thread).map(|open| (open.key, open.frame));
         let same = move |open: &&OpenSite| Some((open.key, open.frame)) == frame;
         thread.open.iter().rev().filter(same).map(|open| open.site)
     }
 
-    /// The site that ends now: the thread's own before another thread's.
+    /// The open entry of the site that ends now; the thread's own before another thread's.
     pub fn open_at(&self, thread: &Thread, site: u64) -> Option<OpenSite> {
         let own = thread.open.iter().rev().find(|open| open.site == site && self.is_open(open));
         let other = || {
@@ -350,15 +352,15 @@ impl State {
         own.copied().or_else(other)
     }
 
-    /// Does the program have streams that the legacy default stream waits for? Then default-stream launches stay
-    /// there: on a stream of the shim's they would lose that order.
+    /// True if the program has streams that the legacy default stream waits for. Default-stream launches then stay
+    /// there, since they would lose that order on a stream of the shim's.
     pub fn has_blocking_streams(&self) -> bool {
         self.streams.values().any(|stream| stream.flags.is_blocking())
     }
 
-    /// Task and stream of a launch about which there is nothing to decide: its task is clear without a look at the
-    /// arguments, bound and ungated, the daemon has changed nothing and watches nobody (`sequence` tells each slot's
-    /// cell as it is now), and the stream is at hand. `None`: look closer.
+    /// Task and stream of a launch that needs no decision: its task is clear without reading the arguments, bound and
+    /// ungated, the daemon has changed nothing and watches no task (`sequence` returns the current sequence of a
+    /// slot's cell), and the stream exists. `None`: the launch needs the full path.
     pub fn settled_launch(
         &self,
         thread: &Thread,
@@ -399,7 +401,7 @@ impl State {
         (self.last_default == Some(own.id)).then_some(own.id)
     }
 
-    /// Kernels in flight, of all tasks.
+    /// Marks for the kernels in flight of all tasks.
     pub fn marks(&self) -> Vec<Mark> {
         let of_task = |task: &Task| {
             let (key, device) = (task.key, task.terms.device);
@@ -409,7 +411,7 @@ impl State {
         self.tasks().flat_map(of_task).collect()
     }
 
-    /// Would a blocking call on the legacy default stream of `device` wait for this stream?
+    /// True if a blocking call on the legacy default stream of `device` waits for the stream of `mark`.
     pub fn legacy_waits_for(&self, mark: &Mark, device: DeviceIndex) -> bool {
         let blocking = self.streams.get(&mark.lane.stream).is_none_or(|stream| stream.flags.is_blocking());
         mark.device == device && blocking

@@ -1,9 +1,9 @@
-//! One task as the shim keeps it: what the daemon reserves for it, its terms, its streams, its kernels in flight.
+//! A task as the shim keeps it: its reservation at the daemon, its terms, its streams, its kernels in flight.
 //!
-//! Accounting invariant: while a task is bound, what the daemon holds for it equals [`Account::reserved`], that is the
-//! bytes now allocated plus the bytes that its open sites still have the right to allocate. Every change of that sum is
-//! told once (extend, shrink, end). Trap: a static task *promised* its bytes when it began, so its allocations take from
-//! the promise first and only what goes beyond is an extension; counting them again would reserve everything twice.
+//! Accounting invariant: while a task is bound, the daemon holds [`Account::reserved`] for it, that is the bytes now
+//! allocated plus the bytes that its open sites may still allocate. Every change of that sum is sent once (extend,
+//! shrink, end). Trap: a static task *promised* its bytes when it began, so its allocations take from the promise
+//! first and only bytes beyond are an extension; counting them again would reserve everything twice.
 
 use crate::account::{Account, Announced, FrameId};
 use crate::runtime::{DeviceIndex, Geometry, StreamId};
@@ -17,32 +17,32 @@ use eager_proto::request::Slot;
 use eager_units::AccessClass;
 use std::collections::BTreeMap;
 
-/// A task of this process; never used twice, unlike its slot.
+/// A task of this process; never reused, unlike its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskKey {
     pub slot: Slot,
     pub generation: u64,
 }
 
-/// How the task came to be.
+/// Origin of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `eager_task_begin` told its size.
+    /// Announced with its size by `eager_task_begin`.
     Static,
     /// Everything outside static tasks: bound at its first launch.
     Lazy,
 }
 
-/// Where it stands with the daemon.
+/// A task's state at the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Lazy, before its first launch (or a refused site's first allocation): the daemon does not know of it.
+    /// Lazy, before its first launch (or a refused site's first allocation): the daemon does not know it.
     Unbound,
-    /// Static: the daemon will be asked at its first use of a device ([`Asks`]).
+    /// Static: requested at its first use of a device ([`Asks`]).
     Deferred,
-    /// The same, asked for at its first copy: memory is short, and the copies wait for it, not the program.
+    /// Static, requested at its first copy: memory is short, and the copies wait for it while the program goes on.
     Queued(Queued),
-    /// A thread is asking for it; others wait.
+    /// A thread is requesting the task; other threads wait.
     Asking,
     Bound,
     Refused,
@@ -52,34 +52,34 @@ pub enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queued {
     pub sequence: u32,
-    /// What was asked for. What the task turns out not to need is given back when it has it.
+    /// Bytes requested. Bytes that the task turns out not to need are returned when it is bound.
     pub bytes: u64,
 }
 
 impl Phase {
-    /// Has the task no device because none was used yet?
+    /// True if the task has no device because it has not used one yet.
     pub fn is_deferred(self) -> bool {
         matches!(self, Phase::Deferred | Phase::Queued(_))
     }
 }
 
-/// What a deferred task's request will say besides its bytes.
+/// Contents of a deferred task's request besides its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asks {
     pub site: u64,
     pub geometry: Geometry,
 }
 
-/// What the daemon last said of a bound task.
+/// The daemon's latest decision about a bound task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// Sequence of the cell they were read from.
+    /// Sequence of the cell that the terms were read from.
     pub sequence: u32,
     pub device: DeviceIndex,
     pub class: u32,
     pub flags: u32,
     pub grant: u64,
-    /// Number of the reason for all this.
+    /// Number of the reason for these terms.
     pub reason: u32,
 }
 
@@ -97,12 +97,12 @@ impl Terms {
         self.flags & FLAG_MANAGED != 0
     }
 
-    /// Is dead memory to be given back?
+    /// True if dead memory is to be returned.
     pub fn releases(&self) -> bool {
         self.flags & FLAG_RELEASES != 0
     }
 
-    /// As the way of an allocation depends on it.
+    /// The standing that decides how an allocation is made.
     pub fn standing(&self) -> Standing {
         Standing::Bound { managed: self.managed(), releases: self.releases() }
     }
@@ -119,12 +119,12 @@ impl Terms {
         self.flags & FLAG_HIGH_PRIORITY != 0
     }
 
-    /// Was the last extension refused? What the task had before it keeps.
+    /// True if the last extension was refused. The task keeps what it had before.
     pub fn extend_refused(&self) -> bool {
         self.flags & FLAG_EXTEND_REFUSED != 0
     }
 
-    /// Were these read after (or with) the others? Sequences wrap.
+    /// True if these terms were read after (or with) the others. Sequences wrap.
     pub fn newer_than(&self, other: &Terms) -> bool {
         self.sequence.wrapping_sub(other.sequence) < 1 << 31
     }
@@ -133,17 +133,17 @@ impl Terms {
         self.class == CLASS_EAGER
     }
 
-    /// Did the task become a promoted one?
+    /// True if the task was promoted since `earlier`.
     pub fn promoted_since(&self, earlier: &Terms) -> bool {
         self.class == CLASS_PROMOTED && earlier.class != CLASS_PROMOTED
     }
 }
 
-/// A stream as kernels in flight are counted: `cudaStreamPerThread` is another stream in each thread.
+/// A stream for counting kernels in flight: `cudaStreamPerThread` is another stream in each thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lane {
     pub stream: StreamId,
-    /// [`crate::state::Thread::number`], if only that thread can ask about the stream.
+    /// [`crate::state::Thread::number`], if only that thread can query the stream.
     of_thread: Option<u64>,
 }
 
@@ -152,7 +152,7 @@ impl Lane {
         Lane { stream, of_thread: (stream == StreamId::PER_THREAD).then_some(thread) }
     }
 
-    /// Does the stream's handle mean this stream in the thread of that number?
+    /// True if the stream's handle denotes this stream in the thread with that number.
     pub fn is_seen_by(&self, thread: u64) -> bool {
         self.of_thread.is_none_or(|own| own == thread)
     }
@@ -160,8 +160,8 @@ impl Lane {
 
 /// Kernels launched and not known to have ended, per stream.
 ///
-/// Kernels of one stream end in order, so a stream is two ordinals; a synchronising call retires what had been launched
-/// when it began, never what another thread launched meanwhile.
+/// Kernels of a stream end in order, so two ordinals describe a stream. A synchronising call retires the kernels
+/// launched before it began, never those that another thread launched meanwhile.
 #[derive(Debug, Default)]
 pub struct Flights {
     streams: BTreeMap<Lane, Flight>,
@@ -178,7 +178,7 @@ impl Flights {
         self.streams.entry(lane).or_default().launched += 1;
     }
 
-    /// The launch failed: nothing is in flight for it.
+    /// Uncounts a launch that failed.
     pub fn cancel(&mut self, lane: Lane) {
         if let Some(flight) = self.streams.get_mut(&lane) {
             flight.launched = flight.launched.saturating_sub(1).max(flight.retired);
@@ -193,13 +193,14 @@ impl Flights {
         self.streams.values().map(|flight| flight.launched - flight.retired).sum()
     }
 
-    /// Streams with kernels in flight, and up to which launch.
+    /// Streams with kernels in flight, each with its last launch.
     pub fn marks(&self) -> Vec<(Lane, u64)> {
         let in_flight = self.streams.iter().filter(|(_, flight)| flight.launched > flight.retired);
         in_flight.map(|(&lane, flight)| (lane, flight.launched)).collect()
     }
 
-    /// Everything on `lane` up to launch `mark` has ended; returns how many that were not known before.
+    /// Records that everything on `lane` up to launch `mark` has ended; returns how many of these launches were not
+    /// retired before.
     pub fn retire(&mut self, lane: Lane, mark: u64) -> u64 {
         let Some(flight) = self.streams.get_mut(&lane) else { return 0 };
         let retired = mark.min(flight.launched).max(flight.retired);
@@ -214,7 +215,7 @@ pub struct OwnStream {
     pub high_priority: bool,
 }
 
-/// What must be told to the daemon after a free or the end of a site.
+/// Message due to the daemon after a free or the end of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
     Nothing,
@@ -229,24 +230,24 @@ pub struct Task {
     pub phase: Phase,
     pub account: Account,
     pub terms: Terms,
-    /// Its allocations are addresses, and memory comes with the first call that names one ([`eager_abi::TASK_NAMED`]).
+    /// Allocations are addresses, and get memory with the first call that names one ([`eager_abi::TASK_NAMED`]).
     pub by_name: bool,
     pub asks: Option<Asks>,
     pub stream: Option<OwnStream>,
     /// Streams used before a change of priority: kernels may still run there.
     pub old_streams: Vec<StreamId>,
-    /// Where promoted data is moved in, beside the kernels.
+    /// Stream on which promoted data is moved in, beside the kernels.
     pub copy_stream: Option<StreamId>,
     pub flights: Flights,
-    /// Busy or idle, as last told to the daemon while it watched.
+    /// Busy or idle, as last sent to the daemon while it watched.
     pub told_busy: Option<bool>,
     pub told_all_launched: bool,
-    /// Class of the kernel that the gate was last asked for.
+    /// Class of the kernel for which the gate was last requested.
     pub asked_for: Option<AccessClass>,
 }
 
 impl Task {
-    /// `announced`: what the site of a static task says; `None`: the lazy task.
+    /// `announced`: the announcement of a static task's site; `None`: the lazy task.
     pub fn new(key: TaskKey, announced: Option<Announced>) -> Task {
         let mut account = Account::default();
         let (kind, phase) = match announced {
@@ -274,39 +275,39 @@ impl Task {
         }
     }
 
-    /// Counts a free of `bytes` that the site of `frame` had allocated. `pinned`: the program holds streams or events on
-    /// the task's device, so a lazy task keeps its binding when its last buffer goes.
+    /// Counts a free of `bytes` that the site of `frame` had allocated. `pinned`: the program has streams or events
+    /// on the task's device, so a lazy task keeps its binding when its last buffer is freed.
     pub fn free(&mut self, frame: Option<FrameId>, bytes: u64, pinned: bool) -> Release {
         let gone = self.account.give(frame, bytes);
         self.release(gone, pinned)
     }
 
-    /// Counts an allocation of the same kind that never had memory.
+    /// Counts the free of an allocation that never had memory.
     pub fn forgo(&mut self, frame: Option<FrameId>, bytes: u64, pinned: bool) -> Release {
         let gone = self.account.forgo(frame, bytes);
         self.release(gone, pinned)
     }
 
-    /// The contents of an allocation move to the host.
+    /// Counts an allocation whose contents move to the host.
     pub fn send_away(&mut self, bytes: u64, pinned: bool) -> Release {
         let gone = self.account.send_away(bytes);
         self.release(gone, pinned)
     }
 
-    /// An allocation whose contents are on the host is freed.
+    /// Counts the free of an allocation whose contents are on the host.
     pub fn forget_away(&mut self, bytes: u64, pinned: bool) -> Release {
         let gone = self.account.forget_away(bytes);
         self.release(gone, pinned)
     }
 
-    /// A site ended. Buffers that are still allocated keep the task, at their size, until they are freed.
+    /// Closes a site's frame. Buffers that are still allocated keep the task, at their size, until they are freed.
     pub fn close(&mut self, frame: FrameId, pinned: bool) -> Release {
         let promised = self.account.close(frame);
         self.release(promised, pinned)
     }
 
-    /// Must the daemon be told now that the task has launched all it will? Asked once for each site that said so or
-    /// ended; true at most once.
+    /// True if the daemon must be told now that the task has made its last launch. Called once for each site that
+    /// announced its last launch or ended; true at most once.
     pub fn all_launched_to_tell(&mut self) -> bool {
         let tell = self.kind == Kind::Static
             && self.phase == Phase::Bound
@@ -317,13 +318,13 @@ impl Task {
         tell
     }
 
-    /// What follows when `gone` bytes are no longer needed.
+    /// The message due when `gone` bytes are no longer needed.
     pub fn release(&self, gone: u64, pinned: bool) -> Release {
         let kept = self.kind == Kind::Lazy && pinned;
         let over = !self.account.is_open() && self.account.live() == 0 && !kept;
         match self.phase {
             Phase::Unbound | Phase::Asking => Release::Nothing,
-            // The daemon never knew it.
+            // The daemon never knew the task.
             Phase::Deferred if !over => Release::Nothing,
             _ if over => Release::End,
             Phase::Bound if gone > 0 => Release::Shrink(gone),
@@ -331,7 +332,7 @@ impl Task {
         }
     }
 
-    /// Busy or idle, if the daemon watches and was not told yet.
+    /// Busy or idle, if the daemon watches and has not been told yet.
     pub fn activity_to_tell(&mut self) -> Option<bool> {
         if !self.terms.watched() {
             self.told_busy = None;

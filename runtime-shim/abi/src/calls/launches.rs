@@ -88,7 +88,7 @@ pub(super) const CALLS: &[Call] = &[
     forwarded("cudaUserObjectCreate"),
     forwarded("cudaUserObjectRelease"),
     forwarded("cudaUserObjectRetain"),
-    // nvcc's host code launches through these.
+    // Host code compiled by nvcc launches kernels through these symbols.
     rewritten("__cudaLaunchKernel", "as cudaLaunchKernel")
         .launches()
         .ptsz("__cudaLaunchKernel_ptsz")

@@ -1,17 +1,17 @@
-//! Calls of NVIDIA's libraries that make and destroy handles and plans: with them comes device memory that no argument
-//! tells of, learnt by what the device has less afterwards.
+//! Calls of NVIDIA's libraries that create and destroy handles and plans. A handle takes device memory that no
+//! argument shows, so the shim measures how much less the device has free afterwards.
 //!
-//! Trap: the rest of a library's calls is not seen, so that a workspace made at first use is not either; nor are the
-//! kernels of a library, which go to CUDA past the shim.
+//! The other calls of a library are not hooked: a workspace that is allocated at first use is not counted, and the
+//! library's kernels go to CUDA past the shim.
 
-/// Does a call make a handle or give it back?
+/// Whether a call creates a handle or destroys it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
     Creates,
     Destroys,
 }
 
-/// One call of a library, by symbol.
+/// A library call, by symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LibraryCall {
     pub name: &'static str,
@@ -26,7 +26,7 @@ const fn destroys(name: &'static str) -> LibraryCall {
     LibraryCall { name, life: Life::Destroys }
 }
 
-/// All that are renamed, sorted.
+/// All library calls that the pass renames, sorted by name.
 pub const LIBRARY_CALLS: &[LibraryCall] = &[
     creates("cublasCreate_v2"),
     destroys("cublasDestroy_v2"),

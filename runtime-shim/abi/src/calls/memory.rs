@@ -1,4 +1,4 @@
-//! Memory: device, managed, pinned, pooled, imported, arrays and what is looked up in them.
+//! Memory: device, managed, pinned, pooled, imported, arrays, and queries about them.
 
 use super::*;
 

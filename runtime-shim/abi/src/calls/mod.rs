@@ -1,10 +1,11 @@
 //! Every call of the CUDA runtime: what the shim does with it, and what it does with memory.
 //!
-//! One table for all who must agree: the pass renames what is [`Treatment::Rewritten`] or [`Treatment::Observed`] and
-//! plans by the [`CallRule`]s, the shim exports exactly the renamed ones, and `runtime-shim/API.md` is printed from it. A
-//! test compares it with `cuda_runtime_api.h` of each installed CUDA tree. Trap: names are those of *symbols*. A program
-//! compiled with one default stream per thread calls `cudaMemcpyAsync_ptsz`, and a CUDA 12 program calls
-//! `cudaGetDeviceProperties_v2` where its source says `cudaGetDeviceProperties`.
+//! The pass renames the calls that are [`Treatment::Rewritten`] or [`Treatment::Observed`] and plans by the
+//! [`CallRule`]s, the shim exports exactly the renamed ones, and `runtime-shim/API.md` is printed from this table. A
+//! test compares it with `cuda_runtime_api.h` of each installed CUDA tree. Trap: entries are *symbols*, not names in
+//! source code; an entry by source name is never matched. A program compiled with one default stream per thread calls
+//! `cudaMemcpyAsync_ptsz`, and a CUDA 12 program calls `cudaGetDeviceProperties_v2` where its source has
+//! `cudaGetDeviceProperties`.
 
 mod copies;
 mod devices;
@@ -17,12 +18,12 @@ use CallRule::*;
 use Major::*;
 use SizeRule::*;
 
-/// What becomes of a call in an instrumented program.
+/// How an instrumented program's call is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Treatment {
-    /// The shim may do something else than what was asked for.
+    /// The shim may do something other than the program asked for.
     Rewritten,
-    /// The shim prepares the call (right device, task bound) or counts it, and hands it on unchanged.
+    /// The shim prepares the call (right device, task bound) or counts it, and forwards it unchanged.
     Observed,
     /// Not renamed: it goes straight to the runtime.
     Forwarded,
@@ -35,12 +36,12 @@ pub enum Major {
     Thirteen,
 }
 
-/// What a per-thread variant of a call takes for its default stream.
+/// The per-thread variant of a call, by how it uses the thread's default stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PerThread {
-    /// `_ptsz`: has a stream argument, whose 0 means the thread's stream.
+    /// `_ptsz`: the call has a stream argument, in which 0 means the thread's stream.
     Stream(&'static str),
-    /// `_ptds`: blocks on the thread's stream.
+    /// `_ptds`: the call blocks on the thread's stream.
     Blocking(&'static str),
 }
 
@@ -63,69 +64,69 @@ pub enum SizeRule {
     Pitched { width: usize, height: usize },
     /// A `cudaExtent` passed in memory: `width` bytes, rounded up, times `height` times `depth`.
     PitchedExtent { extent: usize },
-    /// Not to be computed from the arguments (arrays: the format's size and the layout are the device's).
+    /// Cannot be computed from the arguments (arrays: the format determines the element size, the device the layout).
     Unknown,
 }
 
-/// What a call does with device memory and handles, arguments of the C function counted from 0.
+/// What a call does with device memory and handles. Arguments of the C function are counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallRule {
-    /// Device memory whose pointer is written to `*args[into]`.
+    /// Allocates device memory and writes its pointer to `*args[into]`.
     Allocate {
         into: usize,
         size: SizeRule,
     },
-    /// Pinned host memory whose pointer is written to `*args[into]`.
+    /// Allocates pinned host memory and writes its pointer to `*args[into]`.
     AllocateHost {
         into: usize,
     },
-    /// The memory behind `args[pointer]` is given back.
+    /// Frees the memory behind `args[pointer]`.
     Free {
         pointer: usize,
     },
-    /// A stream, event or other object of one device, written to `*args[into]`.
+    /// Creates a stream, event or other object of one device and writes it to `*args[into]`.
     CreateHandle {
         into: usize,
     },
-    /// `args[handle]` is given back.
+    /// Destroys the handle `args[handle]`.
     DestroyHandle {
         handle: usize,
     },
     /// Reads or writes a `__device__` or `__constant__` variable of the current device.
     WriteSymbol,
-    /// A kernel launch that is not clang's `<<<…>>>`: its buffers cannot be seen.
+    /// A kernel launch that is not clang's `<<<…>>>`, so that the pass cannot see its buffers.
     Launch,
     /// Between these calls the runtime records instead of running (stream capture).
     BeginCapture,
     EndCapture,
     /// Uses the buffers and handles among its arguments (copies, memsets, records, waits).
     Uses,
-    /// Looks at no buffer and no handle (error strings, versions, `cudaGetLastError`).
+    /// Reads no buffer and no handle (error strings, versions, `cudaGetLastError`).
     Harmless,
 }
 
-/// Rows of pitched memory start at multiples of this many bytes: what the shim does for managed memory, and the
-/// allocator's own rounding on every device known to CUDA 12 and 13, so that it bounds the pitch (specification S-518).
+/// Rows of pitched memory start at multiples of this many bytes. The shim rounds so for managed memory, and the
+/// allocator of every device known to CUDA 12 and 13 does, so the value bounds the pitch (specification S-518).
 pub const PITCH_ALIGNMENT: u64 = 512;
 
-/// Of calls that do nothing with memory.
+/// Note for calls that do nothing with memory but make a context.
 const GIVEN: &str = "makes a context: on a device that the daemon gave";
 
-/// One call.
+/// A call of the CUDA runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     /// The C function.
     pub name: &'static str,
     pub treatment: Treatment,
     pub rule: CallRule,
-    /// The one major version that has it; `None`: both.
+    /// The only major version that has the call; `None`: both have it.
     pub only: Option<Major>,
-    /// The two versions declare other arguments for it.
+    /// The two versions declare different arguments for the call.
     pub differs: bool,
     pub per_thread: Option<PerThread>,
     /// Not in CUDA's header: nvcc's own host code calls it.
     pub internal: bool,
-    /// What the shim does, or what is not seen. Empty: nothing to say.
+    /// What the shim does, or what it cannot see. Empty: nothing to note.
     pub note: &'static str,
 }
 
@@ -142,7 +143,7 @@ const fn forwarded(name: &'static str) -> Call {
     }
 }
 
-/// Forwarded, and something about it is worth knowing.
+/// A forwarded call with a note.
 const fn noted(name: &'static str, note: &'static str) -> Call {
     Call { note, ..forwarded(name) }
 }
@@ -220,32 +221,32 @@ impl Call {
         Call { internal: true, ..self }
     }
 
-    /// Is its symbol renamed, so that the shim sees it?
+    /// True if the pass renames the call's symbol, so that the shim sees it.
     #[must_use]
     pub fn is_renamed(&self) -> bool {
         self.treatment != Treatment::Forwarded
     }
 
-    /// Its symbols: the call's own and its per-thread variant's.
+    /// The call's own symbol and that of its per-thread variant.
     pub fn symbols(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.per_thread.map(PerThread::symbol))
     }
 }
 
-/// Every call, by subject.
+/// Every call of the runtime, grouped by subject.
 pub fn calls() -> impl Iterator<Item = &'static Call> {
     let tables = [memory::CALLS, copies::CALLS, launches::CALLS, graphs::CALLS, devices::CALLS];
     tables.into_iter().flatten()
 }
 
-/// The call with this symbol (also a per-thread variant's).
+/// Finds the call with this symbol, which may be that of a per-thread variant.
 #[must_use]
 pub fn call(symbol: &str) -> Option<&'static Call> {
     calls().find(|call| call.symbols().any(|own| own == symbol))
 }
 
-/// The symbols that the pass renames and the shim exports with [`RENAME_PREFIX`](crate::RENAME_PREFIX), sorted: the
-/// runtime's, and those of libraries' handles.
+/// Symbols that the pass renames and the shim exports with [`RENAME_PREFIX`](crate::RENAME_PREFIX), sorted: calls of
+/// the runtime, and library calls that create or destroy handles.
 #[must_use]
 pub fn renamed_symbols() -> Vec<&'static str> {
     let own = calls().filter(|call| call.is_renamed()).flat_map(|call| call.symbols());
@@ -254,8 +255,8 @@ pub fn renamed_symbols() -> Vec<&'static str> {
     symbols
 }
 
-/// What a runtime symbol does with memory. One that is not in the table counts by its name, so that an allocation that
-/// nobody thought of is one of unknown size, and is not overlooked.
+/// What the call with this symbol does with memory. A symbol that is not in the table is judged by its name, so that
+/// an allocating call missing from the table counts as an allocation of unknown size instead of being overlooked.
 #[must_use]
 pub fn rule(symbol: &str) -> CallRule {
     match call(symbol) {

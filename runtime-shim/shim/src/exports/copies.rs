@@ -29,7 +29,7 @@ fn peer(dst: *mut c_void, src: *const c_void, bytes: usize, order: Order) -> [Co
     [copy(dst, src, bytes, CopyKind::DEVICE_TO_DEVICE.0, order)]
 }
 
-/// `cudaMemcpy3D`, `…Async`. One from or to an array is the runtime's, on the task's device.
+/// `cudaMemcpy3D`, `…Async`. A copy from or to an array is forwarded to the runtime, on the task's device.
 ///
 /// # Safety
 /// `given` is null or points to readable parameters.
@@ -51,7 +51,7 @@ unsafe fn copy_3d(
     }
 }
 
-/// `cudaMemcpy3DPeer`, `…Async`, in the same way.
+/// `cudaMemcpy3DPeer`, `…Async`, handled like `cudaMemcpy3D`.
 ///
 /// # Safety
 /// `given` is null or points to readable parameters.
@@ -73,7 +73,7 @@ unsafe fn copy_3d_peer(
     }
 }
 
-/// `cudaMemset3D`, `…Async`: as rows, if the slices follow each other without a gap.
+/// `cudaMemset3D`, `…Async`: a fill of rows, if the slices follow each other without a gap.
 fn fill_3d(
     shim: &LiveShim,
     thread: &mut Thread,

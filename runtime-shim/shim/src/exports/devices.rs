@@ -5,7 +5,7 @@ use crate::outcome::Outcome;
 use crate::runtime::{CudaError, Setting};
 use std::ffi::{c_int, c_uint};
 
-/// The program's list; `None`: it gave none although it said so.
+/// The program's device list; `None` if the pointer is null although `count` is not 0.
 ///
 /// # Safety
 /// `devices` is null or has `count` readable numbers.
@@ -14,7 +14,8 @@ unsafe fn listed(devices: *const c_int, count: c_int) -> Option<Vec<c_int>> {
     if devices.is_null() && count > 0 {
         return None;
     }
-    // SAFETY: not null where one is read, and so many may be read, as the caller promises; the program need not align them.
+    // SAFETY: not null where a number is read, and `count` numbers are readable, as the caller promises; the program
+    // need not align them.
     Some((0..count).map(|number| unsafe { devices.add(number).read_unaligned() }).collect())
 }
 

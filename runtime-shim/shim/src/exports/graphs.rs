@@ -67,7 +67,7 @@ hooks! { declared;
         if parameters.is_null() {
             return Outcome::PassThrough(Why::AsItIs);
         }
-        // SAFETY: not null; the program gave it to this call to be read and written. Only plain words are looked at.
+        // SAFETY: not null; the program gave it to this call to be read and written. Only plain words are read.
         let (bytes, address) = unsafe { (&raw const (*parameters).bytesize, &raw const (*parameters).dptr) };
         // SAFETY: within the program's structure, as above.
         let bytes = unsafe { bytes.read() } as u64;

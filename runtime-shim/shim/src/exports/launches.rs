@@ -100,11 +100,11 @@ hooks! { declared;
     ) = |shim, thread| shim.on_some_device(thread);
 }
 
-/// Launches whose stream is not an argument of its own, and calls of nvcc's host code, which no header declares.
+/// Launches whose stream is not an argument of its own, and calls by host code of nvcc, which no header declares.
 pub mod internal {
     use super::*;
 
-    /// A launch by its configuration. `per_thread`: its stream 0 is the thread's.
+    /// Reads a launch from its configuration; `None` if `config` is null.
     ///
     /// # Safety
     /// `config` is null or points to a readable configuration.
@@ -165,7 +165,7 @@ pub mod internal {
         };
     }
 
-    /// The per-thread variant takes the thread's stream for 0, here as in blocking calls.
+    /// Replaces stream 0 by the thread's stream in the per-thread variant, as in blocking calls.
     fn default_stream(asked: StreamId, order: crate::runtime::Order) -> StreamId {
         match order {
             crate::runtime::Order::BlockingPerThread if asked.0 == 0 => StreamId::PER_THREAD,

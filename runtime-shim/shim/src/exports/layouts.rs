@@ -1,7 +1,7 @@
-//! CUDA's structures that hooks read, with plain numbers where CUDA has enumerations: a value that this build does not
-//! know would be undefined behaviour as a Rust enum.
+//! CUDA's structures that hooks read, with plain numbers in place of CUDA's enumerations: as a Rust enum, a value
+//! that this build does not know would be undefined behaviour.
 //!
-//! Trap: the layouts are CUDA's. The assertions compare them with cudarc's.
+//! The layouts are CUDA's; the assertions compare them with cudarc's.
 
 use crate::runtime::{Copy, CopyKind, Order, Rows};
 use cudarc::runtime::sys;
@@ -87,7 +87,7 @@ const _: () = assert!(size_of::<ChannelBits>() == size_of::<sys::cudaChannelForm
 const _: () = assert!(std::mem::offset_of!(sys::cudaLaunchConfig_st, stream) == 32);
 const _: () = assert!(std::mem::offset_of!(LaunchConfig, stream) == 32);
 
-/// Reads a structure that the program gave to a call; `None`: it gave a null pointer.
+/// Reads a structure that the program passed to a call; `None` if the pointer is null.
 ///
 /// # Safety
 /// `given` is null or points to a readable structure that begins as `T` does.
@@ -96,7 +96,7 @@ pub unsafe fn read<T: std::marker::Copy, U>(given: *const U) -> Option<T> {
     (!given.is_null()).then(|| unsafe { given.cast::<T>().read_unaligned() })
 }
 
-/// Bytes of an array of these elements, without what the device adds; at most `u64::MAX`.
+/// Bytes of an array of these elements, without padding by the device; at most `u64::MAX`.
 pub fn array_bytes(bits: ChannelBits, extent: Extent) -> u64 {
     let element: u64 =
         [bits.x, bits.y, bits.z, bits.w].iter().map(|&bits| u64::try_from(bits).unwrap_or(0)).sum();
@@ -104,7 +104,7 @@ pub fn array_bytes(bits: ChannelBits, extent: Extent) -> u64 {
     dimensions.iter().fold(element / 8, |all, &one| all.saturating_mul(one as u64))
 }
 
-/// The same for a chain of `levels` arrays, each half as large in every dimension.
+/// Bytes of a chain of `levels` arrays, each half as large in every dimension as the one before; at most `u64::MAX`.
 pub fn mipmapped_bytes(bits: ChannelBits, extent: Extent, levels: u32) -> u64 {
     let at = |level: u32| {
         let half = |one: usize| one.checked_shr(level).unwrap_or(0).max(usize::from(one > 0));
@@ -113,7 +113,8 @@ pub fn mipmapped_bytes(bits: ChannelBits, extent: Extent, levels: u32) -> u64 {
     (0..levels.min(usize::BITS)).fold(0, |all, level| all.saturating_add(array_bytes(bits, at(level))))
 }
 
-/// One side of a three-dimensional copy of linear memory: address of its first byte, bytes between rows and slices.
+/// One side of a three-dimensional copy of linear memory: address of its first byte, and bytes between rows and
+/// between slices.
 #[derive(Debug, Clone, Copy)]
 pub struct Side {
     start: u64,
@@ -131,7 +132,8 @@ impl Side {
     }
 }
 
-/// A three-dimensional copy as two-dimensional ones: one if the slices follow each other without a gap.
+/// Splits a three-dimensional copy into two-dimensional ones: a single one if the slices follow each other without a
+/// gap.
 pub fn slices(dst: Side, src: Side, extent: Extent, kind: CopyKind, order: Order) -> Vec<Copy> {
     let (rows, depth) = (extent.height as u64, extent.depth as u64);
     let follows = |side: Side| Some(side.slice) == side.pitch.checked_mul(rows);

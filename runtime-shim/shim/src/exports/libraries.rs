@@ -1,7 +1,8 @@
 //! Hooks: handles and plans of NVIDIA's libraries.
 //!
-//! Their status codes are not CUDA's: 0 is success in all of them, and each has its own for a lack of memory, which the
-//! table names. Trap: a library is not the shim's to open: a program that calls it is linked with it.
+//! The libraries' status codes are not CUDA's: 0 is success in all of them, and each library has its own code for a
+//! lack of memory, which the table lists. Trap: the shim must not open a library itself; a program that calls a
+//! library is linked with it.
 
 use crate::hooks::libraries::LibraryHandle;
 use crate::library::Symbol;
@@ -9,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::process::guarded;
 use std::ffi::{c_int, c_void};
 
-/// A handle as a number.
+/// A handle that can be converted to a number.
 trait Handle: Copy {
     fn number(self) -> u64;
 }
@@ -26,7 +27,7 @@ impl Handle for c_int {
     }
 }
 
-/// Numbers of the libraries, and their status for a lack of memory.
+/// The shim's number for a library, and the library's status for a lack of memory.
 struct Library {
     number: u8,
     no_memory: c_int,

@@ -11,7 +11,7 @@ use cudarc::runtime::sys::{
 };
 use std::ffi::{c_int, c_uint, c_void};
 
-/// What the program says of an array's elements.
+/// Format of an array's elements, as the program describes it.
 ///
 /// # Safety
 /// `desc` is null or points to a readable description, as CUDA demands.
@@ -160,7 +160,7 @@ hooks! { declared;
     };
     fn cudaPointerGetAttributes(_attributes: *mut c_void, address: *const c_void) =
         |shim, thread| shim.about_address(thread, address.expose_provenance() as u64);
-    // Only that a program has the call matters: see `Program::shares_memory`.
+    // Hooked only so that the program's table shows that it makes this call: see `Program::shares_memory`.
     fn cudaIpcGetMemHandle(_handle: *mut c_void, address: *mut c_void) =
         |shim, thread| shim.about_address(thread, address.expose_provenance() as u64);
     fn cudaGetSymbolAddress(_address: *mut *mut c_void, _symbol: *const c_void) = |shim, thread| {
@@ -176,8 +176,8 @@ hooks! { declared;
         |shim, thread| shim.on_a_device(thread);
 }
 
-/// Calls whose arguments differ between CUDA 12 and 13. All of them are passed in registers, so that one function can
-/// take both forms as plain 64-bit words (System V calling convention) and hand them on as they are.
+/// Calls whose arguments differ between CUDA 12 and 13. All arguments are passed in registers, so that one function
+/// can take both forms as plain 64-bit words (System V calling convention) and pass them on unchanged.
 pub mod changed {
     use super::super::number;
     use crate::hooks::unusual::Hint;
@@ -188,8 +188,8 @@ pub mod changed {
     /// `cudaMemLocationTypeDevice`.
     const DEVICE: u32 = 1;
 
-    /// Puts the daemon's device into a location: in CUDA 13 type and number in one word, in CUDA 12 the number alone,
-    /// below 0 for the host. A location that is no device stays.
+    /// Puts the daemon's device into a location. In CUDA 13 the word holds type and number; in CUDA 12 the number
+    /// alone, which is below 0 for the host. A location that is not a device is returned unchanged.
     fn translated(location: u64, thirteen: bool, hint: impl FnOnce() -> Hint) -> (u64, Outcome<()>) {
         let as_it_is = Outcome::PassThrough(Why::AsItIs);
         let [low, high] = [location as u32, (location >> 32) as u32];
@@ -219,7 +219,7 @@ pub mod changed {
             location = own;
             shim.advised(outcome)
         };
-        // CUDA 13: flags and stream; CUDA 12: the stream, and then nothing.
+        // CUDA 13: flags and stream; CUDA 12: the stream, and no further argument.
         fn cudaMemPrefetchAsync(
             address: *const c_void,
             bytes: usize,

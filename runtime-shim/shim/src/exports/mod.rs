@@ -1,7 +1,8 @@
 //! The tables of hooks: each renamed CUDA call is one entry, exported as `eager_…` with the call's own arguments.
 //!
-//! A hook is [`Outcome::Handled`], handed on to the real runtime with its arguments (as the body left them), or failed
-//! with a CUDA error. Trap: nothing may be stored for the program before its pointer was looked at; [`stored`] does.
+//! A hook handles the call itself ([`Outcome::Handled`]), forwards it to the real runtime with its arguments (as the
+//! body left them), or fails it with a CUDA error. Trap: a hook that makes something before it has checked the
+//! program's output pointer for null leaks it; [`stored`] checks first.
 
 #[macro_use]
 mod table;
@@ -21,16 +22,16 @@ use crate::runtime::{CudaError, CudaResult, StreamId};
 use cudarc::runtime::sys::cudaStream_t;
 use std::ffi::c_void;
 
-/// One exported hook.
+/// An exported hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hook {
     /// Name of the CUDA call.
     pub name: &'static str,
-    /// Size of each argument.
+    /// Size of each argument in bytes.
     pub argument_bytes: &'static [usize],
 }
 
-/// Every hook, by subject; per-thread variants are not listed.
+/// Every hook, grouped by subject; per-thread variants are not listed.
 pub fn all() -> impl Iterator<Item = &'static Hook> {
     let tables: [&[Hook]; 8] = [
         memory::HOOKS,
@@ -45,8 +46,8 @@ pub fn all() -> impl Iterator<Item = &'static Hook> {
     tables.into_iter().flatten()
 }
 
-/// Stores what a hook made at `out`. Asked first: with nowhere to store it, nothing may be made; the runtime then
-/// returns its own error for the null pointer.
+/// Stores at `out` what `make` made. A null `out` is checked first, so that nothing is made that cannot be stored;
+/// the runtime then returns its own error for the null pointer.
 fn stored<T>(out: *mut T, make: impl FnOnce() -> Outcome<T>) -> Outcome<()> {
     if out.is_null() {
         return Outcome::PassThrough(Why::AsItIs);
@@ -55,7 +56,7 @@ fn stored<T>(out: *mut T, make: impl FnOnce() -> Outcome<T>) -> Outcome<()> {
     make().map(|value| unsafe { out.write(value) })
 }
 
-/// What a successful call left at `out`.
+/// Reads what a successful call wrote to `out`.
 fn made<T>(status: Status, out: *const T) -> CudaResult<T> {
     CudaError::check(status)?;
     if out.is_null() {
@@ -81,7 +82,7 @@ fn stream_handle(stream: StreamId) -> cudaStream_t {
     std::ptr::with_exposed_provenance_mut(stream.0)
 }
 
-/// The stream that a per-thread variant means.
+/// The stream that a per-thread variant uses.
 fn per_thread(stream: cudaStream_t) -> cudaStream_t {
     if stream.is_null() { stream_handle(StreamId::PER_THREAD) } else { stream }
 }
@@ -97,7 +98,7 @@ pub(crate) mod signatures {
     }
     pub(crate) use placeholder;
 
-    /// The argument sizes of a function type.
+    /// Argument sizes of a function type.
     pub(crate) trait Signature {
         const ARGUMENT_BYTES: &'static [usize];
     }

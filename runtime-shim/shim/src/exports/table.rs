@@ -1,11 +1,11 @@
-//! The form of the tables of hooks, as macros.
+//! The macros that declare tables of hooks.
 //!
 //! In a body, `real(…)` is the real function. `[ptsz stream]` adds the variant for one default stream per thread: the
-//! same call with that stream for 0. `[ptds name]` adds a variant whose real function has that name; `ORDER` tells the
-//! two apart in the body. Trap: the bodies see `real` and `ORDER` because items of a macro are not hygienic; its local
-//! variables are.
+//! same call with the thread's stream for stream 0. `[ptds name]` adds a variant whose real function is `name`;
+//! `ORDER` distinguishes the two in the body. Trap: the bodies see `real` and `ORDER` because a macro's items are not
+//! hygienic; its local variables are, so turning `real` or `ORDER` into a local would hide it from the bodies.
 
-/// One hook: the exported function and, if it has one, its per-thread variant.
+/// A hook: the exported function and, if it has one, its per-thread variant.
 macro_rules! hook {
     ($name:ident($($argument:ident: $kind:ty),*) [] $shim:ident $thread:ident $body:expr) => {
         hook!(@export stringify!($name), concat!("eager_", stringify!($name)),
@@ -62,7 +62,8 @@ macro_rules! hook {
         };
     };
 }
-/// Declares hooks: an export each and their table; with `declared` also cudarc's view of them, for the test.
+/// Declares hooks: an export for each, and their table; with `declared`, also cudarc's declarations of them, for the
+/// test.
 macro_rules! hooks {
     (declared; $($rest:tt)*) => {
         hooks! { $($rest)* }
@@ -71,7 +72,7 @@ macro_rules! hooks {
     };
     (@declared $(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $([$($variant:tt)*])? =
         |$shim:ident, $thread:ident| $body:expr;)*) => {
-        /// Argument sizes as cudarc declares them; does not compile if it has another number of arguments.
+        /// Argument sizes as cudarc declares them; does not compile if cudarc has another number of arguments.
         pub fn declared() -> Vec<crate::exports::Hook> {
             use crate::exports::signatures::{placeholder, sizes};
             vec![$({

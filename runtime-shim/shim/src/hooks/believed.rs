@@ -1,8 +1,9 @@
-//! Buffers that are believed to be dead ([`crate::beliefs`]): their contents move to the host and their device memory goes
-//! back, until a call names them again.
+//! Buffers that are believed dead ([`crate::beliefs`]): their contents move to the host and their device memory is
+//! returned, until a call names them again.
 //!
-//! Only memory that the shim made managed is moved: whoever uses it after all, in sight or not, finds its contents there.
-//! Trap: what a kernel finds through a pointer in memory is used unseen; it then comes back by page faults, uncounted.
+//! Only memory that the shim made managed is moved: a later use finds the contents, whether the shim sees the use or
+//! not. A kernel that reaches such a buffer through a pointer in memory uses it unseen; its pages then return by page
+//! faults, uncounted.
 
 use crate::dying::Certainty;
 use crate::ledger::Allocation;
@@ -14,15 +15,15 @@ use crate::stats;
 use crate::task::{Phase, Release, Task};
 use std::collections::BTreeSet;
 
-/// Start addresses of the allocations that words point into; none where nothing is believed, as in most programs, so that
-/// their launches do not pay for the search.
+/// Start addresses of the allocations that words point into; `None` where there are no beliefs, as in most programs,
+/// so that their launches do not pay for the search.
 fn bases(state: &State, words: &[u64]) -> Option<Vec<u64>> {
     state.beliefs.as_ref()?;
     Some(state.ledger.pointed_at(words).into_iter().map(|allocation| allocation.span.start).collect())
 }
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// Before a call that names these addresses: what was moved away comes back.
+    /// Called before a call that names these addresses: moves back what was moved to the host.
     pub(crate) fn note_uses(&self, thread: &mut Thread, words: &[u64]) {
         let away: Vec<u64> = {
             let mut state = self.state.lock();
@@ -30,7 +31,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let Some(beliefs) = &mut state.beliefs else { return };
             beliefs.used(&bases);
             let named: BTreeSet<u64> = bases.iter().copied().collect();
-            // What was marked before this use says nothing any more.
+            // A mark made before this use no longer shows that the buffer is dead.
             let is_over =
                 |address: u64, certainty| certainty == Certainty::Believed && named.contains(&address);
             let left = state.dying.remove(is_over);
@@ -42,7 +43,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         away.into_iter().for_each(|base| self.bring_back(thread, base));
     }
 
-    /// After such a call: what is believed dead now goes, once the device is done with it.
+    /// Called after a call that names these addresses: buffers now believed dead are moved out once the device has
+    /// finished with them.
     pub(crate) fn believe(&self, thread: &mut Thread, words: &[u64]) {
         {
             let mut state = self.state.lock();
@@ -57,13 +59,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.give_back_dying(thread);
     }
 
-    /// Moves a buffer's contents to the host; the device has no work left that was given to it before.
+    /// Moves a buffer's contents to the host. The caller has checked that the device has finished all earlier work on
+    /// it.
     pub(crate) fn send_away(&self, address: u64) {
         let _mapping = self.mapping.lock();
         let found = self.state.lock().ledger.movable(address).cloned();
         let Some(Allocation { owner, span, .. }) = found else { return };
         if self.runtime.move_to_host(span).is_err() {
-            // It stays where it is, and counted.
+            // The contents stay on the device, and counted.
             return;
         }
         let mut state = self.state.lock();
@@ -77,8 +80,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         stats::count_believed();
     }
 
-    /// Counts a buffer that is used after all, and moves it to the device. If its memory is refused it stays uncounted on
-    /// the host, and its pages come by faults: slow, and right.
+    /// Counts a buffer that is used after all, and moves it to the device. If the daemon refuses its memory, it stays
+    /// uncounted on the host, and its pages move by faults: slow, but correct.
     fn bring_back(&self, thread: &mut Thread, address: u64) {
         let _mapping = self.mapping.lock();
         let (owner, span, device, more) = {
@@ -102,12 +105,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return;
         }
         if self.enter(thread, device).is_ok() {
-            // A hint: without it the pages come by faults.
+            // A hint: without it the pages move by faults.
             let _ = self.runtime.prefetch(span, device, StreamId::LEGACY);
         }
     }
 
-    /// Tells the task of an allocation that is freed while its contents are on the host.
+    /// Updates the task of an allocation that is freed while its contents are on the host.
     pub(crate) fn forget_away(&self, allocation: &Allocation) {
         let Allocation { owner, span, .. } = *allocation;
         debug_assert!(allocation.origin.is_rewritten());

@@ -1,14 +1,14 @@
-//! Copies and memsets: which the CPU does into managed memory, which go to the runtime as they are.
+//! Copies and memsets: which of them the CPU does in managed memory, and which go to the runtime unchanged.
 //!
 //! Rules (specification S-202, S-509):
-//! - host to device, into memory that the shim made managed: the CPU fills it, then a prefetch moves it in *within the
-//!   grant*. A plain copy would pull every byte onto the device, grant or not. The `Async` form does this for unbound
-//!   and eager tasks only; for others it stays asynchronous;
+//! - host to device, into memory that the shim made managed: the CPU fills it, then a prefetch moves it in *within
+//!   the grant*. A plain copy would pull every byte onto the device, whatever the grant is. The `Async` form does
+//!   this for unbound and eager tasks only; for other tasks it stays asynchronous;
 //! - anything between the host and memory of a task that has no device yet: the CPU;
-//! - everything else: as it is, on the memory's device, perhaps through the pinned ring ([`super::fast`]).
+//! - everything else: forwarded, on the memory's device, perhaps through the pinned ring ([`super::fast`]).
 //!
-//! Trap: a direction of `cudaMemcpyDefault` says nothing about where the source is, and the CPU must not read device
-//! memory. Such copies are never done by the CPU.
+//! Trap: the direction `cudaMemcpyDefault` does not show where the source is, and the CPU must not read device
+//! memory. Letting the CPU do such a copy may crash the program.
 
 use crate::buffers;
 use crate::ledger::Allocation;
@@ -20,16 +20,16 @@ use crate::state::{Mark, State, Thread};
 use crate::task::{Lane, Phase, TaskKey};
 use crate::virtual_clock;
 
-/// How a copy is done.
+/// How a copy is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route {
-    /// By the CPU into managed memory; then moved in if its task has a device.
+    /// By the CPU into managed memory, which is then moved in if its task has a device.
     FillOnHost { owner: TaskKey, bound: bool },
-    /// By the CPU, out of managed memory that no device has touched.
+    /// By the CPU, from managed memory that no device has touched.
     ReadOnHost,
     /// By the runtime, on this device if it is known.
     Runtime(Option<DeviceIndex>),
-    /// Not now: it is recorded into a graph.
+    /// Not executed now: a graph records it.
     Captured,
 }
 
@@ -57,7 +57,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         outcome
     }
 
-    /// There is memory behind both ends.
+    /// Makes a copy whose ends both have memory.
     fn copy_prepared(&self, thread: &mut Thread, copy: &Copy) -> Outcome<()> {
         self.attend(thread);
         let route = route(&self.state.lock(), copy);
@@ -79,12 +79,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// A copy given as several: the slices of `cudaMemcpy3D`.
+    /// Makes a copy that is given in parts: the slices of `cudaMemcpy3D`.
     pub fn copy_slices(&self, thread: &mut Thread, slices: &[Copy]) -> Outcome<()> {
         for (index, slice) in slices.iter().enumerate() {
             match self.copy(thread, slice) {
                 Outcome::Handled(()) => {}
-                // Nothing is done yet: the runtime does all of it.
+                // Nothing is copied yet, so the runtime makes the whole copy.
                 Outcome::PassThrough(why) if index == 0 => return Outcome::PassThrough(why),
                 Outcome::PassThrough(_) => {
                     if let Err(error) = self.runtime.copy(slice) {
@@ -97,7 +97,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if slices.is_empty() { Outcome::PassThrough(Why::NotOurs) } else { Outcome::Handled(()) }
     }
 
-    /// `cudaMemcpyPeer…`: as between two places on one device, whatever the numbers: the addresses say where they are.
+    /// `cudaMemcpyPeer…`: a copy without device numbers, since the addresses determine the devices.
     pub fn copy_peer(&self, thread: &mut Thread, slices: &[Copy]) -> Outcome<()> {
         if let Some(bypass) = self.bypass() {
             return bypass;
@@ -141,7 +141,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Outcome::Handled(())
     }
 
-    /// `cudaMemset`, `cudaMemset2D` and their `Async` forms: by the CPU while the memory has no device.
+    /// `cudaMemset`, `cudaMemset2D` and their `Async` forms: done by the CPU while the memory's task has no device.
     pub fn fill(&self, thread: &mut Thread, fill: &Fill) -> Outcome<()> {
         if let Some(bypass) = self.bypass() {
             return bypass;
@@ -150,7 +150,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             if let Err(stop) = self.prepare_call(thread, &[fill.dst]) {
                 return self.stopped(stop);
             }
-            // What it fills is used again, or it would not be filled: no guess is made of it here.
+            // Memory is filled to be used again, so no belief is applied after a fill.
             self.note_uses(thread, &[fill.dst]);
         }
         self.attend(thread);
@@ -196,7 +196,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Outcome::Handled(())
     }
 
-    /// Waits for device work that may still use memory that the CPU is about to write, or that is about to be freed.
+    /// Waits for device work that may still use memory that is about to be written by the CPU, or freed.
     pub(crate) fn quiesce(&self, thread: &mut Thread, owner: TaskKey, order: Order) -> CudaResult<()> {
         let (device, needed, marks) = {
             let state = self.state.lock();
@@ -210,7 +210,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.runtime.device_synchronize()?;
             let mut state = self.state.lock();
             let devices: Vec<DeviceIndex> = state.bound().map(|task| task.terms.device).collect();
-            // With tasks on several devices only one of them is quiet now.
+            // With tasks on several devices, only the device just synchronized is idle.
             state.unsynchronized = devices.iter().any(|&other| Some(other) != device);
             drop(state);
             let ended: Vec<_> = marks.into_iter().filter(|mark| Some(mark.device) == device).collect();
@@ -223,8 +223,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(())
     }
 
-    /// A copy by the runtime. A blocking one between host and device waits for the kernels before it, as the legacy
-    /// default stream does; one between two places on the device does not.
+    /// Makes a copy by the runtime. A blocking copy between host and device waits for the kernels before it, as the
+    /// legacy default stream does; a copy within the device does not.
     fn copy_on(&self, thread: &mut Thread, copy: &Copy, device: DeviceIndex) -> Outcome<()> {
         if let Err(error) = self.enter(thread, device) {
             return Outcome::Fail(error);
@@ -253,7 +253,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 }
 
-/// Where an allocation is, as far as copies care.
+/// Where an allocation is, as far as copies depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Managed by the shim, without a device so far.
@@ -266,7 +266,7 @@ enum Place {
         rewritten: bool,
         eager: bool,
     },
-    /// The program's own managed memory before it has a device, or a task that is gone.
+    /// The program's own managed memory before its task has a device, or memory of a task that is gone.
     Elsewhere,
 }
 

@@ -1,10 +1,10 @@
-//! Buffers that the compiler shows to be dead: their memory goes back to the daemon, and uses that must not be are seen.
+//! Buffers that the compiler proves dead: returns their memory to the daemon, and detects uses that must not occur.
 //!
-//! Memory goes back where it was mapped ([`Origin::Mapped`]) or is managed by the shim ([`Origin::Rewritten`]): of the former
-//! it is unmapped, of the latter the contents are discarded. Other buffers keep theirs until they are freed. Traps: the
-//! device may still work on a buffer when its last *call* is made, so an event is recorded behind that call on each busy
-//! stream, and memory goes back at the first hook, or end of a wait, that finds them all done; while there are dead
-//! buffers each launch looks at its arguments, without any it costs one load.
+//! Memory that was mapped ([`Origin::Mapped`]) is unmapped; of memory that the shim made managed
+//! ([`Origin::Rewritten`]) the contents are discarded. Other buffers keep their memory until they are freed. Traps:
+//! the device may still work on a buffer when its last *call* has been made, so an event is recorded after that call
+//! on each busy stream, and memory is freed at the first hook, or end of a wait, that finds all events completed; and
+//! while there are dead buffers each launch searches its arguments, while without any it costs one load.
 
 use crate::dying::{Answered, Certainty, Taken, Until};
 use crate::ledger::{Allocation, Backing, Held, Origin};
@@ -15,11 +15,12 @@ use crate::state::{State, Thread};
 use crate::task::{Phase, TaskKey};
 use crate::{stats, trace};
 
-/// How many launches in which nothing is decided a dead buffer's memory may stay after its last use (specification S-724).
+/// Number of launches after which a program that makes no other calls queries the device about dead buffers
+/// (specification S-724).
 const LAUNCHES_PER_LOOK: u32 = 16;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// `eager_buffer_dead`. A pointer that is no allocation's start means nothing.
+    /// `eager_buffer_dead`. A pointer that is not the start of an allocation is ignored.
     pub fn buffer_dead(&self, thread: &mut Thread, address: u64) {
         if address == 0 || self.bypass::<()>().is_some() {
             return;
@@ -46,7 +47,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Gives back the memory of dead buffers that the device is done with.
+    /// Frees the memory of dead buffers with which the device has finished.
     pub(crate) fn give_back_dying(&self, thread: &mut Thread) {
         let taken = {
             let mut state = self.state.lock();
@@ -70,7 +71,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// The device was asked about a dead buffer, and this is not over.
+    /// Records the answer of the device about a dead buffer; `left`: the conditions that are not met yet.
     fn settle_dying(&self, dying: &Taken, left: Vec<Until>) {
         let answered = self.state.lock().dying.answer(dying, left);
         match (answered, dying.certainty) {
@@ -81,14 +82,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// A dead buffer's memory is not to be given back, now or later.
+    /// Drops a dead buffer whose memory is not to be freed, now or later.
     fn forget_dying(&self, dying: &Taken, left: Vec<Until>) {
-        // What is over would be given back.
+        // Without conditions left, the entry is removed.
         let _ = self.state.lock().dying.answer(dying, Vec::new());
         self.forget_until(left);
     }
 
-    /// Nobody will ask about these any more.
+    /// Destroys the events of conditions that will not be queried any more.
     pub(crate) fn forget_until(&self, until: Vec<Until>) {
         for until in until {
             if let Until::Event(event) = until {
@@ -97,15 +98,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Before a launch in which nothing is decided: a program that only launches comes to no other hook.
+    /// Called before a launch while calls are watched ([`Shim::is_watched`]): a program that only launches makes no
+    /// other call that queries the device.
     pub(crate) fn look_at_dying(&self, thread: &mut Thread) {
         if self.state.lock().dying.is_due(LAUNCHES_PER_LOOK) {
             self.give_back_dying(thread);
         }
     }
 
-    /// Waits for buffers of its own task that are about to give memory back, if a buffer without memory needs what they
-    /// hold: the task has asked for the most that it uses at once, and more may be refused.
+    /// Waits for dying buffers of the task that owns `base`, if `base` has no memory and needs what they hold: the
+    /// task has requested its live requirement, and more may be refused.
     pub(crate) fn await_own_dying(&self, thread: &mut Thread, base: u64) {
         if self.short_task(base).is_none() {
             return;
@@ -117,7 +119,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 let state = &mut *guard;
                 let ledger = &state.ledger;
                 let is_own = |address| ledger.get(address).is_some_and(|dying| dying.owner == key);
-                // The oldest is done first; the others' marks stay.
+                // The oldest finishes first; the others keep their marks.
                 let oldest = state.dying.first(is_own);
                 oldest.map(|oldest| state.dying.take(|address| address == oldest))
             };
@@ -129,7 +131,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                     Until::Idle(stream) => self.runtime.stream_synchronize(stream),
                 });
                 if waited.is_err() {
-                    // The call that needs the memory says what is wrong with the device.
+                    // The call that needs the memory reports the device's error.
                     self.forget_dying(&dying, left);
                     return;
                 }
@@ -139,7 +141,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// The bound task of a buffer whose memory would exceed what is reserved for it, outside of captures.
+    /// The bound task of a buffer without memory that would exceed its reservation with it; `None` during captures.
     fn short_task(&self, base: u64) -> Option<TaskKey> {
         let state = self.state.lock();
         let awaited = |a: &&Allocation| a.origin.backing() == Some(Backing::Awaited);
@@ -148,9 +150,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         task.account.is_short_of(allocation.span.bytes).then_some(task.key)
     }
 
-    /// What must be over before the memory goes: all that was asked of the device so far.
+    /// Conditions to meet before the memory is freed: all work that was requested of the device so far.
     fn mark(&self, thread: &mut Thread, users: &Users) -> Vec<Until> {
-        // The streams' handles mean something on their own device only.
+        // Stream handles are valid on their own device only.
         if self.enter(thread, users.device).is_err() {
             return users.streams.iter().copied().map(Until::Idle).collect();
         }
@@ -186,7 +188,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Origin::Plain | Origin::Program => return,
             };
             if gone.is_err() {
-                // It keeps its memory until it is freed; a lost device says so there.
+                // The buffer keeps its memory until it is freed; a lost device is reported there.
                 return;
             }
             self.state.lock().ledger.set_backing(address, Backing::Gone);
@@ -195,22 +197,22 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.uncount(held);
     }
 
-    /// Looks whether a launch uses a dead buffer. Where its memory was gone there is some again by now.
+    /// Reports a launch that uses a dead buffer. Memory that was freed has been replaced by now.
     pub(crate) fn watch_launch(&self, lost: bool, launch: &Launch) {
         self.watch(lost, &self.arguments(launch), "a kernel");
     }
 
-    /// Looks whether a copy or memset uses a dead buffer.
+    /// Reports a copy or memset that uses a dead buffer.
     pub(crate) fn watch_addresses(&self, lost: bool, addresses: &[u64]) {
         self.watch(lost, addresses, "a copy or memset");
     }
 
-    /// A use is a fault of the compiler's. `lost`: the contents of one that is used were given back.
+    /// A use is a fault of the compiler. `lost`: the contents of a used buffer were freed.
     fn watch(&self, lost: bool, addresses: &[u64], user: &str) {
         let used = {
             let mut state = self.state.lock();
             let used = state.ledger.dead_among(addresses);
-            // What was marked before this use says nothing any more: it stays until it is freed.
+            // The condition was recorded before this use, so the buffer keeps its memory until it is freed.
             let is_used = |address| used.iter().any(|allocation| allocation.span.start == address);
             let left = state.dying.remove(|address, _| is_used(address));
             drop(state);
@@ -239,13 +241,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 }
 
-/// Where the work is that may still use a buffer.
+/// The device and the streams whose work may still use a buffer.
 struct Users {
     device: DeviceIndex,
     streams: Vec<StreamId>,
 }
 
-/// `None`: nothing is to be given back, now or later.
+/// `None`: the buffer's memory is not to be freed, now or later.
 fn users(state: &State, dying: &Taken) -> Option<Users> {
     let allocation = match dying.certainty {
         Certainty::Proven => state.ledger.dead_and_present(dying.address)?,
@@ -257,7 +259,8 @@ fn users(state: &State, dying: &Taken) -> Option<Users> {
     let own = task.stream.map(|own| own.id).into_iter().chain(task.old_streams.iter().copied());
     let launched = task.flights.marks().into_iter().map(|(lane, _)| lane.stream);
     let programs = state.streams.iter().filter(|(_, stream)| stream.device == device).map(|(&id, _)| id);
-    // Only the calling thread's own default stream can be asked: a buffer that another thread could use is never dead.
+    // Of the per-thread default streams only the calling thread's can be queried; a buffer that another thread could
+    // use is never declared dead.
     let defaults = [StreamId::LEGACY, StreamId::PER_THREAD];
     let mut streams: Vec<StreamId> = own.chain(launched).chain(programs).chain(defaults).collect();
     streams.sort_unstable();

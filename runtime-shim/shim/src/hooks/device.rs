@@ -1,7 +1,8 @@
-//! Devices: the program may set what it likes, the daemon chose. And the calls that wait for a whole device.
+//! Devices: the program's choice of device is stored but not used, since the daemon chooses. Also the calls that wait
+//! for a whole device.
 //!
-//! Trap: CUDA's current device is per host thread, and a program's tasks may lie on several devices. "The device" of a
-//! synchronising call therefore means every device that holds a task of the program.
+//! Trap: CUDA's current device is per host thread, and a program's tasks may be on several devices. A synchronising
+//! call must therefore cover every device that holds a task of the program, not the current one only.
 
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Setting, StreamId};
@@ -13,12 +14,12 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// `cudaSetDevice`: remembered and told back, not obeyed.
+    /// `cudaSetDevice`: stored and returned by `cudaGetDevice`, but not applied.
     pub fn set_device(&self, thread: &mut Thread, device: i32) -> Outcome<()> {
         self.set_valid_devices(thread, &[device])
     }
 
-    /// `cudaSetValidDevices`: the first of the list is what the program set; an empty one sets nothing.
+    /// `cudaSetValidDevices`: stores the first device of the list; an empty list stores nothing.
     pub fn set_valid_devices(&self, thread: &mut Thread, devices: &[i32]) -> Outcome<()> {
         if let Some(bypass) = self.device_is_the_programs() {
             return bypass;
@@ -30,7 +31,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         known.into()
     }
 
-    /// `cudaInitDevice`: a context on a device that nobody chose would only take memory there.
+    /// `cudaInitDevice`: makes no context, since one on a device that the daemon did not choose would only take
+    /// memory there.
     pub fn init_device(&self, device: i32) -> Outcome<()> {
         self.device_is_the_programs().unwrap_or_else(|| self.known(device).into())
     }
@@ -42,18 +44,19 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// `cudaGetDevice`: what the program set.
+    /// `cudaGetDevice`: the device that the program set.
     pub fn get_device(&self, thread: &mut Thread) -> Outcome<i32> {
         self.device_is_the_programs().unwrap_or(Outcome::Handled(thread.program_device))
     }
 
-    /// Without a daemon the program chooses; but not after the daemon did, once.
+    /// Without a daemon the program chooses its device, unless a daemon has chosen one before.
     fn device_is_the_programs<T>(&self) -> Option<Outcome<T>> {
         if self.ever_bound.load(Ordering::Relaxed) { None } else { self.bypass_harmless() }
     }
 
-    /// A call that concerns the task's device, or if it has none the one where its context is: `cudaMemGetInfo` (which
-    /// says nothing about what the scheduler will grant), `cudaEventRecord`, `cudaLaunchHostFunc`, `cudaGraphInstantiate`, …
+    /// A call for the task's device, or, if it has none, the device of the program's context: `cudaMemGetInfo` (which
+    /// does not show what the scheduler will grant), `cudaEventRecord`, `cudaLaunchHostFunc`, `cudaGraphInstantiate`,
+    /// …
     pub fn on_own_device(&self, thread: &mut Thread) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;
@@ -65,7 +68,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.on_some_device(thread)
     }
 
-    /// A call with a device number of the program's: all its numbers mean the task's device.
+    /// A call with a device number of the program, which is replaced by the task's device.
     pub fn translate_device(&self, thread: &mut Thread, device: &mut i32) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;
@@ -77,12 +80,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         outcome
     }
 
-    /// `cudaDeviceEnablePeerAccess`, `…Disable…`: between numbers that are not the real ones.
+    /// `cudaDeviceEnablePeerAccess`, `…Disable…`: does nothing, since the program's device numbers are not the real
+    /// ones.
     pub fn peer_access(&self) -> Outcome<()> {
         self.bypass_harmless().unwrap_or(Outcome::Handled(()))
     }
 
-    /// A call that sets something on the current device: now, and on every device that a task of the program gets.
+    /// A call that sets something on the current device: applied now, and to every device that a task of the program
+    /// gets later.
     pub fn set(&self, thread: &mut Thread, setting: Setting) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;
@@ -111,7 +116,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         if devices.is_empty() {
             let is_deferred = self.state.lock().tasks().any(|task| task.phase.is_deferred());
-            // There is nothing to wait for, and asking would make a context.
+            // There is nothing to wait for, and the call would make a context.
             let nothing_yet = is_deferred || !self.runtime.has_context();
             return if nothing_yet { Outcome::Handled(()) } else { self.not_ours(thread) };
         }
@@ -124,8 +129,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         result.into()
     }
 
-    /// `cudaDeviceReset`: everything of the program on the device that it has set is gone. Where it has nothing on others, all
-    /// its tasks are.
+    /// `cudaDeviceReset`: ends everything of the program on the device that it has set. If it has nothing on other
+    /// devices, all its tasks end.
     pub fn device_reset(&self, thread: &mut Thread) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;
@@ -148,7 +153,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         for (address, origin) in mapped.into_iter().filter(|_| emptied.is_ok()) {
             let _ = self.free_memory(address, origin);
         }
-        // A reset ends page-locked memory with the context that it was made in.
+        // A reset ends page-locked memory together with the context that made it.
         self.ring.lock().release(&self.runtime);
         let result = if devices.is_empty() {
             let stands_on = self.stands_on(thread);
@@ -173,8 +178,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         result.into()
     }
 
-    /// Of a program that has memory or streams on other devices by its own numbers, which may all be one real device: only what
-    /// it made on the one it has set is gone. `None`: it has nothing elsewhere.
+    /// Reset of a program that has memory or streams on several devices by its own numbers, which may all be the same
+    /// real device: only what it made on the device that it has set is freed. `None`: it has nothing on other
+    /// devices.
     fn reset_one_of_several(&self, thread: &mut Thread) -> Option<Outcome<()>> {
         let device = thread.program_device;
         let (addresses, streams) = {
@@ -187,7 +193,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
             (addresses, own)
         };
-        // As for a whole reset: what runs is waited for.
+        // As in a whole reset, running work is awaited.
         let synchronized = self.device_synchronize(thread);
         if let Outcome::Fail(_) = synchronized {
             return Some(synchronized);
@@ -209,7 +215,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         all.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Carries `call` out on each device and returns to the one the thread was on.
+    /// Runs `call` on each device and returns to the device that the thread was on.
     fn on_each(
         &self,
         thread: &mut Thread,

@@ -1,8 +1,8 @@
-//! Early copies: a copy to the memory of a task that waits for a device is kept on the host, so that the program goes on
-//! (specification S-304).
+//! Early copies: keeps a copy to the memory of a task that waits for a device on the host, so that the program goes
+//! on (specification S-304).
 //!
-//! Trap: what is kept must reach the device before any later use of the memory, and in the program's order; every call
-//! that names memory of a deferred task goes through [`Shim::flush`] first.
+//! Trap: kept data must reach the device before any later use of the memory, and in the program's order. A hook that
+//! names memory of a deferred task without calling [`Shim::flush`] first reads old contents.
 
 use crate::runtime::{Copy, CopyKind, Order, Rows, Runtime, StreamId};
 use crate::scheduler::Scheduler;
@@ -11,7 +11,8 @@ use crate::state::{Staged, State, Thread};
 use crate::task::{Task, TaskKey};
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// A copy to the memory of a deferred task asks for the task, and is kept if that must wait. False: it can be made.
+    /// Requests the deferred task that a copy writes to, and keeps the copy if the task must wait. False: the copy
+    /// can be made now.
     pub(crate) fn keep(&self, thread: &mut Thread, copy: &Copy) -> Result<bool, Stop> {
         let Some(owner) = self.could_wait(copy) else { return Ok(false) };
         self.ask_deferred(thread, owner)?;
@@ -26,7 +27,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let kept = Copy { src: data.address(), rows, order: Order::Blocking, ..*copy };
         let mut state = self.state.lock();
         if !state.is_deferred(owner) {
-            // Another thread has bound it meanwhile: in the program's order this copy comes after what that one does.
+            // Another thread has bound the task meanwhile; by the program's order this copy comes after that thread's
+            // work.
             return Ok(false);
         }
         state.staged.push(Staged { owner, copy: kept, data });
@@ -34,8 +36,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(true)
     }
 
-    /// The deferred task for whose memory a copy could be kept: from the host, in the order of the program, and within
-    /// the budget.
+    /// The deferred task for whose memory a copy can be kept: a copy from the host, in program order, and within the
+    /// budget.
     fn could_wait(&self, copy: &Copy) -> Option<TaskKey> {
         let in_order = copy.order.blocks()
             || matches!(copy.order, Order::On(s) if s.is_legacy() || s == StreamId::PER_THREAD);
@@ -54,7 +56,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Some(target.owner).filter(|&owner| state.is_deferred(owner))
     }
 
-    /// Sends what was kept for a task, in the program's order; the task is bound.
+    /// Copies the data kept for a task to the device, in program order. The task is bound.
     pub(crate) fn flush(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
         let has_any = |state: &State| state.staged.iter().any(|staged| staged.owner == key);
         if !has_any(&self.state.lock()) {
@@ -78,7 +80,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 .and_then(|()| self.enter(thread, device).map_err(Stop::Cuda))
                 .and_then(|()| self.copy_now(&staged.copy).map_err(Stop::Cuda));
             if let Err(stop) = sent {
-                // Nothing is lost: the next call that names the memory tries again.
+                // The copy is kept, and the next call that names the memory retries it.
                 self.state.lock().staged.insert(0, staged);
                 return Err(stop);
             }

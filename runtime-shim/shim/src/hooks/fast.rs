@@ -1,9 +1,10 @@
 //! Copies of pageable memory through the pinned ring, where the daemon's policy wants it.
 //!
-//! They mean what `cudaMemcpy` means: the source is read once the stream has come to the copy, the call returns when the
-//! source may change and the result is there, and errors come out of it. Traps: only blocking copies of one row between
-//! pageable memory and plain device memory go this way; the others, those while the program records a graph, and those
-//! of a second thread while the ring is in use go as they came, since waiting for each other could be for ever.
+//! They keep the semantics of `cudaMemcpy`: the source is read once the stream has reached the copy, the call returns
+//! when the source may change and the result is there, and it returns the copy's errors. Only blocking copies of a
+//! single row between pageable memory and plain device memory use the ring. Other copies are forwarded unchanged, as
+//! are copies while the program records a graph. Trap: a copy of a second thread while the ring is in use must be
+//! forwarded too; waiting for the ring could deadlock.
 
 use crate::ledger::Origin;
 use crate::ring::{PLACES, Piece, Places, SMALL_BYTES};
@@ -11,16 +12,17 @@ use crate::runtime::{Copy, CopyKind, CudaResult, Order, Rows, Runtime, StreamId}
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 
-/// What is under way in a place of the ring, and the event behind it; `None`: it has ended.
+/// The piece under way in a place of the ring, if any, and the event recorded after it; `None` as event: it could not
+/// be recorded.
 type Sent = Option<(Piece, Option<usize>)>;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// A copy between host and device on the calling thread's device, the fast way if there is one.
+    /// Makes a copy between host and device on the calling thread's device, through the ring if possible.
     pub(crate) fn copy_now(&self, copy: &Copy) -> CudaResult<()> {
         self.copy_through_ring(copy).unwrap_or_else(|| self.runtime.copy(copy))
     }
 
-    /// `None`: not this copy, or not now.
+    /// `None`: this copy does not use the ring, or the ring is not available now.
     fn copy_through_ring(&self, copy: &Copy) -> Option<CudaResult<()>> {
         let suits = self.habits.fast_copies && copy.rows == Rows::ONE && copy.bytes > SMALL_BYTES;
         let (host, there) = match copy.kind {
@@ -47,7 +49,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     fn pass_through(&self, places: Places, copy: &Copy, stream: StreamId) -> CudaResult<()> {
-        // What the stream holds may write the source.
+        // Earlier work on the stream may write the source.
         let earlier = self.runtime.record_event(stream).ok();
         let mut result = self.await_event(earlier, stream);
         let mut sent: [Sent; PLACES] = [None; PLACES];
@@ -62,7 +64,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             sent[piece.place] = Some((piece, self.runtime.record_event(stream).ok()));
             next = (piece.place + 1) % PLACES;
         }
-        // After a failure, too: the ring's memory must not be in use when the next copy gets it.
+        // After a failure too: the ring's memory must not be in use when the next copy gets it.
         for place in (next..PLACES).chain(0..next) {
             let received = self.receive(&mut sent[place], copy, stream);
             result = result.and(received);
@@ -81,7 +83,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Waits for what is under way in a place; what came from the device goes to where the program wants it.
+    /// Waits for the piece under way in a place, and copies data from the device to the program's memory.
     fn receive(&self, sent: &mut Sent, copy: &Copy, stream: StreamId) -> CudaResult<()> {
         let Some((Piece { offset, bytes, at, .. }, event)) = sent.take() else { return Ok(()) };
         self.await_event(event, stream)?;
@@ -91,7 +93,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(())
     }
 
-    /// Without an event (the program has an unread error), for all that the stream holds.
+    /// Waits for an event; without one (the program has an unread error), for all work on the stream.
     fn await_event(&self, event: Option<usize>, stream: StreamId) -> CudaResult<()> {
         let Some(event) = event else { return self.runtime.stream_synchronize(stream) };
         let waited = self.runtime.event_synchronize(event);

@@ -1,9 +1,10 @@
-//! A context only on a device that the daemon gave, also for a program that has asked for no memory yet.
+//! Ensures that a context is made only on a device that the daemon gave, also in a program that has not requested
+//! memory yet.
 //!
-//! Before the first call that would make a context, a task of nothing is begun and ended: the daemon answers with a device
-//! when one has room for a context, and keeps that in its ledger until the program ends (specification S-120).
-//! Trap: CUDA's current device is per host thread, and the first one for a new thread. So every such call comes through
-//! here, in each thread, and not only the program's first.
+//! Before the first call that would make a context, an empty task is begun and ended: the daemon answers with a
+//! device when one has room for a context, and keeps that room in its ledger until the program ends (specification
+//! S-120). Trap: CUDA's current device is per host thread, and a new thread starts on the first device. So every such
+//! call in every thread must pass through here, not only the program's first.
 
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{DeviceIndex, Runtime};
@@ -15,15 +16,15 @@ use eager_proto::request::RequestBody;
 use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
 
-/// What a program that has no device yet comes to.
+/// What a program without a device has to do for its foothold.
 enum Foothold {
     Known(DeviceIndex),
-    /// To be asked for in this slot, after the end with this sequence.
+    /// To be requested in this slot, after the answer to the end with this sequence number.
     Asked(TaskKey, Option<u32>),
 }
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// A call that makes a context where there is none, and else is the program's business.
+    /// A call that makes a context where there is none, and is otherwise forwarded.
     pub fn on_some_device(&self, thread: &mut Thread) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;
@@ -34,7 +35,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// A call about something that the shim knows nothing of.
+    /// A call about an object that the shim does not know.
     pub(crate) fn not_ours(&self, thread: &mut Thread) -> Outcome<()> {
         match self.on_some_device(thread) {
             Outcome::PassThrough(Why::AsItIs) => Outcome::PassThrough(Why::NotOurs),
@@ -42,7 +43,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// The thread comes to a device where the program may have a context; waits while there is none.
+    /// Moves the thread to a device where the program may have a context; waits until the daemon gives one.
     pub(crate) fn stand(&self, thread: &mut Thread) -> Result<(), Stop> {
         let device = match self.stands_on(thread) {
             Some(device) => device,
@@ -51,13 +52,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if self.enter(thread, device).is_ok() {
             return Ok(());
         }
-        // It may be lost since it was given.
+        // The device may be lost since it was given.
         self.state.lock().foothold.take_if(|given| *given == device);
         let device = self.ask_foothold()?;
         self.enter(thread, device).map_err(Stop::Cuda)
     }
 
-    /// The device that a call which belongs to no task in particular is made on.
+    /// The device for calls that belong to no particular task.
     pub(crate) fn stands_on(&self, thread: &Thread) -> Option<DeviceIndex> {
         let state = self.state.lock();
         state.own_device(thread).or(state.foothold)
@@ -94,7 +95,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         device
     }
 
-    /// From here on others wait for the lazy task, whose slot the request goes through.
+    /// Claims the request for a foothold. Other threads then wait for the lazy task, whose slot the request uses.
     fn claim_foothold(&self) -> Result<Foothold, Stop> {
         let (key, mut state) = self.lock_lazy();
         let Some(task) = state.task_mut(key) else { return Err(Stop::Lost) };
@@ -116,7 +117,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(Foothold::Asked(key, ended))
     }
 
-    /// The lazy task, not being asked for by another thread.
+    /// Locks the state with the lazy task not being requested by another thread.
     fn lock_lazy(&self) -> (TaskKey, MutexGuard<'_, State>) {
         loop {
             let key = self.state.lock().lazy();

@@ -1,9 +1,10 @@
-//! Page-locked host memory that a program gets before it has a device.
+//! Page-locked host memory that a program allocates before it has a device.
 //!
-//! `cudaMallocHost` needs a context, and without a task nobody has chosen the device for one: it would be made on the
-//! first, take hundreds of MiB there that no task has asked for, and a second one would follow on the task's device. So
-//! until the program has a context it gets pageable memory, which is page-locked when its first device is entered.
-//! Trap: whatever tells how memory is locked, or needs it to be, locks what waits first.
+//! `cudaMallocHost` needs a context, and without a task the daemon has chosen no device for one: the context would be
+//! made on the first device, take hundreds of MiB there that no task has requested, and be followed by a second
+//! context on the task's device. So until the program has a context it gets pageable memory, which is page-locked
+//! when its first device is entered. Trap: a hook that returns how memory is locked, or needs it locked, must lock
+//! the waiting memory first, or CUDA reports it as pageable.
 
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaResult, Runtime, Span};
@@ -12,10 +13,10 @@ use crate::shim::Shim;
 use crate::state::Thread;
 use std::collections::BTreeMap;
 
-/// `cudaHostAllocPortable` and `cudaHostAllocMapped`, which every page-locked memory is under unified addressing.
+/// `cudaHostAllocPortable` and `cudaHostAllocMapped`, which all page-locked memory is under unified addressing.
 const PORTABLE_OR_MAPPED: u32 = 3;
 
-/// What the shim has got in place of CUDA, by first address.
+/// Host memory that the shim allocated in place of CUDA, by start address.
 #[derive(Debug, Default)]
 pub struct HostMemory(BTreeMap<u64, Block>);
 
@@ -57,7 +58,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         unlocked.into()
     }
 
-    /// A call that looks at how host memory is locked: `cudaHostGetDevicePointer`, `cudaPointerGetAttributes`, …
+    /// A call that reads how host memory is locked: `cudaHostGetDevicePointer`, `cudaPointerGetAttributes`, …
     pub fn about_host_memory(&self, thread: &mut Thread, address: u64) -> Outcome<()> {
         match self.on_some_device(thread) {
             Outcome::PassThrough(_) => {}
@@ -71,7 +72,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         locked.map_or_else(Outcome::Fail, |()| Outcome::PassThrough(Why::AsItIs))
     }
 
-    /// Page-locks what waits for it; there is a context now, or one is made.
+    /// Page-locks the memory that waits for it. There is a context now, or this makes one.
     pub(crate) fn lock_host_memory(&self) -> CudaResult<()> {
         let blocks = &mut self.host_memory.lock().0;
         for (&start, block) in blocks.iter_mut().filter(|(_, block)| !block.is_locked) {
@@ -81,7 +82,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(())
     }
 
-    /// A reset has ended the contexts, and with them every lock.
+    /// Marks all memory as unlocked, after a reset has ended the contexts and with them every lock.
     pub(crate) fn host_memory_unlocked(&self) {
         self.host_memory.lock().0.values_mut().for_each(|block| block.is_locked = false);
     }

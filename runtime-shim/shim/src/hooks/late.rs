@@ -1,10 +1,10 @@
-//! Late reservation: a task asks for memory at its first use of a device, and its allocations are addresses until then
-//! (specification S-303).
+//! Late reservation: a task requests memory at its first use of a device, and its allocations are addresses until
+//! then (specification S-303).
 //!
-//! Every use must be seen before it reaches the device, so only tasks of which the pass shows that each use is a call that
-//! names the memory ([`eager_abi::TASK_NAMED`]) are deferred. Traps: such a task cannot run over-subscribed, since what
-//! it has handed out are not addresses of managed memory; and an allocation that no device can ever hold must fail where
-//! it is made, so a task that asks for more than the daemon ever grants is not deferred.
+//! Every use must be seen before it reaches the device, so a task is deferred only if the pass shows that each use is
+//! a call that names the memory ([`eager_abi::TASK_NAMED`]). Traps: such a task cannot run over-subscribed, since the
+//! addresses that it has handed out are not managed memory; and an allocation that no device can ever hold must fail
+//! where it is made, so a task that requests more than the daemon ever grants must not be deferred.
 
 use crate::account::{Announced, FrameId};
 use crate::ledger::{Backing, Origin};
@@ -19,17 +19,17 @@ use eager_client::way::{Case, Form, Standing, Way};
 use eager_proto::request::BeginFlags;
 use eager_units::shown;
 
-/// A deferred task while a thread asks for it.
+/// A deferred task while a thread requests it.
 #[derive(Debug, Clone, Copy)]
 struct Asking {
     asks: Asks,
     bytes: u64,
-    /// It was asked for before.
+    /// The request, if it was sent before.
     queued: Option<Queued>,
 }
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// May the memory of a site's task come with the calls that name it?
+    /// True if the memory of a site's task may come with the calls that name it.
     pub(crate) fn comes_by_name(&self, site: u64) -> bool {
         let wanted = self.habits.late_reservation || self.habits.live_requirement;
         let named = || {
@@ -39,26 +39,26 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         wanted && named() && self.common_granularity().is_some()
     }
 
-    /// Could a device ever hold this much, and the program's managed variables beside it, which each request counts?
+    /// True if some device could hold this much beside the program's managed variables, which each request includes.
     pub(crate) fn can_ever_fit(&self, bytes: u64) -> bool {
         self.room_beside(&self.program.read()).is_some_and(|room| bytes <= room)
     }
 
-    /// What is left of the largest grant beside the managed variables.
+    /// The part of the largest grant that the managed variables leave.
     fn room_beside(&self, program: &Program) -> Option<u64> {
         self.habits.grant_max?.checked_sub(program.with_variables(0))
     }
 
-    /// What sizes must be multiples of on every device, since it is not known which one it will be; `None`: one of them
-    /// maps nothing.
+    /// Bytes that sizes must be a multiple of on every device, since the task's device is not known yet; `None`: some
+    /// device cannot map memory.
     fn common_granularity(&self) -> Option<u64> {
         let devices = self.runtime.device_count().ok()?;
         let each = (0..devices).map(|device| self.runtime.map_granularity(DeviceIndex(device)));
-        // Powers of two: the largest is a multiple of all.
+        // Granularities are powers of two, so the largest is a multiple of all.
         each.collect::<Option<Vec<u64>>>()?.into_iter().max()
     }
 
-    /// Puts a task's request off; it has a slot already.
+    /// Defers the request of a task, which has a slot already.
     pub(crate) fn defer(&self, thread: &mut Thread, key: TaskKey, announced: Announced, geometry: Geometry) {
         let site = announced.site;
         let mut state = self.state.lock();
@@ -67,8 +67,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         thread.open_own(site, key, task.account.frame_of(site));
     }
 
-    /// A site begins inside a deferred task: it is asked for together with it. False: the task is not deferred (any
-    /// more), or is bound now because it is asked for already or the site's memory could not wait.
+    /// Begins a site inside a deferred task, so that both are requested together. False: the task is not deferred
+    /// (any more), or it is bound now because it was already requested or the site's memory could not wait.
     pub(crate) fn defer_inside(&self, thread: &mut Thread, key: TaskKey, announced: Announced) -> bool {
         let (is_named, room) = {
             let program = self.program.read();
@@ -90,7 +90,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         false
     }
 
-    /// Addresses for an allocation of a task whose memory comes by name; `None`: it is made in another way.
+    /// Reserves addresses for an allocation of a task whose memory comes by name; `None`: the allocation is made in
+    /// another way.
     pub(crate) fn reserve_new(&self, thread: &mut Thread, bytes: u64) -> Option<Result<u64, Stop>> {
         let (key, frame) = self.state.lock().owner_of_new(thread);
         let frame = frame?;
@@ -126,8 +127,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Some(Ok(reserved.start))
     }
 
-    /// How a task whose memory comes by name stands, and what would be asked for with an allocation if it has not been
-    /// asked for; `None`: it does not come by name, or not now.
+    /// Standing of a task whose memory comes by name, and its reservation with this allocation if it has not been
+    /// requested yet; `None`: memory does not come by name, or not now.
     fn by_name(&self, key: TaskKey, frame: FrameId, bytes: u64) -> Option<(Standing, u64)> {
         let state = self.lock_settled(key);
         let task = state.task(key).filter(|task| task.by_name && state.captures.is_empty())?;
@@ -142,7 +143,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// A task that waits cannot ask for more than it has asked for: it is bound first.
+    /// Binds a waiting task whose site allocates more than it announced, since it cannot request more while it waits.
     fn bind_if_beyond(
         &self,
         thread: &mut Thread,
@@ -156,7 +157,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if is_beyond { self.bind_deferred(thread, key) } else { Ok(()) }
     }
 
-    /// Counts an allocation without memory; a bound task asks for what it had not announced.
+    /// Counts an allocation without memory; a bound task requests the bytes that its site had not announced.
     fn expect(&self, thread: &mut Thread, key: TaskKey, frame: FrameId, bytes: u64) -> Result<(), Stop> {
         let (beyond, is_bound) = {
             let mut state = self.state.lock();
@@ -179,7 +180,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         })
     }
 
-    /// The first use of a device by a deferred task: asks for it, and waits as long as memory is short.
+    /// Requests a deferred task at its first use of a device, and waits as long as memory is short.
     pub(crate) fn bind_deferred(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
         let Some(asking) = self.take_turn(key)? else { return Ok(()) };
         let answer = self.request(key, &asking).and_then(|queued| {
@@ -189,7 +190,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.settle(thread, key, asking, answer)
     }
 
-    /// Asks for a deferred task, if nobody has, and takes the daemon's answer if it has one; does not wait for memory.
+    /// Requests a deferred task if no thread has yet, and takes the daemon's answer if there is one; does not wait
+    /// for memory.
     pub(crate) fn ask_deferred(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
         let Some(asking) = self.take_turn(key)? else { return Ok(()) };
         let answer = self.request(key, &asking).and_then(|queued| {
@@ -199,7 +201,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.settle(thread, key, asking, answer)
     }
 
-    /// From here to [`Self::settle`] others wait for the task. `None`: it is bound, or gone.
+    /// Claims the task's request: until [`Self::settle`] other threads wait for the task. `None`: it is bound, or
+    /// gone.
     fn take_turn(&self, key: TaskKey) -> Result<Option<Asking>, Stop> {
         let mut state = self.lock_settled(key);
         let Some(task) = state.task_mut(key) else { return Ok(None) };
@@ -226,7 +229,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(Queued { sequence: self.send(key.slot, &body)?, bytes: asking.bytes })
     }
 
-    /// Writes down what came of it: `None` in the place of the answer is a task that waits.
+    /// Records the result of a request. `None` as answer: the task waits.
     fn settle(
         &self,
         thread: &mut Thread,
@@ -261,10 +264,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         outcome
     }
 
-    /// An answer to a request of `asked` bytes has come. What other threads gave back while the task was being asked for,
-    /// and that they ended its sites or launched all, could not be told then.
+    /// Sends the daemon what it could not be told while the request for `asked` bytes was unanswered: memory that
+    /// other threads freed meanwhile, sites that they ended, and that all kernels are launched.
     ///
-    /// The lazy task is never ended here: the call that asked for it is about to use it.
+    /// The lazy task is never ended here: the call that requested it is about to use it.
     pub(crate) fn catch_up(&self, key: TaskKey, asked: u64) {
         let mut state = self.state.lock();
         let pinned = state.pinned;
@@ -297,8 +300,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// The thread's innermost task, if it is deferred, is bound now: a call stands in the order of a stream, or asks about
-    /// the device.
+    /// Binds the thread's innermost task if it is deferred: a call is ordered in a stream, or queries the device.
     pub(crate) fn bind_own(&self, thread: &mut Thread) -> Result<(), Stop> {
         let own = {
             let state = self.state.lock();
@@ -309,12 +311,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.flush(thread, key)
     }
 
-    /// Before a call that names these addresses: their tasks are bound, what was kept for them is on the device, and there
-    /// is memory behind them.
+    /// Prepares a call that names these addresses: binds their tasks, copies what was kept for them to the device,
+    /// and gives the addresses memory.
     pub(crate) fn prepare(&self, thread: &mut Thread, words: &[u64]) -> Result<(), Stop> {
         let owners: Vec<TaskKey> = {
             let state = self.state.lock();
-            // A near miss makes no thread wait for a task that another one has open.
+            // A word that points near a buffer must not make this thread wait for a task that another thread has
+            // open.
             let own = state.innermost(thread).map(|open| open.key);
             let is_others =
                 |key| own != Some(key) && state.task(key).is_some_and(|task| task.account.is_open());
@@ -332,7 +335,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.bring_named(thread, words)
     }
 
-    /// The same before a launch. A kernel that no module registered may use all that its task has.
+    /// Prepares a launch. A kernel that no module registered may use all memory of its task.
     pub(crate) fn prepare_launch(&self, thread: &mut Thread, launch: &Launch) -> Result<(), Stop> {
         let key = self.task_of(thread, launch);
         if self.state.lock().is_deferred(key) {
@@ -345,7 +348,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.prepare(thread, &self.arguments(launch))
     }
 
-    /// Before a copy or memset: the same, and a look whether it uses a dead buffer.
+    /// Prepares a copy or memset, and reports it if it uses a dead buffer.
     pub(crate) fn prepare_call(&self, thread: &mut Thread, addresses: &[u64]) -> Result<(), Stop> {
         let lost = self.state.lock().ledger.is_lost_among(addresses);
         self.prepare(thread, addresses)?;
@@ -353,7 +356,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(())
     }
 
-    /// A call that is given addresses, belongs to one device and is otherwise made as it came.
+    /// A call that takes addresses and belongs to one device, and is otherwise forwarded.
     pub fn on_a_device_with(&self, thread: &mut Thread, addresses: &[u64]) -> Outcome<()> {
         if let Some(bypass) = self.bypass() {
             return bypass;
@@ -366,7 +369,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.on_a_device(thread)
     }
 
-    /// `cudaPointerGetAttributes`: an address that has no memory yet would be said to be none.
+    /// `cudaPointerGetAttributes`: the runtime would not recognize an address that has no memory yet, so it gets
+    /// memory first.
     pub fn about_address(&self, thread: &mut Thread, address: u64) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;

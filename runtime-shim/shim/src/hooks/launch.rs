@@ -1,9 +1,9 @@
-//! Kernel launches: which task, may it start now, on which stream.
+//! Kernel launches: chooses the task and the stream, and decides whether the kernel may start now.
 //!
-//! Order of a launch: find the task, bind it if it is lazy and new, take over memory it uses, pass the gate, choose the
-//! stream, count, launch. Trap: nothing here may be slow for an ungated task. Where nothing has changed since the last
-//! launch ([`State::settled_launch`](crate::state::State::settled_launch)) there is one lock, a load per task, no
-//! allocation and no system call; arguments are only looked at where the answer depends on them.
+//! Order of a launch: find the task, bind it if it is lazy and new, take over memory it uses, pass the gate, choose
+//! the stream, count, launch. Trap: nothing here may be slow for an ungated task. Where nothing has changed since the
+//! last launch ([`State::settled_launch`](crate::state::State::settled_launch)) there is one lock, a load per task,
+//! no allocation and no system call; arguments are read only where the decision depends on them.
 
 use crate::buffers;
 use crate::outcome::{Outcome, Why};
@@ -43,7 +43,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         outcome
     }
 
-    /// There is memory behind all that the kernel uses.
+    /// Launches a kernel whose buffers all have memory.
     fn launch_prepared(&self, thread: &mut Thread, launch: &Launch) -> Outcome<()> {
         if let Some(result) = self.launch_settled(thread, launch) {
             return result.into();
@@ -64,7 +64,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let choice = self.choose_stream(key, &terms, launch.stream);
         if choice.foreign {
-            // The program's stream lives on another device than this task. Waiting on both sides keeps its order.
+            // The program's stream is on another device than this task. Waiting on both sides preserves its order.
             let _ = self.runtime.stream_synchronize(launch.stream);
         }
         let lane = Lane::of(choice.stream, thread.number);
@@ -79,8 +79,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         result.into()
     }
 
-    /// Does `stream` record a graph? Streams may have joined a capture by waiting for an event of it, so that the
-    /// runtime must be asked while there is one.
+    /// True if `stream` records a graph. A stream may have joined a capture by waiting for an event of it, so the
+    /// runtime is queried while there is a capture.
     pub(crate) fn is_captured(&self, stream: StreamId) -> bool {
         let (any, this) = {
             let state = self.state.lock();
@@ -99,9 +99,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.state.lock().kernel_handles.get(&function).copied().unwrap_or(function)
     }
 
-    /// `cudaStreamBeginCapture…`: until its end nothing may be bound, moved or held, so that is done before. It counts from
-    /// before the call: another thread must not ask a stream between the runtime's beginning and ours. A question that is under
-    /// way already is not waited for.
+    /// `cudaStreamBeginCapture…`: nothing may be bound, moved or held before the capture ends, so that is done first.
+    /// The capture counts from before the runtime's call: another thread must not query a stream between that call
+    /// and the shim's record of it. A query that is already under way is not awaited.
     pub fn begin_capture(
         &self,
         thread: &mut Thread,
@@ -127,7 +127,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         ended.into()
     }
 
-    /// The launch, if there is nothing to decide about it.
+    /// Launches the kernel if there is nothing to decide; otherwise `None`.
     fn launch_settled(&self, thread: &Thread, launch: &Launch) -> Option<CudaResult<()>> {
         let scheduler = self.scheduler.as_ref()?;
         let (key, stream, lane, watched) = {
@@ -148,7 +148,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Some(result)
     }
 
-    /// Everything that must hold before a kernel may start; the task it belongs to.
+    /// Ensures all that must hold before a kernel may start; returns the task it belongs to.
     fn admit(&self, thread: &mut Thread, launch: &Launch) -> Result<TaskKey, Stop> {
         let key = self.task_of(thread, launch);
         if key.slot == State::lazy_slot() {
@@ -160,8 +160,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(key)
     }
 
-    /// The task of the thread's innermost site, unless that is refused and has no memory yet; else the task that owns an
-    /// argument; else the lazy task.
+    /// The task of the thread's innermost site, unless that task is refused and has no memory yet; otherwise the task
+    /// that owns an argument, or else the lazy task.
     pub(crate) fn task_of(&self, thread: &Thread, launch: &Launch) -> TaskKey {
         let mut state = self.state.lock();
         if let Some(open) = state.innermost(thread).filter(|open| !state.is_unbound(open.key)) {
@@ -182,14 +182,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         state.lazy()
     }
 
-    /// 8-byte words of the arguments; none for a kernel that no module registered.
+    /// The 8-byte words of a launch's arguments; none for a kernel that no module registered.
     pub(crate) fn arguments(&self, launch: &Launch) -> Vec<u64> {
         let program = self.program.read();
         let kernel = program.kernel(launch.stub);
         kernel.map_or(Vec::new(), |kernel| self.runtime.argument_words(launch.args, &kernel.argument_sizes))
     }
 
-    /// How the buffers of a launch should be moved in before it; nothing is known of a kernel that no module registered.
+    /// Order in which a launch's buffers should be moved in before it; empty for a kernel that no module registered.
     pub(crate) fn fetch_order(&self, launch: &Launch) -> buffers::Order {
         let program = self.program.read();
         let Some(kernel) = program.kernel(launch.stub) else { return buffers::Order::default() };
@@ -200,8 +200,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         buffers::order(words.iter().map(base).zip(flags))
     }
 
-    /// Memory that was allocated for nobody yet (the lazy task is unbound) and is used by this task's kernel becomes
-    /// the task's: counted there, and only there.
+    /// Moves memory that the unbound lazy task holds and this task's kernel uses to this task, so that it is counted
+    /// there only.
     fn take_over(&self, thread: &mut Thread, key: TaskKey, launch: &Launch) -> Result<(), Stop> {
         let lazy = {
             let state = self.state.lock();
@@ -222,7 +222,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     fn hand_over(&self, thread: &mut Thread, key: TaskKey, span: Span) -> Result<(), Stop> {
-        // Not from a promise: what the task's sites announced is for allocations of their own.
+        // Not counted against a promise, since a site announces only its own allocations.
         self.extend(thread, key, span.bytes)?;
         let (device, streams) = {
             let mut state = self.state.lock();
@@ -233,7 +233,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 return Ok(());
             };
             let bytes = state.ledger.hand_over(span.start, key);
-            // The daemon may know of the one before by now: another thread has asked for it.
+            // Another thread may have requested the previous owner, so the daemon may know it by now.
             let pinned = state.pinned;
             let release =
                 state.task_mut(before).map_or(Release::Nothing, |task| task.free(None, bytes, pinned));
@@ -251,8 +251,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(())
     }
 
-    /// Waits until the gate admits this kernel (specification S-211, S-215). The daemon is told once which
-    /// kernel is held; it opens the gate by a larger allowance, or by making the task a normal one.
+    /// Waits until the gate admits this kernel (specification S-211, S-215). The daemon is told once which kernel is
+    /// held; it opens the gate by a larger allowance, or by making the task normal.
     fn pass_gate(&self, thread: &mut Thread, key: TaskKey, launch: &Launch) -> Result<(), Stop> {
         let mut size: Option<KernelSize> = None;
         let mut asked: Option<u32> = None;
@@ -288,14 +288,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Was the gate last opened for a kernel that may over-subscribe more than one of this class? The gate's word has no
-    /// class: what it then allows says nothing of this kernel.
+    /// True if the gate was last opened for a kernel that may over-subscribe more than one of this class. The gate's
+    /// word has no class, so its allowance does not hold for this kernel then.
     fn was_opened_for_less(&self, key: TaskKey, access: AccessClass) -> bool {
         let asked_for = self.state.lock().task(key).and_then(|task| task.asked_for);
         !access.streams() && asked_for.is_some_and(AccessClass::streams)
     }
 
-    /// What the gate must know of a launch. A kernel that no module registered may touch all its task has.
+    /// Sizes of a launch that the gate needs. A kernel that no module registered may touch all memory of its task.
     fn kernel_size(&self, key: TaskKey, launch: &Launch) -> KernelSize {
         let program = self.program.read();
         let Some(kernel) = program.kernel(launch.stub) else {
@@ -310,8 +310,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.profile.size(&kernel.name, used.bytes, used.access)
     }
 
-    /// The stream a kernel goes to. Launches on the legacy default stream go to the task's own, in the order of the
-    /// program's launches whatever task they belong to, unless the program has blocking streams of its own.
+    /// The stream for a kernel. Launches on the legacy default stream go to the task's own stream, in program order
+    /// across all tasks, unless the program has blocking streams of its own.
     fn choose_stream(&self, key: TaskKey, terms: &Terms, asked: StreamId) -> Choice {
         let stays = |stream| Choice { stream, foreign: false };
         let (blocking, foreign) = {
@@ -333,9 +333,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         stays(own)
     }
 
-    /// Counted before the launch: the daemon must not see the device idle while a kernel is on its way. The flags are
-    /// read again after that: a daemon that began to watch meanwhile either counted this launch or is told of it. True:
-    /// the task is watched.
+    /// Counts a launch before it is made, so that the daemon does not see the device idle while a kernel is about to
+    /// start. The flags are read again after counting: a daemon that began to watch meanwhile has either counted this
+    /// launch or is told of it. Returns true if the task is watched.
     fn count_launch(&self, state: &mut State, key: TaskKey, lane: Lane) -> bool {
         let Some(scheduler) = &self.scheduler else { return false };
         state.unsynchronized = true;
@@ -358,10 +358,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 }
 
-/// Where a kernel goes.
+/// The stream that a kernel is launched on.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
     stream: StreamId,
-    /// The program's stream is on another device: the task's own is used, with a wait before and after.
+    /// The program's stream is on another device: the task's own stream is used, with a wait before and after.
     foreign: bool,
 }

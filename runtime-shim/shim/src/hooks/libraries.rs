@@ -1,7 +1,7 @@
-//! Handles and plans of NVIDIA's libraries: what memory they take is seen only by what the device has less afterwards.
+//! Handles and plans of NVIDIA's libraries: their memory is measured as the decrease of the device's free memory.
 //!
-//! Trap: that difference also shows what other programs take and give at the same moment. More than
-//! [`LEARNT_BYTES_MAX`] is not believed, and less than before counts as nothing.
+//! Trap: the decrease also includes memory that other programs allocate and free at the same moment. So more than
+//! [`LEARNT_BYTES_MAX`] is ignored, and an increase counts as 0.
 
 use crate::ledger::Held;
 use crate::outcome::{Outcome, Why};
@@ -12,20 +12,20 @@ use crate::state::Thread;
 use crate::task::Kind;
 use eager_units::shown;
 
-/// No handle or plan of a library takes more than a fraction of this; a larger difference is another program's
-/// (specification S-717).
+/// No handle or plan of a library takes more than a fraction of this many bytes; a larger difference is another
+/// program's (specification S-717).
 const LEARNT_BYTES_MAX: u64 = 4 << 30;
 
-/// A handle of one of the libraries: their numbers may be equal, and equal to an array's.
+/// A handle of a library. Handles of different libraries may have equal numbers, also equal to an array's handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LibraryHandle {
-    /// Which library, from 1.
+    /// Number of the library, from 1.
     pub library: u8,
     pub handle: u64,
 }
 
 impl LibraryHandle {
-    /// Addresses have nothing in their highest byte.
+    /// A key that is unique among handles: the library is in the highest byte, which addresses leave 0.
     fn key(self) -> u64 {
         u64::from(self.library) << 56 | self.handle & (u64::MAX >> 8)
     }
@@ -34,7 +34,7 @@ impl LibraryHandle {
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// A call that makes a handle or plan: `make` returns the library's status and, if that is 0, the handle.
     ///
-    /// `refused`: the library's own status for a lack of memory, for a program whose task is refused.
+    /// `refused`: the library's own status for a lack of memory, returned to a program whose task is refused.
     pub fn library_create(
         &self,
         thread: &mut Thread,
@@ -55,7 +55,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Outcome::Handled(status)
     }
 
-    /// A call that destroys one; the library's status.
+    /// A call that destroys a handle or plan; returns the library's status.
     pub fn library_destroy(&self, handle: LibraryHandle, destroy: impl FnOnce() -> i32) -> Outcome<i32> {
         let status = destroy();
         if status == 0 {
@@ -65,7 +65,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Outcome::Handled(status)
     }
 
-    /// The memory is taken already, so that a refusal only means that it stays uncounted.
+    /// Counts a handle's memory. It is allocated already, so a refusal only means that it stays uncounted.
     fn count_learnt(&self, thread: &mut Thread, handle: LibraryHandle, bytes: u64) {
         if bytes == 0 || bytes > LEARNT_BYTES_MAX || self.bypass::<()>().is_some() {
             return;

@@ -1,7 +1,7 @@
-//! Memory behind addresses of the shim's own: it comes with the first call that names them, and goes when it is dead.
+//! Memory for addresses that the shim reserved: mapped at the first call that names them, and freed when it is dead.
 //!
-//! Trap: the driver's calls wait for nothing. Memory goes only when no kernel can use it any more, and a call that names
-//! addresses without memory gets some before it is made.
+//! Trap: the driver's calls wait for nothing. Memory may be unmapped only when no kernel can use it any more, and a
+//! call that names addresses without memory must get it before it is made; otherwise kernels fault.
 
 use crate::account::Taken;
 use crate::ledger::{Allocation, Backing, Held, Origin};
@@ -13,16 +13,17 @@ use crate::state::Thread;
 use crate::task::{Phase, Release, Task, TaskKey};
 use eager_units::shown;
 
-/// How much more must be reserved for memory that comes, and how that is undone.
+/// Bytes to reserve for memory that is about to be mapped, and how to undo that.
 #[derive(Debug, Clone, Copy)]
 struct Coming {
     more: u64,
-    /// It had been given back, and is counted anew; else it was expected.
+    /// Set if the memory had been returned and is counted anew; `None` if it was expected.
     anew: Option<Taken>,
 }
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// What sizes must be multiples of to be mapped on a device; `None`: nothing is mapped there, or for this program.
+    /// Bytes that sizes must be a multiple of to be mapped on a device; `None`: nothing is mapped there, or for this
+    /// program.
     pub(crate) fn piece_on(&self, thread: &mut Thread, device: DeviceIndex) -> Option<u64> {
         if self.program.read().shares_memory() {
             return None;
@@ -31,7 +32,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.runtime.map_granularity(device)
     }
 
-    /// Device memory behind so many bytes of addresses of our own; `None`: no room, or not now.
+    /// Reserves this many bytes of addresses and maps device memory to them; `None`: no room, or not possible now.
     pub(crate) fn map_new(
         &self,
         thread: &mut Thread,
@@ -47,7 +48,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         None
     }
 
-    /// Gives back an allocation's memory and addresses; nothing uses it any more.
+    /// Frees an allocation's memory and addresses, which nothing uses any more.
     pub(crate) fn free_memory(&self, address: u64, origin: Origin) -> CudaResult<()> {
         let Origin::Mapped { reserved, backing } = origin else { return self.runtime.free(address) };
         let reserved = Span { start: address, bytes: reserved };
@@ -55,7 +56,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.runtime.unreserve(reserved, backing == Backing::Present)
     }
 
-    /// Without the daemon the runtime frees what it allocated, but knows nothing of what was mapped.
+    /// Frees mapped memory without the daemon: the runtime frees what it allocated, but does not know mapped memory.
+    /// `None`: the allocation is not mapped.
     pub(crate) fn free_unscheduled(&self, address: u64) -> Option<Outcome<()>> {
         let is_mapped = |origin| matches!(origin, Origin::Mapped { .. });
         let origin = {
@@ -66,12 +68,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.note_watched(&state);
             origin
         };
-        // As `cudaFree` does.
+        // `cudaFree` waits for the device as well.
         let waited = self.runtime.device_synchronize();
         Some(waited.and_then(|()| self.free_memory(address, origin)).into())
     }
 
-    /// Tells the daemon of a freed allocation, unless it was told when that was found to be dead.
+    /// Tells the daemon of a freed allocation, unless it was told when the allocation was found dead.
     pub(crate) fn uncount_freed(&self, allocation: &Allocation) {
         let Allocation { owner, frame, span, origin, .. } = *allocation;
         match origin {
@@ -82,7 +84,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Memory that was expected will never come.
+    /// Uncounts memory that was expected and will never be mapped.
     pub(crate) fn forgo(&self, allocation: &Allocation) {
         let Allocation { owner, frame, span, .. } = *allocation;
         let mut state = self.state.lock();
@@ -96,7 +98,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.destroy(streams);
     }
 
-    /// Brings memory behind the addresses that a call names, of tasks that are bound.
+    /// Maps memory to the addresses that a call names, of tasks that are bound.
     pub(crate) fn bring_named(&self, thread: &mut Thread, words: &[u64]) -> Result<(), Stop> {
         let absent = self.state.lock().ledger.absent_among(words);
         absent.into_iter().try_for_each(|allocation| self.bring(thread, allocation.span.start))?;
@@ -109,12 +111,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let beside = state.ledger.awaited_beside(words).into_iter().filter(has_room);
             beside.map(|found| found.span.start).collect()
         };
-        // They may be meant, or not: what they lack is nothing to fail for.
+        // The words may or may not mean these neighbours, so a failure here fails nothing.
         beside.into_iter().for_each(|base| _ = self.bring_if_reserved(thread, base));
         Ok(())
     }
 
-    /// Memory for one allocation, unless that would have to be asked for.
+    /// Maps memory for an allocation, unless the bytes would have to be requested.
     fn bring_if_reserved(&self, thread: &mut Thread, base: u64) -> CudaResult<bool> {
         let _mapping = self.mapping.lock();
         let Some((_, bytes, coming)) = self.count_coming(base) else { return Ok(true) };
@@ -125,18 +127,19 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         backed
     }
 
-    /// The same for all that a task has allocated.
+    /// Maps memory for all allocations of a task.
     pub(crate) fn bring_all(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
         let absent = self.state.lock().ledger.absent_of(key);
-        // What is dead stays so until it is named.
+        // Dead buffers stay without memory until they are named.
         let awaited = absent.into_iter().filter(|a| a.origin.backing() == Some(Backing::Awaited));
         awaited.map(|a| a.span.start).try_for_each(|start| self.bring(thread, start))
     }
 
-    /// Memory for one allocation without. What its task has not reserved is asked for; the answer comes at once.
+    /// Maps memory for an allocation without any. Bytes that its task has not reserved are requested; the answer
+    /// comes at once.
     pub(crate) fn bring(&self, thread: &mut Thread, base: u64) -> Result<(), Stop> {
         self.await_own_dying(thread, base);
-        // Held until it is there: two threads may name it.
+        // Held until the memory is there: two threads may name it.
         let _mapping = self.mapping.lock();
         let Some((owner, bytes, coming)) = self.count_coming(base) else { return Ok(()) };
         match self.ask_extension(thread, owner, coming.more) {
@@ -167,7 +170,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// The daemon refused memory for an allocation: managed memory stays uncounted, and comes by page faults.
+    /// Handles the daemon's refusal of memory for an allocation: managed memory stays uncounted, and is moved by page
+    /// faults.
     fn go_without(&self, base: u64, bytes: u64, reason: &str) -> Result<(), Stop> {
         let is_managed = self.state.lock().ledger.get(base).is_some_and(|found| found.origin.is_rewritten());
         if is_managed {
@@ -177,7 +181,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Err(self.out_of_memory())
     }
 
-    /// Counts memory that comes; `None`: it is there, or its task has no device.
+    /// Counts memory that is about to be mapped; `None`: it is there already, or its task has no device.
     fn count_coming(&self, base: u64) -> Option<(TaskKey, u64, Coming)> {
         let mut state = self.state.lock();
         let Allocation { owner, span, origin, .. } = *state.ledger.get(base)?;
@@ -195,7 +199,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Some((owner, span.bytes, coming))
     }
 
-    /// `is_granted`: the daemon holds what was asked for, and is told that it need not.
+    /// Undoes [`count_coming`](Self::count_coming). `is_granted`: the daemon holds what was requested, and is told to
+    /// release it.
     fn uncount_coming(&self, base: u64, bytes: u64, coming: Coming, is_granted: bool) {
         let mut state = self.state.lock();
         let Some(owner) = state.ledger.get(base).map(|allocation| allocation.owner) else { return };
@@ -212,7 +217,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.destroy(streams);
     }
 
-    /// False: the device has no room.
+    /// Maps memory to an allocation; false if the device has no room.
     fn back(&self, thread: &mut Thread, base: u64) -> CudaResult<bool> {
         let found = {
             let state = self.state.lock();
@@ -224,7 +229,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Err(CudaError::INVALID_VALUE);
         };
         if origin.backing() != Some(Backing::Present) {
-            // Managed memory comes by page faults.
+            // Managed memory is moved by page faults.
             if let Origin::Mapped { reserved, .. } = origin {
                 self.enter(thread, device)?;
                 if self.runtime.back(Span { start: base, bytes: reserved }, device)?.is_none() {
@@ -238,14 +243,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(true)
     }
 
-    /// The daemon is gone: whatever waited for it gets memory now, so that the program can go on as plain CUDA.
+    /// After the daemon is lost, gives memory to all addresses that waited for it, so that the program can go on as
+    /// plain CUDA.
     pub(crate) fn settle_unscheduled(&self) {
-        // A failure is CUDA's at the call that needs it locked.
+        // If this fails, CUDA reports it at the call that needs the memory locked.
         let _ = self.lock_host_memory();
         if !self.is_watched() {
             return;
         }
-        // Held from here on: another thread that finds the daemon gone goes on when all is there.
+        // Held from here on, so that another thread that finds the daemon lost continues only when all memory is
+        // there.
         let _mapping = self.mapping.lock();
         let (absent, staged) = {
             let mut state = self.state.lock();

@@ -1,10 +1,11 @@
-//! Measuring footprints on any GPU (specification S-219): before each kernel all its program's pages are on the host. On a
-//! real GPU it touched the blocks whose pages are gone from there afterwards. Where pages tell nothing, as on a virtual GPU,
-//! it is the fall of what is free on the device, read at edges ([`Edge`]) because a driver rounds.
+//! Measures footprints on any GPU (specification S-219). Before each kernel all pages of the program are moved to the
+//! host. On a real GPU the kernel touched the blocks whose pages have left the host afterwards. Where pages do not
+//! show that, as on a virtual GPU, the footprint is the decrease of the device's free memory, read at edges
+//! ([`Edge`]) because a driver rounds.
 //!
-//! Traps: every allocation is managed memory then, and their sum must never exceed what the device has free, since a real
-//! device may hang over it; such an allocation fails. Kernels run one at a time, so nothing else may use the device
-//! meanwhile. What is recorded into a graph is not measured.
+//! Traps: every allocation is managed memory then, and their sum must never exceed the device's free memory, since a
+//! real device may hang otherwise; such an allocation fails. Kernels run one at a time, so no other program may use
+//! the device meanwhile. Work recorded into a graph is not measured.
 
 use super::memory::ATTACH_GLOBAL;
 use crate::addresses::MANAGED_GRANULARITY;
@@ -19,20 +20,22 @@ use crate::shim::Shim;
 use eager_units::shown;
 use parking_lot::MutexGuard;
 
-/// Of the filler: more than the driver takes at once, twice, for an edge before the kernel and one behind it.
+/// Most bytes of the filler: more than twice what the driver takes at once, for an edge before the kernel and one
+/// after it.
 const FILLER_BYTES: u64 = 160 * MANAGED_GRANULARITY;
-/// The part of the device's free memory that it may take.
+/// The filler takes at most the device's free memory divided by this.
 const FILLER_PART: u64 = 8;
-/// The part that may stand behind buffers unused, so that small ones have blocks of their own.
+/// Unused memory after buffers, which gives small buffers blocks of their own, is at most the free memory divided by
+/// this.
 const PADDING_PART: u64 = 64;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// `None`: nothing is measured in this run.
+    /// The measurement of this run; `None`: nothing is measured.
     pub(crate) fn measurement(&self) -> Option<MutexGuard<'_, Measurement>> {
         self.measuring.as_ref().map(|measuring| measuring.lock())
     }
 
-    /// An allocation of the program, of whatever kind.
+    /// Makes any allocation of the program as managed memory.
     pub(crate) fn malloc_measured(&self, bytes: u64, flags: u32) -> CudaResult<u64> {
         let Ground { room, method } = self.ground()?;
         let Some(mut measurement) = self.measurement() else { return Err(CudaError::INITIALIZATION) };
@@ -45,7 +48,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.runtime.provoke_out_of_memory();
             return Err(CudaError::MEMORY_ALLOCATION);
         }
-        // Small managed buffers share blocks, whose pages move with their neighbours'.
+        // Small managed buffers would share blocks, and their pages would move together.
         let behind = bytes.next_multiple_of(MANAGED_GRANULARITY) - bytes;
         let may_pad = method == Method::Pages && measurement.padding() + behind <= padding_bytes(room);
         let padding = if may_pad { behind } else { 0 };
@@ -54,20 +57,20 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(start)
     }
 
-    /// `None`: not what was allocated so.
+    /// Frees what [`malloc_measured`](Self::malloc_measured) allocated; `None`: the address is not of that kind.
     pub(crate) fn free_measured(&self, address: u64) -> Option<CudaResult<()>> {
         self.measurement()?.freed(address)?;
-        // Also for frees in the order of a stream, which managed memory does not know.
+        // Waits also for frees in stream order, which managed memory does not support.
         Some(self.runtime.device_synchronize().and_then(|()| self.runtime.free(address)))
     }
 
-    /// Advice of the program about managed memory is not followed while footprints are measured: pages that a kernel uses where
-    /// they are would not be seen.
+    /// Ignores the program's advice on managed memory while footprints are measured: pages that a kernel uses in
+    /// place would not be seen.
     pub(crate) fn advised(&self, outcome: Outcome<()>) -> Outcome<()> {
         if self.measuring.is_some() { Outcome::Handled(()) } else { outcome }
     }
 
-    /// `None`: nothing is measured, or not this launch.
+    /// Measures a launch; `None`: nothing is measured in this run.
     pub(crate) fn launch_measured(&self, launch: &Launch) -> Option<Outcome<()>> {
         let spans: Vec<Span> = self.measurement()?.buffers().collect();
         if self.runtime.stream_is_capturing(launch.stream) {
@@ -77,7 +80,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Some(self.footprint(launch, &spans, launched).into())
     }
 
-    /// What the profile will say of a launch besides its footprint.
+    /// What the profile records about a launch besides its footprint.
     fn launched(&self, launch: &Launch) -> Option<Launched> {
         let program = self.program.read();
         let kernel = program.kernel(launch.stub)?;
@@ -110,7 +113,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.runtime.device_synchronize()
     }
 
-    /// Tried with memory of the shim's own, before the program has any: what this device's driver lets be seen.
+    /// How this device's driver shows what kernels touch, tried with the shim's own memory before the program has
+    /// any.
     fn ground(&self) -> CudaResult<Ground> {
         if let Some(known) = self.measurement().and_then(|measurement| measurement.ground) {
             return Ok(known);
@@ -136,7 +140,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         });
     }
 
-    /// Are pages that go to the device no more mapped for the CPU, and all others still? A virtual GPU unmaps more.
+    /// True if exactly the pages that move to the device are unmapped for the CPU. A virtual GPU unmaps more.
     fn pages_follow(&self, filler: Span) -> CudaResult<bool> {
         let block =
             |index| Span { start: filler.start + index * MANAGED_GRANULARITY, bytes: MANAGED_GRANULARITY };
@@ -161,7 +165,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(true)
     }
 
-    /// Does the driver give memory of the device back when the pages in it go to the host?
+    /// True if the driver frees device memory when the pages in it move to the host.
     fn free_memory_follows(&self, filler: &mut Span) -> CudaResult<bool> {
         let all = *filler;
         let Some(edge) = self.edge(filler)? else { return Ok(false) };
@@ -169,7 +173,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(self.runtime.free_bytes()? > edge.free)
     }
 
-    /// Bytes of the blocks whose pages a launch sends to the device; `None`: they cannot be told, and that is said.
+    /// Bytes of the blocks whose pages a launch moves to the device; `None`: unknown, which is reported.
     fn sent_by(&self, launch: &Launch, spans: &[Span]) -> CudaResult<Option<u64>> {
         spans.iter().for_each(|&span| self.runtime.read_on_host(span));
         self.run(launch)?;
@@ -181,7 +185,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(sent)
     }
 
-    /// Memory of the shim's own, of which nothing is on the device.
+    /// Calls `work` with memory of the shim's own, of which nothing is on the device.
     fn with_filler<T>(&self, room: u64, work: impl FnOnce(&mut Span) -> CudaResult<T>) -> CudaResult<T> {
         let bytes = filler_bytes(room);
         let start = self.runtime.malloc_managed(bytes + MANAGED_GRANULARITY, ATTACH_GLOBAL)?;
@@ -190,7 +194,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         done
     }
 
-    /// What a launch takes of the device; `None`: it cannot be told, and that is said.
+    /// Bytes of device memory that a launch takes; `None`: unknown, which is reported.
     fn taken_by(&self, launch: &Launch, filler: &mut Span) -> CudaResult<Option<u64>> {
         let before = self.edge(filler)?;
         self.run(launch)?;
@@ -208,8 +212,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(taken.map(Option::unwrap_or_default))
     }
 
-    /// Moves filler to the device, block by block, until the driver takes more of it; `None`: it did not, for all that there
-    /// is. What was moved is filler no more.
+    /// Moves filler to the device, block by block, until the driver takes more device memory; `None`: it took no more
+    /// for all of the filler. Blocks that were moved are removed from the filler.
     fn edge(&self, filler: &mut Span) -> CudaResult<Option<Edge>> {
         let (before, all) = (self.runtime.free_bytes()?, filler.bytes);
         while filler.bytes >= MANAGED_GRANULARITY {
@@ -225,23 +229,23 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 }
 
-/// What the shim itself may take of a device with so much room.
+/// Bytes that the shim itself may take of a device with this many free bytes.
 fn own_bytes(room: u64) -> u64 {
     filler_bytes(room) + padding_bytes(room)
 }
 
-/// Of a device with so much room.
+/// Most bytes of padding on a device with this many free bytes.
 fn padding_bytes(room: u64) -> u64 {
     room / PADDING_PART
 }
 
-/// Of a device with so much room.
+/// Bytes of the filler on a device with this many free bytes.
 fn filler_bytes(room: u64) -> u64 {
     (room / FILLER_PART).min(FILLER_BYTES)
 }
 
-/// What the buffers can take of a device in all. More is not theirs: at its first launch a kernel may bring code, stacks or a
-/// heap with it.
+/// Most bytes that the buffers can take of a device. More is not theirs: at its first launch a kernel may load code,
+/// stacks or a heap.
 fn most(spans: &[Span]) -> u64 {
     let whole = |span: &Span| span.bytes.div_ceil(MANAGED_GRANULARITY).saturating_mul(MANAGED_GRANULARITY);
     spans.iter().map(whole).fold(0, u64::saturating_add)

@@ -1,4 +1,4 @@
-//! Allocation and free: who an allocation belongs to, what it becomes, and what the daemon is told.
+//! Allocation and free: chooses the owner and the kind of an allocation, and updates the daemon.
 
 use crate::account::{FrameId, Taken};
 use crate::ledger::{Allocation, Held, Origin};
@@ -13,18 +13,18 @@ use eager_client::way::{Case, Form, Standing, Way};
 use eager_proto::request::RequestBody;
 use eager_units::shown;
 
-/// `cudaMemAttachGlobal`: what `cudaMallocManaged` takes by default.
+/// `cudaMemAttachGlobal`, the default of `cudaMallocManaged`.
 pub(super) const ATTACH_GLOBAL: u32 = 1;
 
-/// Room for an allocation, counted and answered for.
+/// Room for an allocation that is counted and granted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     pub key: TaskKey,
     pub frame: Option<FrameId>,
     pub taken: Taken,
-    /// After the answer to what had to be asked for.
+    /// The task's standing after the answer to the request for this room.
     pub standing: Standing,
-    /// The task's; `None`: not known yet.
+    /// The task's device; `None`: not known yet.
     pub device: Option<DeviceIndex>,
     /// The device that the program had set, in its own numbers.
     pub set_device: i32,
@@ -36,7 +36,7 @@ impl Room {
     }
 }
 
-/// What an allocation gives: an address, and for pitched memory how far its rows are apart.
+/// Result of an allocation: an address, and for pitched memory the bytes between rows.
 pub(crate) trait Made: std::marker::Copy {
     fn start(&self) -> u64;
 }
@@ -54,14 +54,14 @@ impl Made for Pitched {
 }
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// `cudaMalloc`: of an unbound lazy task or of a task that the daemon wants managed, managed memory that prefers
-    /// the device (specification S-201); else plain device memory.
+    /// `cudaMalloc`: managed memory that prefers the device (specification S-201) for an unbound lazy task or a task
+    /// that the daemon wants managed; otherwise plain device memory.
     pub fn malloc(&self, thread: &mut Thread, bytes: u64) -> Outcome<u64> {
         self.allocate(thread, bytes, Form::Linear, |runtime| runtime.malloc(bytes), |start| start)
     }
 
-    /// `cudaMallocPitch`, and `cudaMalloc3D` with `height` rows in all. Counted as rows at multiples of
-    /// [`PITCH_ALIGNMENT`], which is what managed ones get and a bound for the device's own.
+    /// `cudaMallocPitch`, and `cudaMalloc3D` with `height` rows in all. Counts rows at multiples of
+    /// [`PITCH_ALIGNMENT`], which managed memory gets and which bounds the device's own pitch.
     pub fn malloc_pitch(&self, thread: &mut Thread, width: u64, height: u64) -> Outcome<Pitched> {
         let Some(bytes) = width.checked_next_multiple_of(PITCH_ALIGNMENT).and_then(|p| p.checked_mul(height))
         else {
@@ -71,8 +71,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.allocate(thread, bytes, Form::Linear, |runtime| runtime.malloc_pitch(width, height), managed)
     }
 
-    /// `cudaMallocAsync`, `cudaMallocFromPoolAsync` (`pool`). Managed memory can be used by every stream from now on,
-    /// which is more than was asked for. While a graph is recorded, the allocation is a node of it.
+    /// `cudaMallocAsync`, `cudaMallocFromPoolAsync` (`pool`). Managed memory is usable by every stream from now on,
+    /// which is more than the call promises. While a graph is recorded, the allocation is a node of it.
     pub fn malloc_async(
         &self,
         thread: &mut Thread,
@@ -84,8 +84,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.allocate(thread, bytes, Form::OnStream, plain, |start| start)
     }
 
-    /// Counts `bytes`, and makes them by `plain`, as managed memory or as mapped memory; `managed` gives the latter two their
-    /// form.
+    /// Counts `bytes`, and allocates them by `plain`, as managed memory or as mapped memory; `managed` converts an
+    /// address of the latter two to the result.
     fn allocate<M: Made>(
         &self,
         thread: &mut Thread,
@@ -136,7 +136,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.settle_room(room, made, bytes, origin).into()
     }
 
-    /// What decides about an allocation for which there is room.
+    /// The facts that decide how an allocation with room is made.
     fn case(&self, thread: &mut Thread, room: &Room, form: Form, bytes: u64, device: DeviceIndex) -> Case {
         let has_site = room.frame.is_some();
         let may_map = has_site && matches!(room.standing, Standing::Bound { managed: false, releases: true });
@@ -145,7 +145,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             form,
             bytes,
             has_site,
-            // Else it would have come by name before.
+            // Otherwise [`reserve_new`](Self::reserve_new) would have made it.
             by_name: false,
             is_captured: !self.state.lock().captures.is_empty(),
             piece: if may_map { self.piece_on(thread, device) } else { None },
@@ -153,7 +153,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// `cudaMallocManaged` of the program: counted, otherwise the program's business.
+    /// `cudaMallocManaged` of the program: counted, and otherwise made as requested.
     pub fn malloc_managed(&self, thread: &mut Thread, bytes: u64, flags: u32) -> Outcome<u64> {
         if self.measuring.is_some() && bytes > 0 {
             return self.malloc_measured(bytes, flags).into();
@@ -191,7 +191,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         self.attend(thread);
         if address == 0 {
-            // Programs use it to make a context; the daemon has not said on which device.
+            // Programs call this to make a context, but the daemon has not chosen a device for one.
             return Outcome::Handled(());
         }
         let Some(owner) = self.state.lock().ledger.get(address).map(|allocation| allocation.owner) else {
@@ -200,7 +200,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Err(error) = self.wait_for_users(thread, address) {
             return Outcome::Fail(error);
         }
-        // Out of the ledger before it is freed: another thread may get the same address at once.
+        // Removed from the ledger before it is freed, since another thread may get the same address at once.
         let Some(allocation) = self.take_out(owner, address) else {
             return Outcome::PassThrough(Why::NotOurs);
         };
@@ -212,12 +212,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Outcome::Handled(())
     }
 
-    /// Takes an allocation out of the ledger, with what waits to be copied there, or to be over before its memory goes.
+    /// Removes an allocation from the ledger, with the copies kept for it and its entry among the dying buffers.
     pub(crate) fn take_out(&self, owner: TaskKey, address: u64) -> Option<Allocation> {
         let (allocation, left) = loop {
             drop(self.lock_settled(owner));
-            // Not while memory comes behind it or goes: whoever sees to that has counted it, and finds it when it is done.
-            // Its answer comes at once; a task that is asked for may wait for long, and must not be waited for here.
+            // The mapping lock excludes a thread that maps or frees this allocation's memory: it has counted the
+            // memory, and must find the allocation when it finishes. Its request is answered at once. A task that is
+            // being requested may wait for long, so that is awaited above, without this lock.
             let _mapping = self.mapping.lock();
             let mut state = self.state.lock();
             if state.task(owner).is_some_and(|task| task.phase == Phase::Asking) {
@@ -236,7 +237,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Some(allocation)
     }
 
-    /// It could not be freed after all.
+    /// Restores an allocation that could not be freed.
     pub(crate) fn put_back(&self, allocation: Allocation) {
         let mut state = self.state.lock();
         state.ledger.restore(allocation);
@@ -255,8 +256,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.destroy(streams);
     }
 
-    /// Managed memory may have been allocated while another device was current than the one its task was bound to, and
-    /// CUDA does not say that `cudaFree` waits for any other device than the current one. So the task's is waited for.
+    /// Waits for the device of the task that owns the memory. Managed memory may have been allocated while another
+    /// device was current than the one its task was bound to, and CUDA does not promise that `cudaFree` waits for any
+    /// device but the current one.
     fn wait_for_users(&self, thread: &mut Thread, address: u64) -> CudaResult<()> {
         let user = {
             let state = self.state.lock();
@@ -267,14 +269,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         user.map_or(Ok(()), |key| self.quiesce(thread, key, Order::Blocking))
     }
 
-    /// Counts an allocation and asks for what goes beyond what the daemon holds.
+    /// Counts an allocation and requests the bytes beyond what the daemon holds.
     pub(crate) fn make_room(&self, thread: &mut Thread, bytes: u64) -> Result<Room, Stop> {
-        // What cannot come by name comes now, and with it the task's device.
+        // Memory that cannot come by name is allocated now, which needs the task's device.
         self.bind_own(thread)?;
         let set_device = thread.program_device;
         let (key, _) = self.state.lock().owner_of_new(thread);
         let mut state = self.lock_settled(key);
-        // The task may have ended while it was waited for: then this is the next one's.
+        // The task may have ended during the wait; the allocation then belongs to the next one.
         let (key, frame) = state.owner_of_new(thread);
         let Some(task) = state.task_mut(key) else { return Err(Stop::Cuda(CudaError::INITIALIZATION)) };
         if task.kind == Kind::Lazy {
@@ -285,7 +287,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Err(self.out_of_memory());
         }
         if let (Phase::Unbound, Some(frame)) = (task.phase, frame) {
-            // A refused site's: what can never fit must fail here, not at the first launch.
+            // A refused site's allocation: if it can never fit, it must fail here, not at the first launch.
             let taken = self.bind_with(thread, state, key, frame, bytes)?;
             let terms = self.state.lock().task(key).map_or(Terms::NONE, |task| task.terms);
             return Ok(Room::bound(key, Some(frame), taken, &terms, set_device));
@@ -298,7 +300,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         match self.extend(thread, key, taken.more) {
             Ok(()) => {
-                // The answer may have made the task over-subscribed: what it did not have before must be managed then.
+                // The answer may have made the task over-subscribed; what it allocates from then on must be managed.
                 let terms = self.state.lock().task(key).map_or(terms, |task| task.terms);
                 Ok(Room::bound(key, frame, taken, &terms, set_device))
             }
@@ -309,15 +311,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Asks for `bytes` more for a bound task. The daemon answers at once: an extension never waits for memory, since it
-    /// would do so holding some. A refusal is the program's out-of-memory error.
+    /// Requests `bytes` more for a bound task. The daemon answers at once: an extension never waits for memory, since
+    /// the task would hold memory while it waits. A refusal becomes the program's out-of-memory error.
     pub(crate) fn extend(&self, thread: &mut Thread, key: TaskKey, bytes: u64) -> Result<(), Stop> {
         let Some(refusal) = self.ask_extension(thread, key, bytes)? else { return Ok(()) };
         self.say_refused_allocation(bytes, &refusal);
         Err(self.out_of_memory())
     }
 
-    /// The same; returns why it was refused, if it was.
+    /// Requests `bytes` more for a bound task; returns the reason if that is refused.
     pub(crate) fn ask_extension(
         &self,
         thread: &mut Thread,
@@ -327,7 +329,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if bytes == 0 {
             return Ok(None);
         }
-        // One at a time: the cell has one flag for the last extension of a slot.
+        // One at a time: the cell has a single flag for the last extension of a slot.
         let _extending = self.extending.lock();
         match self.ask(key.slot, &RequestBody::TaskExtend { bytes })? {
             Answer::Bound(terms) if !terms.extend_refused() => {
@@ -363,8 +365,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Ok(None) if !self.state.lock().captures.is_empty() => {
                     return (Err(CudaError::MEMORY_ALLOCATION), Origin::Plain);
                 }
-                // Granted, and yet no room: somebody takes memory that the daemon does not count, such as the contexts
-                // of programs that are not bound yet. A grant is kept all the same.
+                // Granted, and yet no room: some process takes memory that the daemon does not count, such as the
+                // contexts of programs that are not bound yet. The grant is kept all the same.
                 Ok(None) => self.voice.once("full", || {
                     let size = shown::size(bytes);
                     format!(
@@ -376,13 +378,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let made = self.runtime.malloc_managed(bytes, ATTACH_GLOBAL);
         if let Ok(start) = made {
-            // A hint: without it the memory still works, it only stays less firmly on the device.
+            // A hint: without it the memory works, but its pages leave the device more easily.
             let _ = self.runtime.prefer_device(Span { start, bytes }, device);
         }
         (made.map(managed), Origin::REWRITTEN)
     }
 
-    /// Enters a made allocation in the ledger, or gives its room back.
+    /// Enters an allocation in the ledger, or returns its room if it was not made.
     fn settle_room<M: Made>(
         &self,
         room: Room,
@@ -408,8 +410,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         made
     }
 
-    /// Uncounts an allocation that was not made. What it had asked for in addition goes back if that was granted, or the whole
-    /// task if nothing else is left of it.
+    /// Uncounts an allocation that was not made. Bytes requested for it are returned if they were granted; the whole
+    /// task ends if nothing else is left of it.
     pub(crate) fn give_room_back(&self, room: Room, bytes: u64, is_granted: bool) {
         let mut state = self.state.lock();
         let pinned = state.pinned;

@@ -1,5 +1,5 @@
-//! The bodies of the hooks, by what they are about. Safe code over [`crate::runtime::Runtime`] and
-//! [`crate::scheduler::Scheduler`]; the table of exports in the crate root calls them.
+//! The bodies of the hooks, grouped by subject. Safe code over [`crate::runtime::Runtime`] and
+//! [`crate::scheduler::Scheduler`]; the tables in [`crate::exports`] call them.
 
 mod believed;
 mod copies;

@@ -1,5 +1,5 @@
-//! Streams and events of the program: made on the task's device with the class's priority; waiting on them tells which
-//! kernels have ended.
+//! Streams and events of the program. Streams are made on the task's device with the priority of its class; waiting
+//! on a stream shows which kernels have ended.
 
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, StreamFlags, StreamId};
@@ -10,7 +10,7 @@ use crate::task::Terms;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaStreamCreate`, `…WithFlags`, `…WithPriority` (`asked`). Streams of eager tasks get the lowest priority;
-    /// those of high-priority tasks the highest, or what the program asked for.
+    /// streams of high-priority tasks the highest, or the one that the program requested.
     pub fn stream_create(
         &self,
         thread: &mut Thread,
@@ -40,8 +40,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         made.into()
     }
 
-    /// From the program's first blocking stream on, default-stream launches stay on the legacy stream. What went to
-    /// the shim's streams before must have ended, or the new stream would not wait for it.
+    /// Waits for the shim's streams before the program's first blocking stream is made. From then on default-stream
+    /// launches stay on the legacy stream, and the new stream would not wait for earlier launches on the shim's.
     fn join_default_streams(&self) -> CudaResult<()> {
         let last = self.state.lock().last_default.take();
         last.map_or(Ok(()), |stream| self.runtime.stream_synchronize(stream))
@@ -55,13 +55,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.attend(thread);
         {
             let mut state = self.state.lock();
-            // It ends a capture that was never ended.
+            // Destroying the stream ends a capture that was never ended.
             state.captures.remove(&stream);
             if state.streams.remove(&stream).is_none() {
                 return Outcome::PassThrough(Why::NotOurs);
             }
         }
-        // Afterwards nobody can ask whether its kernels have ended; CUDA itself lets them finish.
+        // Later the end of its kernels cannot be queried; CUDA itself lets them finish.
         let marks: Vec<Mark> = {
             let state = self.state.lock();
             state.marks().into_iter().filter(|mark| mark.lane.stream == stream).collect()
@@ -73,7 +73,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Outcome::PassThrough(Why::AsItIs)
     }
 
-    /// `cudaStreamSynchronize`. For the default stream also the shim's own streams, where its kernels are.
+    /// `cudaStreamSynchronize`. For the default stream it also waits for the shim's own streams, which run the
+    /// default stream's kernels.
     pub fn stream_synchronize(&self, thread: &mut Thread, stream: StreamId) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;
@@ -127,7 +128,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.on_own_device(thread)
     }
 
-    /// `cudaStreamWaitEvent`: what comes later on the default stream comes on the shim's own streams.
+    /// `cudaStreamWaitEvent`: for the default stream the shim's own streams wait too, since they run its later work.
     pub fn stream_wait_event(
         &self,
         thread: &mut Thread,
@@ -147,8 +148,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.on_own_device(thread)
     }
 
-    /// The streams that stand for the legacy default stream, with their devices; none for another stream, or while a
-    /// graph is recorded.
+    /// The shim's streams that replace the legacy default stream, with their devices; none for another stream, or
+    /// while a graph is recorded.
     fn own_streams(&self, stream: StreamId) -> Vec<(DeviceIndex, StreamId)> {
         let state = self.state.lock();
         if !stream.is_legacy() || !state.captures.is_empty() {
@@ -157,8 +158,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         state.bound().filter_map(|task| Some((task.terms.device, task.stream?.id))).collect()
     }
 
-    /// A call that makes or touches something that belongs to one device, so that the lazy task is bound first: events,
-    /// device variables (one copy per device), arrays, graphs, textures, pools.
+    /// A call that makes or uses an object of one device, so that the lazy task is bound first: events, device
+    /// variables (one copy per device), arrays, graphs, textures, pools.
     pub fn on_a_device(&self, thread: &mut Thread) -> Outcome<()> {
         if let Some(bypass) = self.bypass() {
             return bypass;
@@ -172,8 +173,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// `cudaEventSynchronize`: what it proves ended depends on where the event was recorded, which the shim does not
-    /// see; watched tasks are asked.
+    /// `cudaEventSynchronize`: which kernels have ended depends on where the event was recorded, which the shim does
+    /// not see; so the streams of watched tasks are queried.
     pub fn event_synchronize(&self, thread: &mut Thread, event: usize) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;

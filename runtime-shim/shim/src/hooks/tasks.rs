@@ -1,4 +1,4 @@
-//! Static tasks as the pass announces them, and the binding of the lazy one.
+//! Static tasks as the pass announces them, and the binding of the lazy task.
 
 use crate::account::{Announced, FrameId, Requirement, Taken};
 use crate::buffers;
@@ -16,15 +16,15 @@ use eager_units::shown;
 use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
 
-/// The daemon bound a task to another device than the program's handles are on.
+/// Error: the daemon bound a task to another device than the one that the program's handles are on.
 #[derive(Debug)]
 struct Elsewhere;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// `eager_task_begin`. Returns when the daemon has bound or refused the task. Its no to a whole task is final: until the
-    /// site ends, what it allocates and launches fails, and nothing of it is asked for again. Only one that is larger than
-    /// every device is none: what it announced is an upper bound, so its allocations are asked for one by one, and those
-    /// that can never fit fail, as they do without us. Never waits for memory while this thread holds some: see
+    /// `eager_task_begin`. Returns when the daemon has bound or refused the task. A refused task is final: until the
+    /// site ends, its allocations and launches fail, and it is not requested again. The exception is a task that is
+    /// larger than every device: its announcement is an upper bound, so its allocations are requested one by one, and
+    /// those that can never fit fail, as without the shim. Never waits for memory while this thread holds some: see
     /// [`Self::begin_inside`].
     pub fn task_begin(
         &self,
@@ -49,7 +49,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Around::Task(key) => self.begin_inside(thread, key, announced),
             Around::Nothing => {
                 let _ = self.begin_alone(thread, announced, live_bytes, geometry, None);
-                // A deferred task's request will say it.
+                // The request of a deferred task will record it.
                 let has_asked = |open: &&OpenSite| !self.state.lock().is_deferred(open.key);
                 if let Some(open) = thread.open.last().filter(|open| open.site == site).filter(has_asked) {
                     trace::record_live(open.key.slot, live_bytes.min(bytes));
@@ -64,7 +64,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// A site outside all others is a task of its own. Bound to another device than it `must` be, it is given back.
+    /// Begins a site outside all others as a task of its own. A task bound to another device than `must` is returned.
     fn begin_alone(
         &self,
         thread: &mut Thread,
@@ -75,7 +75,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     ) -> Result<(), Elsewhere> {
         let Announced { site, bytes, .. } = announced;
         let Some(key) = self.claim_slot(announced) else { return Ok(()) };
-        // Where even that may never be granted whole, it is asked for as ever, and may start over-subscribed.
+        // If no device could ever grant all of it, the task is requested without by-name memory, so that it may start
+        // over-subscribed.
         let by_name = self.comes_by_name(site) && self.can_ever_fit(bytes);
         let requirement = match self.state.lock().task_mut(key).filter(|_| by_name) {
             Some(task) => {
@@ -125,7 +126,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(())
     }
 
-    /// The request of a static task.
+    /// The request for a static task.
     pub(crate) fn begin_body(
         &self,
         site: u64,
@@ -144,8 +145,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// No device can hold all that the site announced, but the program may do without some of it: the site is open in the
-    /// lazy task, with nothing announced, and each of its allocations is asked for by itself.
+    /// Opens a refused site in the lazy task. No device can hold all that the site announced, but the program may do
+    /// without some of it: nothing is announced, and each of its allocations is requested by itself.
     fn site_refused(&self, thread: &mut Thread, key: TaskKey, announced: Announced, reason: &str) {
         let Announced { site, bytes, .. } = announced;
         self.say_refused_site(site, bytes, "", reason);
@@ -172,8 +173,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         ));
     }
 
-    /// A site inside another one of the thread (or inside the bound lazy task that the thread has used) belongs to that
-    /// task: covered by what it announced, or as an extension of it, which never waits.
+    /// Begins a site inside another site of the thread (or inside the bound lazy task that the thread has used). It
+    /// belongs to that task: covered by its announcement, or as an extension of it, which never waits.
     fn begin_inside(&self, thread: &mut Thread, key: TaskKey, announced: Announced) {
         let Announced { site, bytes, .. } = announced;
         let outer = {
@@ -219,7 +220,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.tell_all_launched(&mut state, open.key);
     }
 
-    /// Under the lock, as shrinks and ends are: it must not come after the end.
+    /// Called under the lock, like shrinks and ends: this message must not follow the end.
     pub(crate) fn tell_all_launched(&self, state: &mut State, key: TaskKey) {
         if state.task_mut(key).is_some_and(Task::all_launched_to_tell) {
             let _ = self.send(key.slot, &RequestBody::AllLaunched);
@@ -248,7 +249,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.destroy(streams);
     }
 
-    /// A slot for a static task. Without one the site counts as not announced: its memory goes to the lazy task.
+    /// Claims a slot for a static task. Without one the site counts as not announced: its memory goes to the lazy
+    /// task.
     fn claim_slot(&self, announced: Announced) -> Option<TaskKey> {
         let is_answered = |slot: Slot, end: u32| self.cell(slot).is_ok_and(|cell| answered(&cell, end));
         loop {
@@ -268,7 +270,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Writes down a binding and moves the thread to its device.
+    /// Records a binding and moves the thread to the task's device.
     pub(crate) fn bound(&self, thread: &mut Thread, key: TaskKey, terms: Terms) {
         self.ever_bound.store(true, Ordering::Relaxed);
         nvtx::bound(key.slot, &terms);
@@ -297,7 +299,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         ));
     }
 
-    /// Makes sure that a task is bound, asking for the lazy one now. `launch`: its first launch, if that is the cause.
+    /// Ensures that a task is bound; a lazy or deferred task is requested now. `launch`: its first launch, if that is
+    /// the cause.
     pub(crate) fn bind(
         &self,
         thread: &mut Thread,
@@ -345,8 +348,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         outcome
     }
 
-    /// Binds the lazy task, which `state` says is unbound, for an allocation of `bytes` by a refused site: the task asks
-    /// for all that it has and for these, which may wait, as nothing is held. Refused, this allocation alone fails.
+    /// Binds the lazy task, which is unbound in `state`, for an allocation of `bytes` by a refused site. The task
+    /// requests all that it has and these bytes; the request may wait, as no memory is held. If it is refused, this
+    /// allocation alone fails.
     pub(crate) fn bind_with(
         &self,
         thread: &mut Thread,
@@ -419,8 +423,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.ask(key.slot, &body)
     }
 
-    /// Memory that was allocated before the device was known: prefers the device now, and what was filled moves in,
-    /// what the first launch reads before the rest.
+    /// Makes memory that was allocated before the device was known prefer the device, and moves filled data in, data
+    /// that the first launch reads first.
     fn place(&self, key: TaskKey, launch: Option<&Launch>) {
         let (device, spans) = {
             let state = self.state.lock();
@@ -439,8 +443,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.fetch(key, stream, &order);
     }
 
-    /// Where filled data moves in before the next kernel: on the stream of the task's kernels, so that they come after
-    /// it and need not fault.
+    /// The stream on which filled data moves in before the next kernel: that of the task's kernels, so that they
+    /// start after it and need not fault.
     pub(crate) fn fill_stream(&self, key: TaskKey) -> StreamId {
         if self.state.lock().has_blocking_streams() {
             return StreamId::LEGACY;
@@ -448,7 +452,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.own_stream(key).unwrap_or(StreamId::LEGACY)
     }
 
-    /// Binds the lazy task now if this thread would use it: something is made that belongs to one device.
+    /// Binds the lazy task now if this thread would use it, for an object that belongs to one device.
     pub(crate) fn need_device(&self, thread: &mut Thread) -> Result<TaskKey, Stop> {
         self.attend(thread);
         self.bind_own(thread)?;
@@ -466,9 +470,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 }
 
-/// Takes the sites that end from the thread's: `ending`, and those begun after it in functions that it called, which
-/// have returned without an end (by `longjmp`). Sites of the same function may overlap and have ends of their own.
-/// Returns those that have frames to close.
+/// Removes the sites that end from the thread's open sites: `ending`, and sites begun after it in functions that it
+/// called and that have returned without an end (by `longjmp`). Sites of the same function may overlap and have ends
+/// of their own. Returns the sites whose frames must be closed.
 fn take_ended(program: &Program, thread: &mut Thread, ending: OpenSite) -> Vec<OpenSite> {
     let Some(position) = thread.open.iter().rposition(|open| *open == ending) else {
         return vec![ending];
@@ -482,7 +486,7 @@ fn take_ended(program: &Program, thread: &mut Thread, ending: OpenSite) -> Vec<O
     [ending].into_iter().chain(ended).filter(|open| !open.covered).collect()
 }
 
-/// Why a device that the daemon chose is not used.
+/// Message that says why a device chosen by the daemon cannot be used.
 fn unusable(device: DeviceIndex, error: CudaError) -> String {
     let code = error.code();
     if matches!(error, CudaError::INSUFFICIENT_DRIVER | CudaError::NO_DEVICE) {

@@ -1,10 +1,10 @@
-//! Device memory beside `cudaMalloc`'s: freed in the order of a stream, behind array handles, inside graphs, advised and
+//! Device memory other than `cudaMalloc`'s: freed in stream order, behind array handles, inside graphs, advised and
 //! prefetched by the program.
 //!
-//! Trap: a managed buffer that a program frees with `cudaFreeAsync` must outlive the kernels before it on that stream.
-//! There is no thread here that could wait for them, so it is freed at the first hook that finds the streams idle. It
-//! is *uncounted* at once: managed memory gives way, and a loop of allocations and frees in one stream would otherwise
-//! look as if it needed all of them together.
+//! Trap: a managed buffer that a program frees with `cudaFreeAsync` must outlive the kernels before it on that
+//! stream. The shim has no thread that could wait for them, so the buffer is freed at the first hook that finds the
+//! streams idle. It must be *uncounted* at once: managed memory can be paged out, and a loop of allocations and frees
+//! in one stream would otherwise seem to need all of them together.
 
 use crate::hooks::memory::Room;
 use crate::ledger::{Allocation, Held, Ledger, Origin};
@@ -16,19 +16,19 @@ use crate::state::{Thread, Unfreed};
 use crate::task::Phase;
 use eager_units::shown;
 
-/// What becomes of a program's hint about where its memory should be.
+/// How the program's hint about the place of its memory is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
-    /// Not given: it would contradict the daemon's decision.
+    /// Not forwarded, as it would contradict the daemon's decision.
     Drop,
-    /// Given, for the device that the daemon chose instead of the program's.
+    /// Forwarded with the device that the daemon chose in place of the program's.
     On(DeviceIndex),
-    /// Given as it is.
+    /// Forwarded unchanged.
     AsItIs,
 }
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// `cudaFreeAsync`. Plain memory goes back to its pool as CUDA orders it; a pool's cache is not counted.
+    /// `cudaFreeAsync`. Plain memory returns to its pool in stream order; a pool's cache is not counted.
     pub fn free_async(&self, thread: &mut Thread, address: u64, stream: StreamId) -> Outcome<()> {
         if let Some(freed) = self.free_measured(address) {
             return freed.into();
@@ -38,7 +38,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         self.attend(thread);
         if self.is_captured(stream) {
-            // A node that frees: the memory is needed again whenever the graph runs, so it stays counted.
+            // Recorded as a free node: the memory is needed again whenever the graph runs, so it stays counted.
             return Outcome::PassThrough(Why::Captured);
         }
         let owner = self.state.lock().ledger.get(address).map(|allocation| allocation.owner);
@@ -76,12 +76,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 self.free_unfreed(thread);
                 Ok(())
             }
-            // No device has ever touched it.
+            // No device has ever touched the memory.
             None => self.free_memory(address, origin),
         }
     }
 
-    /// Frees what waits for streams that are idle now.
+    /// Frees memory whose streams are idle now.
     pub(crate) fn free_unfreed(&self, thread: &mut Thread) {
         let waiting = std::mem::take(&mut self.state.lock().unfreed);
         for unfreed in waiting {
@@ -93,8 +93,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// `cudaMallocArray` and its kin, of about `bytes`. Arrays cannot be managed: for an eager task, too, they are plain
-    /// device memory, and refused if that does not fit.
+    /// `cudaMallocArray` and its like, of about `bytes`. Arrays cannot be managed: for an eager task, too, they are
+    /// plain device memory, and fail if the device has no room.
     pub fn malloc_array(
         &self,
         thread: &mut Thread,
@@ -152,7 +152,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         })
     }
 
-    /// Device memory that cannot be managed instead, whatever the task's class. `count` writes what was made into the ledger.
+    /// Allocates device memory that cannot be managed, whatever the task's class. `count` enters it in the ledger.
     fn malloc_plain(
         &self,
         thread: &mut Thread,
@@ -178,7 +178,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// `cudaMemAdvise` and `cudaMemPrefetchAsync` of the program, for a device.
     ///
-    /// A task without a device gets none, and an eager task no more than its grant: the rest would push other data out.
+    /// A hint for a task without a device is dropped, and so is a hint for more than an eager task's grant: the rest
+    /// would push other data out.
     pub fn placement_hint(&self, thread: &mut Thread, address: u64, bytes: u64) -> Hint {
         if self.bypass_harmless::<()>().is_some() {
             return Hint::AsItIs;
