@@ -1,6 +1,7 @@
-//! Asks git for the commit that is built. Without git, or outside of a clone (a tarball), there is none.
+//! Determines the commit that is built from git. Without git, or outside a clone (a tarball), there is none.
 //!
-//! Trap: only a clone of this repository counts. A tarball that was unpacked inside another repository has not that one's commit.
+//! Trap: only a clone of this repository counts. The commit of another repository, inside which a tarball was
+//! unpacked, would be wrong.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +23,7 @@ fn main() {
     let version = std::env::var("CARGO_PKG_VERSION").expect("cargo sets it");
     let root: PathBuf = Path::new(&manifest).join("../..");
     let commit = commit(&root);
-    // Every commit and every change of branch writes a line there.
+    // Git adds a line to this log at every commit and every change of branch.
     let log = commit.as_ref().and_then(|_| git(&root, &["rev-parse", "--git-path", "logs/HEAD"]));
     let watched = log.map(|log| root.join(log)).filter(|log| log.exists());
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,7 +1,7 @@
-//! Simulator jobs from a configuration's trace: at full size, or as the scaled run on a virtual GPU is.
+//! Simulator jobs from a configuration's trace: at full size, or as the scaled run on a virtual GPU.
 //!
-//! Trap: a descriptor stands for the program as published; the scaled run differs from it in more than size (fewer
-//! iterations, other grids), so only [`Program::scaled_descriptor`] may be held against real processes.
+//! Trap: a descriptor describes the program as published; the scaled run differs from it in more than size (fewer
+//! iterations, other grids), so only [`Program::scaled_descriptor`] may be compared with real processes.
 
 use crate::expression::ExpressionError;
 use crate::host::{HostPhases, HostTimes};
@@ -26,8 +26,8 @@ impl Program {
         Ok(job(configuration, ops))
     }
 
-    /// The simulator's job for the scaled run of a configuration on devices with a memory scale of [`MEMORY_SCALE`]: what
-    /// the scaled program does, each byte and each operation counting that many times. Host phases are those of the
+    /// The simulator's job for the scaled run of a configuration on devices with a memory scale of [`MEMORY_SCALE`]:
+    /// the scaled program, with each byte and each operation counted that many times. Host phases are those of the
     /// configuration at full size.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Program {
         Ok(job(configuration, ops))
     }
 
-    /// Where the scaled run works on the host, and for how many seconds: by the number of copies to the host before.
+    /// Host phases of the scaled run: for each, the number of copies to the host before it, and its seconds.
     ///
     /// # Errors
     /// As [`Program::descriptor`].
@@ -86,8 +86,8 @@ fn job(configuration: &Configuration, ops: Vec<JobOp>) -> Job {
     Job { name: configuration.id.0.clone(), class_label, informed: true, ops }
 }
 
-/// Multiplies what a virtual GPU of that memory scale multiplies. The geometry that a task states stays: the daemon sees
-/// the program's own.
+/// Multiplies the values that a virtual GPU of that memory scale multiplies. The geometry that a task announces is
+/// kept, since the daemon sees the program's own.
 fn scale(ops: &mut [JobOp]) {
     for op in ops {
         match op {
@@ -110,7 +110,7 @@ fn scale(ops: &mut [JobOp]) {
     }
 }
 
-/// Moves the host work before the first allocations behind them.
+/// Moves the host work before the first allocations to after them.
 fn allocate_first(ops: &mut [JobOp]) {
     let host = ops.iter().take_while(|op| matches!(op, JobOp::Host { .. })).count();
     let set_up = ops[host..]

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Values of variables by name.
 pub type Variables = BTreeMap<String, f64>;
 
-/// The block of device memory that Unified Memory moves and footprints are counted in (specification S-501), in bytes.
+/// Bytes of the block in which Unified Memory moves and footprints are counted (specification S-501).
 pub const BLOCK_BYTES: f64 = 2_097_152.0;
 
 const fn left(apply: fn(f64, f64) -> f64, prio: i64) -> BinOp<f64> {
@@ -42,7 +42,7 @@ ops_factory!(
     Operator::make_unary("paged", |bytes: f64| (bytes / BLOCK_BYTES).ceil() * BLOCK_BYTES)
 );
 
-/// Why a formula has no value.
+/// Reason why a formula has no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
     #[error("`{text}` is not a formula: {why}")]
@@ -56,7 +56,7 @@ pub enum ExpressionError {
 }
 
 impl ExpressionError {
-    /// The part of the manifest that is wrong, as it stands there.
+    /// The part of the manifest that is wrong, as it is written there.
     pub fn quoted(&self) -> &str {
         match self {
             Self::Syntax { text, .. }
@@ -90,10 +90,10 @@ pub fn evaluate(text: &str, variables: &Variables) -> Result<f64, ExpressionErro
     if value.is_finite() { Ok(value) } else { Err(not(text, value, "a finite number")) }
 }
 
-/// Value of a formula that counts something: bytes, launches, blocks.
+/// Value of a formula for a count: bytes, launches, blocks.
 ///
 /// # Errors
-/// As [`evaluate`], and the value is negative, broken, or too large to be exact.
+/// As [`evaluate`], or the value is negative, fractional, or too large to be exact.
 pub fn count(text: &str, variables: &Variables) -> Result<u64, ExpressionError> {
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     let value = evaluate(text, variables)?;
@@ -104,7 +104,7 @@ pub fn count(text: &str, variables: &Variables) -> Result<u64, ExpressionError> 
     }
 }
 
-/// As [`count`] for work that is only estimated, rounded to the nearest whole number.
+/// Value of a formula for estimated work, rounded to the nearest whole number.
 ///
 /// # Errors
 /// As [`count`].

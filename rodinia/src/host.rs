@@ -1,7 +1,8 @@
-//! How long the host parts of a program take, and when it allocates.
+//! Durations of the host parts of a program, and the time of its allocations.
 //!
-//! Trap: these decide more than any scheduling rule does (in the published workloads most jobs are bound by host work
-//! and copies), and they are estimates worth a factor of two either way; so they are parameters of every descriptor.
+//! Trap: these affect results more than any scheduling rule does (in the published workloads most jobs are bound by
+//! host work and copies), and they are estimates within a factor of two either way; so they must stay parameters of
+//! every descriptor.
 
 use crate::expression::ExpressionError;
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ pub struct HostTimes {
     pub scale: f64,
     /// Factor on the output phases: 0 models programs whose output costs nothing.
     pub output_scale: f64,
-    /// Device memory is allocated before the host's first phase, as most programs outside Rodinia do.
+    /// Device memory is allocated before the host's first phase, as in most programs outside Rodinia.
     pub allocate_first: bool,
 }
 
@@ -29,7 +30,7 @@ impl Default for HostTimes {
 /// Seconds of the phases that a trace names.
 #[derive(Debug)]
 pub(crate) enum HostPhases<'a> {
-    /// Only sizes are wanted: no host work.
+    /// Only sizes are computed: no host work.
     Ignored,
     Known {
         seconds: &'a BTreeMap<String, f64>,
@@ -38,7 +39,7 @@ pub(crate) enum HostPhases<'a> {
 }
 
 impl HostPhases<'_> {
-    /// Seconds of a phase; `None` where nothing is to be simulated.
+    /// Seconds of a phase; `None` where host phases are ignored.
     pub(crate) fn seconds(&self, phase: &str) -> Result<Option<f64>, ExpressionError> {
         let Self::Known { seconds, times } = self else { return Ok(None) };
         let base = seconds.get(phase).ok_or_else(|| ExpressionError::Name {

@@ -1,9 +1,9 @@
-//! The seven Rodinia-like programs as data: how to run them at which size, what memory they take, what they do to a
-//! GPU, the inputs they need, and the published job mixes.
+//! The seven Rodinia-like programs as data: how to run them at each size, the memory they take, their work on a GPU,
+//! the inputs they need, and the published job mixes.
 //!
-//! Trap: three sizes of everything. *smoke* and *small* runs check results; *full* configurations are the published
-//! ones, which only the simulator and real GPUs can run; *scaled* ones are full ones at 1/256 of the memory, for virtual
-//! GPUs scaled by as much.
+//! The programs have several sizes. *smoke* and *small* runs check results; *full* configurations are the published
+//! ones, which only the simulator and real GPUs can run; *scaled* ones are full ones at 1/256 of the memory, for
+//! virtual GPUs scaled by as much.
 #![forbid(unsafe_code)]
 
 mod descriptor;
@@ -48,17 +48,17 @@ pub fn programs() -> &'static [Program] {
     &PROGRAMS
 }
 
-/// The program of that name.
+/// The program with that name.
 pub fn program(name: &str) -> Option<&'static Program> {
     programs().iter().find(|p| p.name == name)
 }
 
-/// One of the 17 configurations, with its program.
+/// The configuration with that id, one of 17, with its program.
 pub fn configuration(id: &str) -> Option<(&'static Program, &'static Configuration)> {
     programs().iter().find_map(|p| p.configuration(id).map(|c| (p, c)))
 }
 
-/// A run by its name, as [`Program::runs`] names them.
+/// The run with that name, as [`Program::runs`] names them.
 pub fn run(name: &str) -> Option<&'static Run> {
     programs().iter().flat_map(Program::runs).find(|(known, _)| known == name).map(|(_, run)| run)
 }

@@ -1,14 +1,14 @@
-//! The form of a `program.toml`, and one-line errors that say where in it.
+//! The format of a `program.toml`, and one-line errors with their place in it.
 //!
-//! Trap: formulas are only text here. That each has a value is checked by `Program::parse`, which evaluates everything
-//! for every run of the manifest, so that a wrong name cannot hide until somebody simulates that program.
+//! Formulas are only text here. `Program::parse` checks that each has a value: it evaluates everything for every run
+//! of the manifest, so that a wrong name is found at once and not when the program is first simulated.
 
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Why a manifest cannot be used: one line with file, place and key.
+/// Reason why a manifest cannot be used: one line with file, place and key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{column}: {key}: {why}")]
 pub struct ManifestError {
@@ -30,7 +30,7 @@ pub(crate) struct Manifest {
     pub flags: Vec<String>,
     pub expected: String,
     pub variables: BTreeMap<String, Variable>,
-    /// Evaluated in order; each may use the earlier ones.
+    /// Evaluated in order; each formula may use the earlier ones.
     #[serde(default)]
     pub derived: Vec<BTreeMap<String, Formula>>,
     /// Peak of the device memory allocated at one time, in bytes.
@@ -41,15 +41,15 @@ pub(crate) struct Manifest {
     pub trace: Vec<Step>,
 }
 
-/// Where a variable's value stands in the arguments (or what the input file was made with).
+/// Source of a variable's value: the arguments, or a property of the input file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Variable {
     /// Position of the argument, the first being 1.
     pub arg: Option<usize>,
-    /// The argument after this one.
+    /// The option whose next argument is the value.
     pub after: Option<String>,
-    /// Which of the numbers of `8192x4096`, the first being 0.
+    /// Index from 0 of a number in an argument such as `8192x4096`.
     pub part: Option<usize>,
     /// Property of the input: `nodes` or `edges`.
     pub input: Option<String>,
@@ -100,7 +100,7 @@ pub(crate) struct FullRun {
 pub(crate) struct Kernel {
     /// Name in the source; several entries may describe one kernel under different conditions.
     pub name: String,
-    /// Buffers among its arguments: their sum is the static data size.
+    /// Buffers among its arguments; the sum of their sizes is the static size.
     pub arguments: Vec<String>,
     pub blocks: Formula,
     pub threads_per_block: Formula,
@@ -116,7 +116,7 @@ pub(crate) struct Kernel {
     pub accesses: Vec<Access>,
 }
 
-/// As `eager_units::AccessClass`, without the unknown one: a manifest knows.
+/// Like `eager_units::AccessClass` without `Unknown`, since a manifest states the class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum AccessClass {
@@ -129,7 +129,7 @@ pub(crate) enum AccessClass {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Access {
     pub buffer: String,
-    /// Touched from the start of the buffer on; empty: all of it.
+    /// Bytes touched from the start of the buffer on; empty: all of it.
     #[serde(default)]
     pub bytes: Formula,
     pub pattern: eager_gpu_model::Pattern,
@@ -139,7 +139,7 @@ pub(crate) struct Access {
     pub write: bool,
 }
 
-/// A number, or a formula as text; empty where the manifest says nothing.
+/// A number, or a formula as text; empty where the manifest has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Formula(pub String);
 
@@ -183,7 +183,7 @@ pub(crate) struct Step {
     pub fill: Option<Vec<String>>,
     pub upload: Option<String>,
     pub download: Option<String>,
-    /// From, to.
+    /// Source and destination.
     pub copy: Option<[String; 2]>,
     pub launch: Option<String>,
     pub all_launched: Option<bool>,
@@ -191,16 +191,16 @@ pub(crate) struct Step {
     pub end: Option<bool>,
     /// Repeats `ops` this many times.
     pub repeat: Option<Formula>,
-    /// Runs `ops` once for each value in `of`, under this name.
+    /// Runs `ops` once for each value in `of`, which is bound to this name.
     pub each: Option<String>,
 
-    /// Of an upload, download or copy; all of the (first) buffer when absent.
+    /// Bytes of an upload, download or copy; all of the (first) buffer when absent.
     pub bytes: Option<Formula>,
     #[serde(default)]
     pub pinned: bool,
-    /// Equal launches; 1 when absent.
+    /// Number of equal launches; 1 when absent.
     pub launches: Option<Formula>,
-    /// Left out where this is 0.
+    /// The step is left out where this is 0.
     pub when: Option<Formula>,
     #[serde(default)]
     pub of: Vec<Item>,
@@ -208,7 +208,7 @@ pub(crate) struct Step {
     pub ops: Vec<Step>,
 }
 
-/// A value that a step of `each` binds: a number for formulas, or a text for `{name}` in buffer names.
+/// A value that a step with `each` binds: a number for formulas, or a text for `{name}` in buffer names.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Item {
@@ -226,7 +226,7 @@ impl Manifest {
     }
 }
 
-/// An error about `key`, placed where `quoted` first stands in the manifest (at its start if it does not).
+/// An error about `key`, placed at the first occurrence of `quoted` in the manifest (at its start if there is none).
 pub(crate) fn error_at(file: &str, text: &str, key: &str, quoted: &str, why: String) -> ManifestError {
     let offset = if quoted.is_empty() { 0 } else { text.find(quoted).unwrap_or(0) };
     let (line, column) = place(text, offset);

@@ -1,7 +1,7 @@
 //! Programs, their runs, and the sizes that follow from arguments.
 //!
 //! Trap: a run's byte count is stated in the manifest *and* computed from its formula, and parsing fails where they
-//! differ: the stated one is the published figure, so neither may be adjusted to the other.
+//! differ. The stated count is the published figure, so neither may be adjusted to the other.
 
 use crate::expression::{self, ExpressionError, Variables};
 use crate::host::{HostPhases, HostTimes};
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Memory is divided by this in the scaled form of a full configuration: a 16 GiB device becomes 64 MiB
-/// (specification S-809).
+/// Divisor of memory in the scaled form of a full configuration: a 16 GiB device becomes 64 MiB (specification
+/// S-809).
 pub const MEMORY_SCALE: u64 = 256;
 
 /// Placeholder in a run's arguments for the path of its input.
@@ -31,18 +31,18 @@ impl std::fmt::Display for ConfigurationId {
     }
 }
 
-/// Arguments of one run and the device memory it takes.
+/// Arguments of a run and the device memory it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// [`INPUT_PLACEHOLDER`] stands for the input file.
+    /// Arguments, with [`INPUT_PLACEHOLDER`] for the input file.
     pub args: Vec<String>,
-    /// Most device memory allocated at one time, in bytes.
+    /// Most device memory allocated at once, in bytes.
     pub bytes: u64,
     pub input: Option<Input>,
 }
 
 impl Run {
-    /// The arguments with the path of the input in place (of nothing, if the run reads none).
+    /// The arguments with the path of the input inserted (an empty string, if the run reads none).
     pub fn arguments(&self, input: Option<&Path>) -> Vec<String> {
         let path = input.map(|p| p.display().to_string()).unwrap_or_default();
         self.args.iter().map(|a| if a == INPUT_PLACEHOLDER { path.clone() } else { a.clone() }).collect()
@@ -55,7 +55,7 @@ pub struct Configuration {
     pub id: ConfigurationId,
     pub class: Class,
     pub full: Run,
-    /// The same run with about 1/[`MEMORY_SCALE`] of the memory, for devices scaled by as much.
+    /// The run with about 1/[`MEMORY_SCALE`] of the memory, for devices scaled by as much.
     pub scaled: Run,
     pub(crate) host: BTreeMap<String, f64>,
 }
@@ -69,20 +69,20 @@ pub struct Program {
     pub about: String,
     /// Relative to the program's folder.
     pub sources: Vec<String>,
-    /// What its build needs besides an optimisation level, in clang's words.
+    /// Flags that its build needs besides an optimisation level, for clang.
     pub flags: Vec<String>,
-    /// What a correct run with `--verify` prints as a line of its own.
+    /// Line that a correct run with `--verify` prints.
     pub expected: String,
-    /// Well under a second on one core.
+    /// A run of well under a second on one core.
     pub smoke: Run,
-    /// Seconds on one core.
+    /// A run of seconds on one core.
     pub small: Run,
     pub configurations: Vec<Configuration>,
     pub(crate) manifest: Manifest,
 }
 
 impl Program {
-    /// Reads a manifest and checks all of it. `file` is for messages only.
+    /// Parses a manifest and checks all of it. `file` is for messages only.
     ///
     /// # Errors
     /// The first mistake, with its place: bad TOML, a formula without a value, a byte count that differs from its
@@ -105,7 +105,7 @@ impl Program {
         Ok(program)
     }
 
-    /// The configuration of that name.
+    /// The configuration with that id.
     pub fn configuration(&self, id: &str) -> Option<&Configuration> {
         self.configurations.iter().find(|c| c.id.0 == id)
     }
@@ -131,7 +131,7 @@ impl Program {
         Ok(values)
     }
 
-    /// Most device memory a run takes at one time, by the formula, in bytes.
+    /// Most device memory that a run takes at once, by the formula, in bytes.
     ///
     /// # Errors
     /// As [`Program::variables`], or the formula has no whole value.
@@ -147,7 +147,8 @@ impl Program {
         Ok(self.trace(run, &HostPhases::Ignored)?.kernels)
     }
 
-    /// What a run does to the device, in order, without its host phases: the same formulas as in the simulator's jobs.
+    /// Operations of a run on the device, in order, without its host phases, by the same formulas as in the
+    /// simulator's jobs.
     ///
     /// # Errors
     /// A formula has no value; cannot happen for a run of a parsed manifest.

@@ -1,5 +1,5 @@
-//! Carries out a manifest's trace on paper: job operations with numbers in place of formulas, sizes of kernels, and the
-//! peak of allocated memory.
+//! Evaluates a manifest's trace: job operations with numbers in place of formulas, sizes of kernels, and the peak of
+//! allocated memory.
 //!
 //! Trap: a repeated part is walked once, so its buffers must be allocated and freed outside it or wholly inside it;
 //! `eager_sim::job::Job::validate` checks that.
@@ -12,16 +12,16 @@ use eager_units::AccessClass as CoreAccessClass;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a run does.
+/// The operations and sizes of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
     pub ops: Vec<JobOp>,
     pub kernels: Vec<KernelSizes>,
-    /// Most memory allocated at one time, in bytes.
+    /// Most memory allocated at once, in bytes.
     pub bytes_max: u64,
 }
 
-/// Sizes of one kernel in a run.
+/// Sizes of a kernel in a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KernelSizes {
     /// Name in the source.
@@ -30,7 +30,7 @@ pub struct KernelSizes {
     pub launches: u64,
     /// Sum of the sizes of the buffers in its arguments, in bytes.
     pub static_bytes: u64,
-    /// What its launch with the largest footprint touches, in bytes, each buffer rounded up to 2 MiB.
+    /// Bytes touched by the launch with the largest footprint, each buffer rounded up to 2 MiB.
     pub footprint_bytes: u64,
 }
 
@@ -68,11 +68,11 @@ struct Walk<'a> {
     /// Texts bound by `each`, for `{name}` in buffer names.
     texts: BTreeMap<String, String>,
     host: &'a HostPhases<'a>,
-    /// Sizes of the buffers allocated now.
+    /// Sizes of the buffers allocated at this point.
     live: BTreeMap<String, u64>,
     bytes_max: u64,
     kernels: Vec<KernelSizes>,
-    /// How often the step at hand runs.
+    /// Number of times that the current step runs.
     repeats: u64,
     /// Blocks and threads per block of the largest launch so far.
     largest: (u64, u32),
@@ -99,7 +99,7 @@ impl Walk<'_> {
                 ops.push(JobOp::Host { seconds });
             }
         } else if step.begin.is_some() {
-            // Filled in at the end, when the whole task is known.
+            // Set at the end, when the whole task is known.
             ops.push(JobOp::TaskBegin { requirement: 0, blocks: 0, threads_per_block: 0, lazy: false });
         } else if step.all_launched.is_some() {
             ops.push(JobOp::AllLaunched);
@@ -128,7 +128,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Allocations, frees, fills and copies.
+    /// Adds allocations, frees, fills and copies.
     fn memory(&mut self, step: &Step, ops: &mut Vec<JobOp>) -> Result<(), ExpressionError> {
         for buffer in step.alloc.iter().flatten() {
             let (buffer, bytes) = self.declared(buffer)?;
@@ -205,7 +205,7 @@ impl Walk<'_> {
         })
     }
 
-    /// The access, and the bytes it touches in whole 2 MiB blocks.
+    /// Returns the access, and the bytes it touches in whole 2 MiB blocks.
     fn access(&self, access: &manifest::Access) -> Result<(BufferAccess, u64), ExpressionError> {
         let buffer = self.named(&access.buffer);
         let size = self.live(&buffer)?;
@@ -251,7 +251,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A buffer's name with the bound texts in it.
+    /// A buffer's name with the bound texts inserted.
     fn named(&self, buffer: &str) -> String {
         self.texts
             .iter()
@@ -269,7 +269,7 @@ impl Walk<'_> {
         self.live.get(buffer).copied().ok_or_else(|| wrong(buffer, "the buffer is not allocated there"))
     }
 
-    /// The buffer and how much of it a copy or fill takes.
+    /// Returns the buffer's name and the bytes of it that a copy or fill uses.
     fn part(&self, buffer: &str, step: &Step) -> Result<(String, u64), ExpressionError> {
         let name = self.named(buffer);
         let size = self.live(&name)?;

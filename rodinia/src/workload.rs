@@ -1,7 +1,7 @@
-//! Which jobs run together: the eight published mixes as counts, and seeded draws of the same kind.
+//! Job lists: the eight published mixes as counts, and seeded draws of the same kind.
 //!
-//! Trap: the published mixes fix how often each configuration occurs, not in which order; an order is ours, and results
-//! depend on it, so every list is made from a seed that is recorded with the result.
+//! Trap: the published mixes fix how often each configuration occurs, but not the order, which affects results. So
+//! every list must be made from a seed that is recorded with the result.
 
 use crate::manifest::Class;
 use crate::program::ConfigurationId;
@@ -9,7 +9,8 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Ids and classes of the 17 configurations (specification S-801), in ascending order of device memory; the rows of [`MIXES`].
+/// Ids and classes of the 17 configurations (specification S-801), in ascending order of device memory, which is also
+/// the order of the counts in [`MIXES`].
 pub const CONFIGURATIONS: [(&str, Class); 17] = [
     ("backprop-8M", Class::Small),
     ("bfs-32M", Class::Small),
@@ -30,17 +31,17 @@ pub const CONFIGURATIONS: [(&str, Class); 17] = [
     ("lavaMD-120", Class::Large),
 ];
 
-/// One published mix.
+/// A published mix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mix {
     pub name: &'static str,
-    /// How often each of [`CONFIGURATIONS`] occurs.
+    /// Number of occurrences of each of [`CONFIGURATIONS`].
     pub counts: [u8; 17],
 }
 
 /// W1 to W8: the job lists `p100_{50,33,25,16}_{16,32}jobs` of the CASE artifact (specification S-802), 16 jobs at
-/// Large:Small 1:1, 2:1, 3:1 and 5:1, then 32 jobs at the same. That these are W1 to W8 of the eager launch evaluation,
-/// in this order, is inferred from the order of the artifact's plots.
+/// Large:Small 1:1, 2:1, 3:1 and 5:1, then 32 jobs at the same ratios. That these are W1 to W8 of the eager launch
+/// evaluation, in this order, is inferred from the order of the artifact's plots.
 pub const MIXES: [Mix; 8] = [
     Mix { name: "W1", counts: [1, 2, 1, 1, 0, 1, 2, 1, 0, 1, 1, 0, 1, 0, 1, 2, 1] },
     Mix { name: "W2", counts: [0, 2, 1, 0, 0, 1, 1, 1, 0, 1, 1, 0, 4, 1, 0, 3, 0] },
@@ -53,12 +54,12 @@ pub const MIXES: [Mix; 8] = [
 ];
 
 impl Mix {
-    /// The mix of that name.
+    /// The mix with that name.
     pub fn named(name: &str) -> Option<&'static Self> {
         MIXES.iter().find(|mix| mix.name == name)
     }
 
-    /// Its jobs in an order drawn from the seed.
+    /// The mix's jobs in an order drawn from the seed.
     pub fn jobs(&self, seed: u64) -> Vec<ConfigurationId> {
         let mut jobs: Vec<ConfigurationId> = CONFIGURATIONS
             .iter()
@@ -70,7 +71,7 @@ impl Mix {
     }
 }
 
-/// Large jobs for every so many Small ones.
+/// Ratio of Large to Small jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LargeToSmall {
     pub large: u32,
@@ -78,8 +79,8 @@ pub struct LargeToSmall {
 }
 
 impl LargeToSmall {
-    /// How many of `jobs` are Large: the share rounded up, as in the published mixes (14 of 16 at 5:1). A ratio of 0:0
-    /// counts as 1:1.
+    /// Number of Large jobs among `jobs`: the share rounded up, as in the published mixes (14 of 16 at 5:1). A ratio
+    /// of 0:0 counts as 1:1.
     pub fn large_of(self, jobs: usize) -> usize {
         let (large, small) =
             if self.large == 0 && self.small == 0 { (1, 1) } else { (self.large, self.small) };
@@ -104,7 +105,7 @@ pub fn draw(seed: u64, jobs: usize, ratio: LargeToSmall) -> Vec<ConfigurationId>
 
 /// Arrival times of a Poisson process with this mean time between arrivals, in nanoseconds from the start.
 pub fn arrivals(seed: u64, jobs: usize, mean_s: f64) -> Vec<u64> {
-    // Apart from the draw of the jobs, which uses the seed itself.
+    // Another seed than the draw of the jobs, which uses `seed` itself.
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0xa771_7a15);
     let mut now_s = 0.0;
     let mut next = || {

@@ -1,4 +1,4 @@
-//! Generated inputs: format, exact sizes, determinism, refusals.
+//! Generated inputs: format, exact sizes, determinism, rejected sizes.
 
 use eager_rodinia::input::{graph, image};
 use eager_rodinia::{Input, InputError, programs};
@@ -18,7 +18,7 @@ fn graph_text(nodes: u32, edges: u32, seed: u64) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// As bfs reads it: whitespace-separated numbers, nothing left over.
+/// Parses a graph as bfs does: whitespace-separated numbers, nothing left over.
 fn parse(text: &str) -> Graph {
     let mut numbers = text.split_whitespace().map(|word| word.parse::<usize>().unwrap());
     let mut next = || numbers.next().expect("more numbers");
@@ -48,7 +48,7 @@ fn levels(graph: &Graph) -> (usize, usize) {
 }
 
 proptest! {
-    // The same cases every time: a failure here must be there for the next person too.
+    // The same cases in every run, so that a failure can be reproduced.
     #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
 
     #[test]
@@ -65,7 +65,7 @@ proptest! {
         prop_assert_eq!(end, graph.edges.len());
         prop_assert!(graph.edges.iter().all(|(to, cost)| *to < graph.nodes.len() && *cost > 0));
         prop_assert!(graph.source < graph.nodes.len());
-        // Undirected: as many edges there as back.
+        // Undirected: as many edges in each direction.
         let mut pairs: Vec<(usize, usize)> = Vec::new();
         for (from, (first, degree)) in graph.nodes.iter().enumerate() {
             pairs.extend(graph.edges[*first..first + degree].iter().map(|(to, _)| (from, *to)));

@@ -1,4 +1,4 @@
-//! The manifests against the published figures: bytes, static sizes, footprints, launches.
+//! Compares the manifests with the published figures: bytes, static sizes, footprints, launches.
 
 use eager_rodinia::{Class, Program, configuration, programs};
 
@@ -40,7 +40,7 @@ fn the_17_configurations_take_the_published_bytes() {
         let (program, found) = configuration(id).unwrap_or_else(|| panic!("no configuration {id}"));
         assert_eq!((found.full.bytes, found.class), (bytes, class), "{id}");
         assert_eq!(program.requirement(&found.full), Ok(bytes), "{id}");
-        // The class is a statement about the bytes.
+        // The class follows from the bytes.
         assert_eq!(class == Class::Large, bytes > 4 * 1024 * MIB, "{id}");
         count += 1;
     }
@@ -72,7 +72,7 @@ fn srad_v1_has_the_static_sizes_of_the_published_table() {
     for (kernel, (name, gib)) in kernels.iter().zip(table) {
         assert_eq!(kernel.name, name);
         assert!((kernel.static_bytes as f64 / GIB - gib).abs() < 0.05, "{kernel:?}");
-        // The table says that these kernels touch all of their data.
+        // In the published table these kernels touch all of their data.
         let touched = kernel.footprint_bytes as f64 / kernel.static_bytes as f64;
         assert!((0.99..1.01).contains(&touched), "{kernel:?}");
     }

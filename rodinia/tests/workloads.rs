@@ -65,7 +65,7 @@ fn a_drawn_list_is_fixed_by_its_seed() {
 }
 
 proptest! {
-    // The same cases every time: a failure here must be there for the next person too.
+    // The same cases in every run, so that a failure can be reproduced.
     #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
 
     #[test]

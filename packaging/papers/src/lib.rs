@@ -1,8 +1,9 @@
-//! What `man` and shells want to know of a program, written by the program itself: `PROGRAM --papers DIR` fills a folder
-//! laid out as `share/`.
+//! Man pages and shell completions, written by the program itself: `PROGRAM --papers DIR` fills a folder laid out
+//! like `share/`.
 //!
-//! Trap: nothing here is written by hand, so that it cannot say something else than `--help`. The word is looked for before
-//! the command line is read, since a program may want other words besides; it is for `packaging/papers.sh`, not for people.
+//! Trap: nothing here may be written by hand, or it can differ from `--help`. The word `--papers` is checked before
+//! the command line is parsed, since a program may require other words; it is for `packaging/papers.sh`, not for
+//! users.
 #![forbid(unsafe_code)]
 
 mod listed;
@@ -19,7 +20,8 @@ pub use listed::write_listed;
 
 const ASKED: &str = "--papers";
 
-/// If these words (without the program's name) ask for papers: the exit code after `write` was given the folder.
+/// If these words (without the program's name) request papers: the exit code after `write` was called with the
+/// folder.
 pub fn asked(
     mut words: impl Iterator<Item = OsString>,
     write: impl FnOnce(&Path) -> io::Result<()>,
@@ -37,7 +39,7 @@ pub fn asked(
     })
 }
 
-/// Man pages of this section, one for each verb, and completions for bash, zsh and fish.
+/// Writes man pages in this section, one for each verb, and completions for bash, zsh and fish.
 ///
 /// # Errors
 /// When a file cannot be written.
@@ -46,7 +48,7 @@ pub fn write(mut command: Command, section: u8, share: &Path) -> io::Result<()> 
     let pages = share.join(format!("man/man{section}"));
     std::fs::create_dir_all(&pages)?;
     if command.has_subcommands() {
-        // One page for each verb; they are of section 1, where people's commands are.
+        // A page for each verb; verbs are in section 1, the section of user commands.
         assert_eq!(section, 1, "verbs of a daemon");
         clap_mangen::generate_to(command.clone(), &pages)?;
     } else {
@@ -61,7 +63,7 @@ pub fn write(mut command: Command, section: u8, share: &Path) -> io::Result<()> 
     Ok(())
 }
 
-/// Where each shell looks.
+/// Writes a completion script where the shell looks for it.
 fn write_script(share: &Path, shell: Shell, name: &str, script: &[u8]) -> io::Result<()> {
     let path = share.join(match shell {
         Shell::Bash => format!("bash-completion/completions/{name}"),

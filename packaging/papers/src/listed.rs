@@ -1,7 +1,8 @@
-//! The same for a program whose flags are a list in its help text: a compiler driver, most of whose words are clang's.
+//! Man page and completions of a program whose flags are a list in its help text: a compiler driver, most of whose
+//! flags are clang's.
 //!
-//! Trap: the list's form is the contract: two blanks, the flag, at least two blanks, what it does; a value is what follows
-//! `=` in capitals.
+//! Trap: the list must have this form: two blanks, the flag, at least two blanks, its description; a value is the
+//! text in capitals after `=`.
 
 use crate::write_script;
 use clap_complete::Shell;
@@ -10,13 +11,13 @@ use std::fmt::Write;
 use std::io;
 use std::path::Path;
 
-/// A flag as it is typed, up to the `=` of a value, and what it does.
+/// A flag as it is typed, up to the `=` of a value, and its description.
 struct Listed<'a> {
     word: &'a str,
     about: &'a str,
 }
 
-/// A man page that is the help text, and completions of the flags that it lists; files are completed besides.
+/// Writes a man page with the help text, and completions of the flags that it lists and of files.
 ///
 /// # Errors
 /// When a file cannot be written.
@@ -34,7 +35,7 @@ fn flags(help: &str) -> Vec<Listed<'_>> {
     let mut found = Vec::new();
     for line in help.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| line.starts_with('-')) {
         let (words, about) = line.split_once("  ").unwrap_or((line, ""));
-        // A flag with a long value has one blank before what it does.
+        // A flag with a long value has one blank before its description.
         let (words, about) = words.split_once(' ').filter(|_| about.is_empty()).unwrap_or((words, about));
         let words = if words.ends_with(',') { line } else { words };
         for word in words.split(", ") {
@@ -76,7 +77,7 @@ fn zsh(name: &str, flags: &[Listed]) -> String {
     let mut script = format!("#compdef {name}\n\n_arguments \\\n");
     for Listed { word, about } in flags {
         let about = about.replace('\'', "").replace('[', "(").replace(']', ")");
-        // `=-`: the value stands in the same word.
+        // `=-`: the value is part of the same word.
         let (dash, value) = if word.ends_with('=') { ("-", ":value:_files") } else { ("", "") };
         let _ = writeln!(script, "  '{word}{dash}[{about}]{value}' \\");
     }

@@ -1,6 +1,6 @@
-//! `rodinia-gen`: makes inputs for the programs from a seed.
+//! `rodinia-gen`: generates inputs for the programs from a seed.
 //!
-//! Trap: outputs are written under a temporary name and moved into place, so a file that exists is complete.
+//! Outputs are written under a temporary name and moved into place, so a file that exists is complete.
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, bail};

@@ -1,7 +1,7 @@
 //! Random graphs in the text format of Rodinia's bfs: the number of nodes; per node its first edge and degree; the
 //! source; the number of edges; per edge its destination and cost.
 //!
-//! Trap: every undirected edge stands in two adjacency lists, so the number of edges in the file is even.
+//! Trap: every undirected edge is in two adjacency lists, so the number of edges in the file must be even.
 
 use super::InputError;
 use rand::{RngExt, SeedableRng};
@@ -12,7 +12,7 @@ use std::io::Write;
 /// six times `nodes`) its breadth-first search has about as many levels as the published inputs: 10 to 15.
 ///
 /// # Errors
-/// `edges` is odd, less than two a node or zero, or writing fails.
+/// `edges` is odd, less than two per node or zero, or writing fails.
 pub fn write(nodes: u32, edges: u32, seed: u64, out: &mut dyn Write) -> Result<(), InputError> {
     let refuse = |why| Err(InputError::Graph { nodes, edges, why });
     if nodes == 0 {
@@ -38,13 +38,14 @@ pub fn write(nodes: u32, edges: u32, seed: u64, out: &mut dyn Write) -> Result<(
     Ok(())
 }
 
-/// Node `i` draws the neighbours of pairs `i`, `i + nodes`, ...: degrees differ by at most one before the other ends.
+/// Draws pairs of neighbours. Node `i` draws for pairs `i`, `i + nodes`, ...: degrees differ by at most one before
+/// the other ends are counted.
 fn draw_pairs(nodes: u32, pairs: u32, seed: u64) -> Vec<(u32, u32)> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     (0..pairs).map(|pair| (pair % nodes, rng.random_range(0..nodes))).collect()
 }
 
-/// First edge of each node (and one past the last), and the destinations in node order.
+/// Returns the first edge of each node (and one past the last), and the destinations in node order.
 fn adjacency(nodes: u32, pairs: &[(u32, u32)]) -> (Vec<u32>, Vec<u32>) {
     let mut first = vec![0_u32; nodes as usize + 1];
     for &(a, b) in pairs {

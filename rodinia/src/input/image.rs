@@ -1,12 +1,12 @@
 //! Synthetic images: smooth gradients with seeded noise, so that a transform of them is neither trivial nor random.
 //!
-//! Trap: dwt2d reads raw bytes; a header would be taken for pixels.
+//! Trap: dwt2d reads raw bytes; a header would be read as pixels.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::io::{self, Write};
 
-/// Interleaved 8-bit RGB, row by row, no header.
+/// Writes interleaved 8-bit RGB, row by row, without a header.
 ///
 /// # Errors
 /// Writing fails.
@@ -23,7 +23,7 @@ pub fn write_rgb(width: u32, height: u32, seed: u64, out: &mut dyn Write) -> io:
     Ok(())
 }
 
-/// Text PGM (`P2`), which srad_v1 reads with `-i`.
+/// Writes a text PGM (`P2`), which srad_v1 reads with `-i`.
 ///
 /// # Errors
 /// Writing fails.
@@ -38,7 +38,7 @@ pub fn write_pgm(width: u32, height: u32, seed: u64, out: &mut dyn Write) -> io:
     Ok(())
 }
 
-/// A ramp from dark to bright over `span`, with up to 31 levels of noise.
+/// Brightness on a ramp from dark to bright over `span`, with up to 31 levels of noise.
 fn shade(at: u32, span: u32, rng: &mut ChaCha8Rng) -> u8 {
     let ramp = u64::from(at % span.max(1)) * 220 / u64::from(span.max(1));
     ramp as u8 + rng.random_range(0..32)

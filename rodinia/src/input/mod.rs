@@ -1,7 +1,7 @@
-//! Inputs that programs read from a file: what they are, and how to make them from a seed.
+//! Inputs that programs read from a file, and their generation from a seed.
 //!
-//! Trap: the sizes in an [`Input`] decide device memory to the byte, so a generator must meet them exactly, not on
-//! average.
+//! Trap: the sizes in an [`Input`] determine device memory to the byte, so a generator must produce them exactly, not
+//! on average.
 
 pub mod graph;
 pub mod image;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What a run reads.
+/// The input file of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Input {
@@ -20,7 +20,7 @@ pub enum Input {
     Rgb { width: u32, height: u32 },
 }
 
-/// Why an input cannot be made.
+/// Reason why an input cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     #[error("a graph of {nodes} nodes cannot have {edges} edges: {why}")]
@@ -59,8 +59,8 @@ impl Input {
         }
     }
 
-    /// Makes the file in `folder` unless it is there already, and returns its path. A half-written file is never left
-    /// under the final name.
+    /// Makes the file in `folder` unless it exists, and returns its path. A partly written file is never left under
+    /// the final name.
     ///
     /// # Errors
     /// As [`Input::write`].

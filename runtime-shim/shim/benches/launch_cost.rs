@@ -1,9 +1,10 @@
-//! What a launch of a bound, ungated, static task costs in `libeager.so`: real socket, real shared pages, a CUDA runtime
-//! that does nothing.
+//! Cost of a launch of a bound, ungated, static task in `libeager.so`: real socket, real shared pages, and a CUDA
+//! runtime that does nothing.
 //!
-//! `cargo bench -p eager-shim` measures the library just built; `-- --library A.so --library B.so` compares others. Each
-//! sample is a process of its own, and the libraries take turns, so that a change of the machine's speed meets all of
-//! them. Every sample is kept in a file whose name is printed. Trap: the libraries must speak this build's protocol.
+//! `cargo bench -p eager-shim` measures the library just built; `-- --library A.so --library B.so` compares others.
+//! Each sample is a process of its own, and the libraries take turns, so that a change of the machine's speed affects
+//! all of them. Every sample is kept in a file whose name is printed. Trap: the libraries must use this build's
+//! protocol.
 
 use eager_measure::statistics::{median, ratios, spread};
 use eager_measure::{Stamp, turns};
@@ -31,7 +32,7 @@ int cudaStreamCreateWithPriority(void **stream, unsigned flags, int priority) { 
 int cudaLaunchKernel(const void *stub, struct dim3 g, struct dim3 b, void **args, size_t shared, void *s) { return 0; }
 "#;
 
-/// Prints nanoseconds per launch: through the library, and straight to the runtime.
+/// Prints nanoseconds per launch: through the library, and directly to the runtime.
 const PROGRAM: &str = r#"
 #include <stdint.h>
 #include <stdio.h>
@@ -64,7 +65,7 @@ int main(void) {
 }
 "#;
 
-/// Binds the tasks of one client as normal ones of high priority, until it goes.
+/// Binds the tasks of a client as normal ones of high priority, until it disconnects.
 fn serve_one(listener: &OwnedFd) {
     wait_readable(listener.as_fd());
     let socket = accept(listener.as_fd()).expect("a client");
@@ -119,7 +120,7 @@ fn stage(library: &Path) -> tempfile::TempDir {
     folder
 }
 
-/// Nanoseconds through the library and without it.
+/// Nanoseconds per launch, through the library and without it.
 fn sample(folder: &Path, listener: &OwnedFd, socket: &Path) -> [f64; 2] {
     let output = std::thread::scope(|scope| {
         let daemon = scope.spawn(|| serve_one(listener));

@@ -1,6 +1,6 @@
-//! The file of what runs of one program have learnt: `{"version":1,"buffers":{"0":{"uses":3,"runs":2}}}`.
+//! The file with what runs of a program have learnt: `{"version":1,"buffers":{"0":{"uses":3,"runs":2}}}`.
 //!
-//! Trap: it may have been written by another version, or by nobody who knows the format; then it is not used.
+//! A file that another version wrote, or that is not in this format, is not used.
 
 use crate::beliefs::Sites;
 use crate::whole_file;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 const VERSION: u32 = 1;
-/// A file of all sites that are kept is far smaller.
+/// Far larger than a file with all sites that are kept.
 const BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Serialize, Deserialize)]
@@ -18,7 +18,7 @@ struct LearntFile {
     buffers: Sites,
 }
 
-/// Why a file is not used.
+/// Reason why a file is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum LearntError {
     #[error("cannot read it: {0}")]
@@ -31,17 +31,17 @@ pub enum LearntError {
     Large(u64),
 }
 
-/// Where a program's file is in a folder.
+/// Path of a program's file in a folder.
 pub fn path(folder: &Path, program: &str) -> PathBuf {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let name: String = program.chars().map(|c| if is_plain(c) { c } else { '_' }).take(100).collect();
     folder.join(format!("{name}.learnt.json"))
 }
 
-/// What earlier runs have learnt; nothing if there were none.
+/// Reads what earlier runs have learnt; empty if there is no file.
 ///
 /// # Errors
-/// A file that cannot be read, or is something else.
+/// The file cannot be read, or is not in this format.
 pub fn load(path: &Path) -> Result<Sites, LearntError> {
     match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Sites::new()),
@@ -53,10 +53,10 @@ pub fn load(path: &Path) -> Result<Sites, LearntError> {
     if file.version == VERSION { Ok(file.buffers) } else { Err(LearntError::Version(file.version)) }
 }
 
-/// Writes it as a whole or not at all.
+/// Writes the file as a whole or not at all.
 ///
 /// # Errors
-/// What the system said.
+/// The error of the system.
 pub fn save(path: &Path, buffers: Sites) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;

@@ -1,9 +1,9 @@
-//! What a run in which footprints are measured has found so far. Pure.
+//! Results so far of a run that measures footprints. Pure.
 //!
-//! Traps: the driver takes managed memory of a device in pieces (of 64 blocks: specification S-505), so what is free falls by
-//! nothing or by a piece where a kernel took one block. And one kernel is launched with buffers of different sizes: the profile
-//! keeps the launch whose static size is the largest, and of those the largest footprint, because scaling down is safe and
-//! scaling up is not.
+//! The driver takes device memory for managed memory in pieces (of 64 blocks: specification S-505), so when a kernel
+//! takes one block, free memory falls by nothing or by a whole piece. Trap: a kernel may be launched with buffers of
+//! different sizes; the profile must keep the launch with the largest static size, and of those the largest
+//! footprint, because scaling down is safe and scaling up is not.
 
 use crate::buffers::Used;
 use crate::profile::{Measured, Method, ProfileFile};
@@ -18,8 +18,8 @@ pub struct Launched {
     pub used: Used,
 }
 
-/// What is free on a device at the moment when the driver took a piece of it, and how much filler made it take the piece:
-/// memory of the shim's own that is moved there block by block.
+/// Free bytes of a device at the moment when the driver has taken a piece, and the bytes of filler that made it take
+/// the piece: memory of the shim's own that is moved there block by block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
     pub free: u64,
@@ -27,44 +27,44 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// What somebody else took of the device since an earlier edge: exact, however large the pieces are, since at every edge
-    /// as much of a piece is left. `None`: memory was given back meanwhile.
+    /// Bytes that other work took of the device since an earlier edge. Exact, however large the pieces are, since at
+    /// every edge equally much of a piece is left. `None`: memory was freed meanwhile.
     pub fn taken_since(self, earlier: Edge) -> Option<u64> {
         earlier.free.checked_sub(self.free)?.checked_sub(self.filler)
     }
 }
 
-/// What is measured on.
+/// The conditions of the measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Ground {
-    /// What was free on the device.
+    /// Bytes that were free on the device.
     pub room: u64,
     pub method: Method,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Buffer {
-    /// As the program asked.
+    /// Bytes that the program asked for.
     bytes: u64,
-    /// Behind them.
+    /// Bytes after them.
     padding: u64,
 }
 
 #[derive(Debug, Default)]
 pub struct Measurement {
-    /// Found out before the first allocation.
+    /// Determined before the first allocation.
     pub ground: Option<Ground>,
     buffers: BTreeMap<u64, Buffer>,
     kernels: BTreeMap<String, Measured>,
 }
 
 impl Measurement {
-    /// `padding`: what stands behind it, to keep neighbours out of its last block.
+    /// Records an allocation. `padding`: bytes after it, which keep neighbours out of its last block.
     pub fn allocated(&mut self, span: Span, padding: u64) {
         self.buffers.insert(span.start, Buffer { bytes: span.bytes, padding });
     }
 
-    /// `None`: there is no such allocation.
+    /// Removes an allocation and returns its bytes; `None`: there is no such allocation.
     pub fn freed(&mut self, start: u64) -> Option<u64> {
         self.buffers.remove(&start).map(|buffer| buffer.bytes)
     }
@@ -78,7 +78,7 @@ impl Measurement {
         self.buffers.values().fold(0, |sum, buffer| sum.saturating_add(buffer.bytes))
     }
 
-    /// What stands behind them.
+    /// Bytes of padding after the buffers.
     pub fn padding(&self) -> u64 {
         self.buffers.values().fold(0, |sum, buffer| sum.saturating_add(buffer.padding))
     }
@@ -98,7 +98,7 @@ impl Measurement {
         }
     }
 
-    /// The profile, if anything was launched.
+    /// The profile; `None` if nothing was launched.
     pub fn file(&self) -> Option<ProfileFile> {
         (!self.kernels.is_empty())
             .then(|| ProfileFile::new(self.kernels.clone(), self.ground.map(|ground| ground.method)))
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!((kernel.static_bytes, kernel.footprint_bytes, kernel.launches), (40, 30, 5));
     }
 
-    /// A kernel takes 21 blocks of a piece of 64, then one 39, of which the pool of the first has room for 34.
+    /// A kernel takes 21 blocks of a piece of 64, then another takes 39, of which the rest of that piece holds 34.
     #[test]
     fn what_a_kernel_took_does_not_depend_on_the_drivers_pieces() {
         let edge = |free, filler| Edge { free, filler };

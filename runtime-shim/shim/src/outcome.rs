@@ -1,4 +1,4 @@
-//! What a hook can say: one of three things, never a panic.
+//! The three possible results of a hook; a hook never panics.
 
 use crate::runtime::{CudaError, CudaResult};
 
@@ -8,7 +8,7 @@ use crate::runtime::{CudaError, CudaResult};
 pub enum Outcome<T> {
     /// The shim did what the call asks for.
     Handled(T),
-    /// The real runtime gets the call as it came.
+    /// The call goes to the real runtime unchanged.
     PassThrough(Why),
     /// The call fails with this error.
     Fail(CudaError),
@@ -24,7 +24,7 @@ impl<T> Outcome<T> {
     }
 }
 
-/// Why a call goes to the real runtime unchanged.
+/// Reason why a call goes to the real runtime unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// `EAGER_DISABLE=1`.
@@ -37,16 +37,16 @@ pub enum Why {
     Reentrant,
     /// The hook panicked.
     Panicked,
-    /// It concerns memory or a stream that the shim does not manage.
+    /// The call uses memory or a stream that the shim does not manage.
     NotOurs,
-    /// The shim has prepared it (right device, counted) and changes nothing in it.
+    /// The shim has prepared the call (right device, counted) and changes nothing in it.
     AsItIs,
-    /// It is recorded into a graph.
+    /// The call is recorded into a graph.
     Captured,
 }
 
 impl Why {
-    /// In the order of their numbers.
+    /// All reasons in the order of their numbers.
     pub const ALL: [Why; 8] = [
         Why::Disabled,
         Why::NoDaemon,
@@ -58,7 +58,7 @@ impl Why {
         Why::Captured,
     ];
 
-    /// For people, after a number of calls.
+    /// Description for people, to follow a number of calls.
     pub fn words(self) -> &'static str {
         match self {
             Why::Disabled => "switched off",

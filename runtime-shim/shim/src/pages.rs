@@ -1,8 +1,8 @@
-//! Which pages of a span the CPU has mapped, from `/proc/self/pagemap`, which any user can read of its own process
-//! (specification S-219).
+//! The pages of a span that the CPU has mapped, from `/proc/self/pagemap`, which any user can read for its own
+//! process (specification S-219).
 //!
-//! The driver of a real GPU unmaps a page of managed memory for the CPU when it moves it to the device. Trap: a virtual GPU
-//! unmaps all managed memory between kernels, to see what the host uses, so there these pages tell nothing.
+//! The driver of a real GPU unmaps a page of managed memory for the CPU when it moves it to the device. A virtual GPU
+//! unmaps all managed memory between kernels, to see what the host uses, so its pages do not show what kernels touch.
 
 use crate::addresses::MANAGED_GRANULARITY;
 use crate::runtime::Span;
@@ -11,10 +11,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 const ENTRY_BYTES: usize = 8;
-/// "Present". An ordinary user reads zeros in place of where a page is, but this.
+/// "Present". An unprivileged user reads zeros for a page's location, but reads this bit.
 const PRESENT: u64 = 1 << 63;
 
-/// The pages that a span lies in, in their order: is it mapped?
+/// The pages that a span lies in, in address order, and whether each is mapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pages {
     pub span: Span,
@@ -23,8 +23,10 @@ pub struct Pages {
 }
 
 impl Pages {
+    /// Reads the state of a span's pages.
+    ///
     /// # Errors
-    /// The system does not say.
+    /// The system does not provide it.
     pub fn of(span: Span) -> io::Result<Pages> {
         let page_bytes = page_bytes();
         let (first, end) = (span.start / page_bytes, (span.start + span.bytes).div_ceil(page_bytes));
@@ -44,8 +46,8 @@ impl Pages {
         !self.mapped.iter().any(|mapped| *mapped)
     }
 
-    /// The span's bytes in blocks of the driver's of which a page is not mapped. The driver takes memory of a device by
-    /// blocks, whether or not all pages of one come to it.
+    /// Bytes of the span in driver blocks of which some page is not mapped. The driver takes device memory in blocks,
+    /// whether or not all pages of a block move to the device.
     pub fn bytes_away(&self) -> u64 {
         let (start, end) = (self.span.start, self.span.start + self.span.bytes);
         let first_page = start / self.page_bytes;
@@ -60,9 +62,9 @@ impl Pages {
     }
 }
 
-/// Of the host's memory.
+/// Page size of the host's memory, in bytes.
 pub fn page_bytes() -> u64 {
-    // SAFETY: takes a number and gives one back.
+    // SAFETY: takes and returns a number.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).ok().filter(|bytes| *bytes > 0).unwrap_or(4096)
 }
@@ -95,7 +97,7 @@ mod tests {
         assert_eq!(away(BLOCK + 4000, 200, &[513]), 200, "over two pages");
     }
 
-    /// Pages of a file's, so that the system maps none that were not touched.
+    /// Pages of a shared mapping, of which the system maps none before its first use.
     #[test]
     fn a_page_is_mapped_from_its_first_use_on() {
         let bytes = page_bytes() * 8;
@@ -112,7 +114,7 @@ mod tests {
         }
         let expected: Vec<bool> = (0..8).map(|page| [1, 6].contains(&page)).collect();
         assert_eq!(mapped().mapped, expected);
-        // SAFETY: mapped above, and used no more.
+        // SAFETY: mapped above, and not used any more.
         unsafe { munmap(memory, length.get()) }.expect("munmap");
     }
 }

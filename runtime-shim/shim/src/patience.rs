@@ -1,16 +1,16 @@
-//! What a program that waits for the scheduler says to the person in front of it: why, and where to read more.
+//! Messages of a program that waits for the scheduler: the reason, and where to read more.
 //!
-//! `eager run` asks for it. On a terminal the line is written in place and taken away when the wait is over; in a log it
-//! stands once. Trap: a wait of less than a second is nobody's concern, and the program's own output must not be torn, so
-//! the line ends before the program goes on.
+//! `eager run` enables them. On a terminal the line is rewritten in place and erased when the wait is over; in a log
+//! it appears once. Trap: a wait of less than a second must not be reported, and the line must be erased before the
+//! program goes on, or it mixes with the program's own output.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// What a person notices.
+/// Waits shorter than this are not reported.
 const UNNOTICED: Duration = Duration::from_secs(1);
 
-/// One wait.
+/// A wait.
 #[derive(Debug)]
 pub struct Patience {
     since: Instant,
@@ -19,17 +19,17 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// From now on.
+    /// Starts a wait now.
     pub fn new() -> Patience {
         Patience { since: Instant::now(), on_terminal: std::io::stderr().is_terminal(), said: None }
     }
 
-    /// The program still waits.
+    /// Reports that the program still waits.
     pub fn waits(&mut self, reason: impl FnOnce() -> String) {
         write(self.text(self.since.elapsed(), reason));
     }
 
-    /// It waits no more.
+    /// Erases the line when the wait is over.
     pub fn is_over(&mut self) {
         if self.said.take().is_some() && self.on_terminal {
             write(Some("\r\x1b[K".into()));
@@ -44,7 +44,7 @@ impl Patience {
         let reason = reason();
         let reason = if reason.starts_with("waits") { reason } else { format!("waits: {reason}") };
         let line = if self.on_terminal {
-            // A line longer than the terminal would not be taken away whole.
+            // Without line wrap (`?7l`), since a line longer than the terminal could not be erased completely.
             format!("\r\x1b[K\x1b[?7leager: {} s: {reason} ({more})\x1b[?7h", waited.as_secs())
         } else {
             format!("eager: {reason} ({more})\n")
@@ -53,7 +53,7 @@ impl Patience {
     }
 }
 
-/// In one call, so that lines of several processes do not mix. A closed standard error is the user's choice.
+/// Writes in one call, so that lines of several processes do not mix. A closed standard error is the user's choice.
 fn write(text: Option<String>) {
     if let Some(text) = text {
         let _ = std::io::stderr().write_all(text.as_bytes());

@@ -1,8 +1,8 @@
-//! Measured footprints of kernels: the profile file, and the size of one launch as the gate sees it.
+//! Measured footprints of kernels: the profile file, and the size of a launch for the gate.
 //!
 //! A footprint is measured once per application (specification S-219), with one input. For another input size it is
-//! scaled by the ratio of the static sizes (specification S-220). Trap: the ratio is also used upwards; keeping the smaller
-//! measured value for a larger run would let a kernel through the gate that does not fit.
+//! scaled by the ratio of the static sizes (specification S-220). Trap: the ratio must be applied upwards too;
+//! keeping the smaller measured value for a larger run would let a kernel through the gate that does not fit.
 
 use crate::whole_file;
 use eager_units::AccessClass;
@@ -12,17 +12,17 @@ use std::path::Path;
 
 const VERSION: u32 = 1;
 
-/// One kernel's measurement, in bytes.
+/// Measurement of a kernel, in bytes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
     pub static_bytes: u64,
     pub footprint_bytes: u64,
-    /// How many launches were measured. Part of the file for people; nothing here depends on it.
+    /// Number of launches measured. In the file for people; nothing here depends on it.
     pub launches: u64,
     #[serde(default)]
     pub access: AccessClass,
-    /// What else was measured, for people.
+    /// Further measurements, for people.
     #[serde(default, rename = "detail", skip_serializing)]
     _detail: Option<serde::de::IgnoredAny>,
 }
@@ -31,11 +31,11 @@ pub struct Measured {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// Blocks whose pages left the host.
+    /// Counts blocks whose pages left the host.
     Pages,
-    /// The fall of what is free on the device.
+    /// Takes the decrease of the device's free memory.
     FreeMemory,
-    /// Not at all: they are static sizes.
+    /// Nothing was measured: footprints are static sizes.
     None,
 }
 
@@ -49,7 +49,7 @@ pub struct ProfileFile {
     kernels: BTreeMap<String, Measured>,
 }
 
-/// Why a profile is not used.
+/// Reason why a profile is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     #[error("cannot read it: {0}")]
@@ -66,13 +66,13 @@ pub struct Profile {
     kernels: BTreeMap<String, Measured>,
 }
 
-/// One launch as the gate sees it, in bytes.
+/// Size of a launch for the gate, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelSize {
     pub name: String,
     /// Sum of the sizes of the allocations in its arguments.
     pub static_size: u64,
-    /// Measured and scaled, else the static size.
+    /// The measured footprint, scaled; without a measurement the static size.
     pub footprint: u64,
     pub access: AccessClass,
 }
@@ -82,7 +82,7 @@ impl ProfileFile {
         ProfileFile { version: VERSION, measured_by, kernels }
     }
 
-    /// Writes it as a whole or not at all.
+    /// Writes the file as a whole or not at all.
     pub fn save(&self, path: &Path) -> std::io::Result<()> {
         whole_file::write(path, &serde_json::to_string_pretty(self)?)
     }
@@ -101,8 +101,8 @@ impl Profile {
         Ok(Profile { kernels: file.kernels })
     }
 
-    /// Size of a launch of kernel `name` whose arguments hold `static_size` bytes. `access`: what its code shows, for
-    /// kernels that were not measured.
+    /// Size of a launch of kernel `name` whose arguments hold `static_size` bytes. `access`: the class that its code
+    /// shows, for kernels that were not measured.
     pub fn size(&self, name: &str, static_size: u64, access: AccessClass) -> KernelSize {
         let measured = self.kernels.get(name);
         let footprint = measured.map_or(static_size, |measured| {
@@ -129,7 +129,8 @@ mod tests {
         assert_eq!((footprint(4000), footprint(2000), footprint(8000), footprint(0)), (1000, 500, 2000, 0));
         assert_eq!(footprint(u64::MAX), u64::MAX / 4 + 1);
         assert_eq!(profile.size("_Z1kPf", 4000, AccessClass::Cyclic).access, AccessClass::OnePass);
-        // Footprints are whole pages, so a kernel that touches all may touch more than the sizes of its buffers.
+        // Footprints are whole blocks, so a kernel that touches everything may touch more than the sizes of its
+        // buffers.
         let whole = Profile::parse(&GOOD.replace("1000", "4096")).expect("valid");
         assert_eq!(whole.size("_Z1kPf", 4000, AccessClass::Unknown).footprint, 4000);
     }

@@ -1,44 +1,44 @@
-//! The pinned ring: host memory through which copies of pageable memory go, so that the device reads one piece while the
-//! CPU fills the next (specification S-306). Pure but for getting and giving back the memory.
+//! The pinned ring: host memory for copies of pageable memory, so that the device reads one piece while the CPU fills
+//! the next (specification S-306). Pure except for allocating and freeing that memory.
 //!
-//! Trap: page-locked memory is scarce and slow to get. It is got once, when so much was copied without it that it would
-//! have paid (buying after renting for the price, which at worst costs twice the best); if the host has none, copies go as
-//! they came from then on.
+//! Page-locked memory is scarce and slow to allocate. The ring is allocated once, when so many bytes were copied
+//! without it that it would have paid off (buying after renting for the price, which costs at most twice the
+//! optimum). If the host has none, copies are forwarded unchanged from then on.
 
 use crate::runtime::Runtime;
 
-/// Places in the ring: one that the CPU works on and one under way, and as many again against jitter.
+/// Places in the ring: one that the CPU works on, one under way, and as many again against jitter.
 pub const PLACES: usize = 4;
-/// Copies up to this size go as they came: CUDA stages them without waiting for the device (CUDA runtime API, "API
-/// synchronization behavior"; specification S-308).
+/// Copies up to this many bytes are forwarded: CUDA stages them without waiting for the device (CUDA runtime API,
+/// "API synchronization behavior"; specification S-308).
 pub const SMALL_BYTES: u64 = 64 << 10;
 const PAGE_BYTES: u64 = 4096;
 
-/// A part of a copy, and the place in the ring that it goes through.
+/// A part of a copy, and the place in the ring that it passes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     pub offset: u64,
     pub bytes: u64,
     pub place: usize,
-    /// Address of its host memory.
+    /// Address of the place's host memory.
     pub at: u64,
 }
 
-/// The ring that is wanted.
+/// Settings of the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// In all; 0: none.
+    /// Bytes of the whole ring; 0: none.
     pub bytes: u64,
-    /// Bytes that are copied without it first.
+    /// Bytes to be copied without the ring before it is allocated.
     pub after: u64,
 }
 
 #[derive(Debug)]
 pub enum Ring {
-    /// So many bytes were copied without.
+    /// Not allocated yet; this many bytes were copied without it.
     NotYet(u64),
     Ready(Places),
-    /// The host has none to give, or none is wanted.
+    /// The host has no memory for it, or no ring is wanted.
     Unavailable,
 }
 
@@ -48,16 +48,16 @@ impl Default for Ring {
     }
 }
 
-/// Where the ring's places are.
+/// Location of the ring's places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Places {
     start: u64,
-    /// Of each.
+    /// Bytes of each place.
     bytes: u64,
 }
 
 impl Ring {
-    /// The ring's places for a copy of `bytes`; `None`: it goes without.
+    /// The ring's places for a copy of `bytes`; `None`: the copy does not use the ring.
     pub fn places(&mut self, runtime: &impl Runtime, wanted: Wanted, bytes: u64) -> Option<Places> {
         if let Ring::NotYet(before) = self {
             if *before < wanted.after {
@@ -78,7 +78,7 @@ impl Ring {
         start.map_or(Ring::Unavailable, |start| Ring::Ready(Places { start, bytes }))
     }
 
-    /// Gives the memory back, to be got again as the first time. No copy is under way.
+    /// Frees the memory; the ring starts again as if new. No copy may be under way.
     pub fn release(&mut self, runtime: &impl Runtime) {
         if let Ring::Ready(places) = std::mem::take(self) {
             runtime.free_host(places.start);
@@ -87,7 +87,7 @@ impl Ring {
 }
 
 impl Places {
-    /// The parts of a copy of `bytes`, in order; each place is used again only `PLACES` parts later.
+    /// The parts of a copy of `bytes`, in order; a place is reused only `PLACES` parts later.
     pub fn pieces(self, bytes: u64) -> impl Iterator<Item = Piece> {
         let offsets = (0..bytes.div_ceil(self.bytes)).map(move |index| index * self.bytes);
         offsets.zip((0..PLACES).cycle()).map(move |(offset, place)| Piece {

@@ -1,6 +1,7 @@
-//! What the shim asks of the daemon, as a trait, and the connection that is its one real implementation.
+//! What the shim needs from the daemon, as a trait, and the connection that is its only real implementation.
 //!
-//! Trap: the daemon may be dead, stopped or slow at every call. Nothing here waits for longer than it was told to.
+//! Trap: the daemon may be dead, stopped or slow at every call. Nothing here may wait for longer than the caller
+//! allows.
 
 use crate::nvtx;
 use crate::trace;
@@ -11,7 +12,7 @@ use eager_proto::request::{RequestBody, Slot};
 use eager_shm::client::{ClientConnection, ConnectError, SendError, Wait};
 use std::time::{Duration, Instant};
 
-/// Why a request did not go out.
+/// Reason why a request was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsent {
     /// The ring is full: the daemon has not taken earlier requests yet.
@@ -19,7 +20,7 @@ pub enum Unsent {
     Gone,
 }
 
-/// How a sleep ended.
+/// Result of a sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
     Changed,
@@ -27,66 +28,66 @@ pub enum Wake {
     Gone,
 }
 
-/// What the daemon's policy wants of clients, so that memory is held only while the device needs it (specification
-/// S-303 to S-306).
+/// Behaviour that the daemon's policy wants of clients, so that memory is held only while the device needs it
+/// (specification S-303 to S-306).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Habits {
-    /// A task asks at its first use of a device.
+    /// A task is requested at its first use of a device.
     pub late_reservation: bool,
-    /// What is copied to the device before that waits in host memory.
+    /// Data copied to the device before that waits in host memory.
     pub early_copies: bool,
-    /// A task asks for what is in use at once.
+    /// A task requests its live requirement.
     pub live_requirement: bool,
     /// Copies from and to pageable memory go through a pinned ring.
     pub fast_copies: bool,
-    /// The most that a task can ever be granted; `None`: not known.
+    /// The largest grant that a task can ever get, in bytes; `None`: not known.
     pub grant_max: Option<u64>,
 }
 
-/// Is there a daemon in the place of one that is gone?
+/// Result of looking for a daemon in place of one that is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resumed {
-    /// Everything goes on: grants stand, and what was not answered was asked again.
+    /// The program goes on: grants are kept, and unanswered requests were sent again.
     Done,
-    /// Not now. It was killed, and may be started again.
+    /// No daemon now. The old one was killed, and may be restarted.
     NotYet,
-    /// Not now, and nothing says that one will come: its place is empty.
+    /// No daemon now, and none is to be expected: its place is empty.
     Left,
-    /// There is one that does not know this program, or the connection is not this process's.
+    /// The daemon does not know this program, or the connection is not this process's.
     Never,
 }
 
 pub trait Scheduler {
     fn habits(&self) -> Habits;
-    /// Uuids of the daemon's devices, by its numbers; none where the program's numbers are the same.
+    /// UUIDs of the daemon's devices, by its numbers; empty where the program uses the same numbers.
     fn devices(&self) -> Vec<Uuid> {
         Vec::new()
     }
-    /// Goes on with the daemon that took the place of one that is gone; at once when none is gone.
+    /// Continues with the daemon that took the place of one that is gone; returns at once when none is gone.
     fn resume(&self) -> Resumed {
         Resumed::Never
     }
     /// Publishes a request; returns its sequence.
     fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent>;
-    /// What holds for a slot now; `None`: the daemon is gone.
+    /// The slot's current cell; `None`: the daemon is gone.
     fn cell(&self, slot: Slot) -> Option<TaskCell>;
-    /// Sequence of the slot's cell as it is now, odd while it is being written: one load.
+    /// Sequence of the slot's current cell, odd while it is being written. Costs one load.
     fn sequence(&self, slot: Slot) -> u32;
-    /// Why the slot stands as it does, in words; empty if nothing is known.
+    /// The reason for the slot's state, in words; empty if unknown.
     fn reason(&self, slot: Slot) -> String;
-    /// The gate word of a slot: one load.
+    /// The slot's gate word. Costs one load.
     fn gate(&self, slot: Slot) -> u64;
-    /// The flags of a slot: one load.
+    /// The slot's flags. Costs one load.
     fn flags(&self, slot: Slot) -> u32;
     /// Sleeps until the cell is no longer the one with `sequence`.
     fn wait(&self, slot: Slot, sequence: u32, timeout: Duration) -> Wake;
-    /// Has the daemon taken every request so far? False for long: it is stopped or stuck.
+    /// True if the daemon has taken every request so far. If it stays false, the daemon is stopped or stuck.
     fn heard(&self) -> bool;
     fn add_launched(&self, slot: Slot, launches: u64);
     fn add_retired(&self, slot: Slot, launches: u64);
 }
 
-/// Bound on each step of coming back to a daemon (specification S-702).
+/// Bound on each step of reconnecting to a daemon (specification S-702).
 const RESUME_STEP_MAX: Duration = Duration::from_secs(2);
 
 impl Scheduler for ClientConnection {

@@ -1,4 +1,4 @@
-//! A set of address ranges: which parts of a managed buffer are where.
+//! A set of address ranges, such as the parts of a managed buffer that are on the device.
 
 use crate::runtime::Span;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ impl Spans {
         self.ranges.iter().map(|(&start, &end)| Span { start, bytes: end - start })
     }
 
-    /// Adds a range; what it overlaps or touches becomes one with it. `span` must not wrap round.
+    /// Adds a range and joins it with ranges that it overlaps or touches. `span` must not wrap around.
     pub fn insert(&mut self, span: Span) {
         if span.bytes == 0 {
             return;
@@ -42,7 +42,7 @@ impl Spans {
         self.ranges.insert(start, end);
     }
 
-    /// Takes a range out, splitting what lies across its borders.
+    /// Removes a range, splitting ranges that cross its borders.
     pub fn remove(&mut self, span: Span) {
         if span.bytes == 0 {
             return;

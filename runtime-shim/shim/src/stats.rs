@@ -1,7 +1,7 @@
-//! How many calls went to CUDA as they came, and why, and how many buffers were declared dead: a line each at the end of
-//! the program, if `EAGER_STATS=1`.
+//! Counts of the calls that were forwarded to CUDA, by reason, and of the buffers that were declared dead: a line
+//! each at the end of the program, if `EAGER_STATS=1`.
 //!
-//! Trap: calls that the shim carries out itself are not counted: a launch must not pay for a statistic.
+//! Calls that the shim carries out itself are not counted, since a launch must not pay for a statistic.
 
 use crate::outcome::Why;
 use crate::voice::to_stderr;
@@ -17,27 +17,27 @@ static DEAD_USES: AtomicU64 = AtomicU64::new(0);
 static BELIEVED: AtomicU64 = AtomicU64::new(0);
 static BELIEVED_USES: AtomicU64 = AtomicU64::new(0);
 
-/// Counts a buffer that the compiler shows to be dead.
+/// Counts a buffer that the compiler proves dead.
 pub fn count_dead() {
     DEAD.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Counts a use of such a buffer.
+/// Counts a use of a buffer after the compiler declared it dead.
 pub fn count_dead_use() {
     DEAD_USES.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Counts a buffer that is moved to the host because it is believed to be dead.
+/// Counts a buffer that is moved to the host because it is believed dead.
 pub fn count_believed() {
     BELIEVED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Counts a use of such a buffer, which brings it back.
+/// Counts a use of a buffer believed dead, which moves it back.
 pub fn count_believed_use() {
     BELIEVED_USES.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Counts one call.
+/// Counts a forwarded call.
 pub fn count(why: Why) {
     // Relaxed: a sum that is read once, at the end.
     COUNTS[why as usize].fetch_add(1, Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! The optional trace: one JSON line per accounting request that went to the daemon, and per buffer that dies, into the
-//! file that `EAGER_TRACE` names. The stand-in runtime's trace may share the file: the lines then stand in the order in
-//! which things happened.
+//! The optional trace: a JSON line per accounting request sent to the daemon, and per buffer that dies, in the file
+//! named by `EAGER_TRACE`. The stand-in runtime's trace may share the file; its lines are then in the order of the
+//! events.
 //!
-//! Trap: only requests that change what a task may hold are here; hints (busy, idle, held kernels) are not. A trace that
-//! cannot be written is said once and given up.
+//! Only requests that change what a task may hold are traced; hints (busy, idle, held kernels) are not. A trace that
+//! cannot be written is reported once and given up.
 
 use crate::voice::to_stderr;
 use eager_proto::request::{RequestBody, Slot};
@@ -14,10 +14,10 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// File for the trace of accounting requests; unset: none.
+/// Variable with the file for the trace of accounting requests; unset: no trace.
 pub const ENV_TRACE: &str = "EAGER_TRACE";
 
-/// One line.
+/// A line of the trace.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Line {
     request: &'static str,
@@ -42,22 +42,22 @@ pub fn is_on() -> bool {
     FILE.get().is_some()
 }
 
-/// Adds what a task needs at once between first use and death of each of its buffers, which the daemon is not told yet.
+/// Traces a task's live requirement, which the daemon is not told yet.
 pub fn record_live(slot: Slot, bytes: u64) {
     write(&Line { request: "task-live", slot: slot.index(), bytes: Some(bytes), lazy: None });
 }
 
-/// Adds that a buffer of so many bytes was declared dead.
+/// Traces that a buffer of this many bytes was declared dead.
 pub fn record_dead(slot: Slot, bytes: u64) {
     write(&Line { request: "dead", slot: slot.index(), bytes: Some(bytes), lazy: None });
 }
 
-/// Adds that a dead buffer was used.
+/// Traces that a dead buffer was used.
 pub fn record_dead_use(slot: Slot) {
     write(&Line { request: "dead-use", slot: slot.index(), bytes: None, lazy: None });
 }
 
-/// Adds the line of a request that went out.
+/// Traces a request that was sent, if it is an accounting request.
 pub fn record(slot: Slot, body: &RequestBody) {
     if let Some(line) = line(slot, body) {
         write(&line);
@@ -68,7 +68,7 @@ fn write(line: &Line) {
     let Some(file) = FILE.get() else { return };
     let Ok(mut text) = serde_json::to_string(line) else { return };
     text.push('\n');
-    // One write per line, so that it does not mix with the runtime's. A full disk must not stop the program.
+    // One write per line, so that it does not mix with the runtime's lines. A full disk must not stop the program.
     let _ = file.lock().write_all(text.as_bytes());
 }
 

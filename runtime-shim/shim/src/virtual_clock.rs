@@ -1,6 +1,7 @@
-//! Tells the stand-in CUDA runtime when the program speaks to the daemon or waits for it: a virtual clock must know.
+//! Informs the stand-in CUDA runtime when the program sends to the daemon or waits for it, as a virtual clock
+//! requires.
 //!
-//! Trap: only the stand-in has these functions. NVIDIA's runtime does not, and then nothing happens here.
+//! Only the stand-in has these functions. With NVIDIA's runtime nothing happens here.
 
 use crate::runtime::Span;
 use libloading::os::unix::Library;
@@ -19,8 +20,8 @@ fn calls() -> Option<&'static Calls> {
     static CALLS: OnceLock<Option<Calls>> = OnceLock::new();
     let found = CALLS.get_or_init(|| {
         let process = Library::this();
-        // SAFETY: only the stand-in runtime defines these names, with these signatures (`eager_cudart::api::clock_calls`), and
-        // nothing unloads a runtime that the program is linked with.
+        // SAFETY: only the stand-in runtime defines these names, with these signatures
+        // (`eager_cudart::api::clock_calls`), and a runtime that the program is linked with is never unloaded.
         unsafe {
             Some(Calls {
                 turn: *process.get("eager_vgpu_turn").ok()?,
@@ -35,7 +36,7 @@ fn calls() -> Option<&'static Calls> {
     found.as_ref()
 }
 
-/// Before something that the daemon will see.
+/// Called before any action that the daemon will see.
 pub fn turn() {
     if let Some(calls) = calls() {
         // SAFETY: it takes nothing and may be called from any thread at any time.
@@ -43,43 +44,46 @@ pub fn turn() {
     }
 }
 
-/// A sleep until the daemon changes its answer in `slot` from the one with sequence `seen`.
+/// Sleeps until the daemon changes its answer in `slot` from the one with sequence `seen`.
 pub fn asleep<T>(slot: u32, seen: u32, sleep: impl FnOnce() -> T) -> T {
     let Some(calls) = calls() else { return sleep() };
-    // SAFETY: as for `turn`, with plain numbers.
+    // SAFETY: it may be called from any thread at any time, with plain numbers.
     unsafe { (calls.await_daemon)(slot, seen) };
     let woken = sleep();
-    // SAFETY: as for `turn`.
+    // SAFETY: it takes nothing and may be called from any thread at any time.
     unsafe { (calls.awake)() };
     woken
 }
 
-/// A mark of the compiler's, right behind the program's call before: what is told here comes before its next host work.
+/// Runs a call that the compiler inserted directly after the program's previous call; it takes place before the
+/// program's next host work.
 pub fn in_mark<T>(tell: impl FnOnce() -> T) -> T {
     let _mark = calls().map(|calls| Between::begin(calls.mark));
     tell()
 }
 
-/// A call of the program's: what the hook calls is no call of the program's, and comes before its next host work.
+/// Runs the hook of a program's call: calls made by the hook are not the program's, and take place before its next
+/// host work.
 pub fn in_call<T>(hook: impl FnOnce() -> T) -> T {
     let _call = calls().map(|calls| Between::begin(calls.call));
     hook()
 }
 
-/// The CPU has copied into or out of managed memory, or filled it, because the program asked for it.
+/// Reports that the CPU has copied into or out of managed memory, or filled it, because the program asked for it.
 pub fn copied(managed: Span) {
     if let Some(calls) = calls() {
-        // SAFETY: as for `turn`, with plain numbers; the stand-in looks up itself what lies there.
+        // SAFETY: it may be called from any thread at any time, with plain numbers; the stand-in looks up the memory
+        // itself.
         unsafe { (calls.host_copied)(managed.start, managed.bytes) };
     }
 }
 
-/// Told a 1 at its begin and a 0 at its end, also if a panic ends it.
+/// Passes 1 to a function at its begin and 0 at its end, also if a panic ends it.
 struct Between(unsafe extern "C" fn(u32));
 
 impl Between {
     fn begin(tell: unsafe extern "C" fn(u32)) -> Between {
-        // SAFETY: as for `turn`, with a plain number.
+        // SAFETY: the stand-in's function may be called from any thread at any time, with a plain number.
         unsafe { tell(1) };
         Between(tell)
     }
@@ -87,7 +91,7 @@ impl Between {
 
 impl Drop for Between {
     fn drop(&mut self) {
-        // SAFETY: as above.
+        // SAFETY: the stand-in's function may be called from any thread at any time, with a plain number.
         unsafe { (self.0)(0) };
     }
 }

@@ -1,22 +1,23 @@
-//! Which of the devices that this program sees is the daemon's device of a number. Pure.
+//! Maps the daemon's device numbers to those of this program. Pure.
 //!
-//! Trap: CUDA numbers GPUs by speed, or by the bus (`CUDA_DEVICE_ORDER`), and leaves out those that `CUDA_VISIBLE_DEVICES`
-//! does not name; the daemon's numbers mean nothing to it. Only a GPU's uuid is the same for both.
+//! Trap: CUDA numbers GPUs by speed, or by the bus (`CUDA_DEVICE_ORDER`), and omits those that `CUDA_VISIBLE_DEVICES`
+//! does not name, so the daemon's numbers are not valid for it. Only a GPU's UUID is the same for both.
 
 use crate::runtime::DeviceIndex;
 use eager_proto::hello::Uuid;
 
-/// Numbers of the program's by numbers of the daemon's.
+/// The program's device numbers by the daemon's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Visible {
-    /// Both have the same (virtual GPUs).
+    /// Both use the same numbers (virtual GPUs).
     Same,
-    /// `None`: the program does not see it.
+    /// `None`: the program does not see the device.
     ByUuid(Vec<Option<i32>>),
 }
 
 impl Visible {
-    /// `daemons`: by the daemon's numbers; none where both count the same. `seen`: by the program's.
+    /// `daemons`: UUIDs by the daemon's numbers; empty where both use the same numbers. `seen`: UUIDs by the
+    /// program's numbers.
     pub fn new(daemons: &[Uuid], seen: &[Option<Uuid>]) -> Visible {
         if daemons.is_empty() {
             return Visible::Same;
@@ -28,7 +29,8 @@ impl Visible {
         Visible::ByUuid(daemons.iter().map(number).collect())
     }
 
-    /// A device that the program does not see gets a number that CUDA refuses.
+    /// The program's number of a daemon's device; for a device that the program does not see, a number that CUDA
+    /// rejects.
     pub fn here(&self, device: u32) -> DeviceIndex {
         let number = match self {
             Visible::Same => i32::try_from(device).ok(),

@@ -1,12 +1,12 @@
-//! The shim's few words to the user: whole lines on standard error, each thing once.
+//! The shim's messages to the user: whole lines on standard error, each topic once.
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 
-/// Where lines go.
+/// Destination of the lines.
 pub type Sink = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Says each thing once.
+/// Writes messages, each topic once.
 pub struct Voice {
     sink: Sink,
     said: Mutex<BTreeSet<&'static str>>,
@@ -23,7 +23,7 @@ impl Voice {
         Voice { sink, said: Mutex::default() }
     }
 
-    /// Says `line` unless something was said about `topic` before.
+    /// Writes `line` unless a message about `topic` was written before.
     pub fn once(&self, topic: &'static str, line: impl FnOnce() -> String) {
         if self.said.lock().insert(topic) {
             self.say(&line());
@@ -42,7 +42,7 @@ pub fn to_stderr(line: &str) {
     let _ = std::io::stderr().write_all(format!("eager: {line}\n").as_bytes());
 }
 
-/// What the loader says: its errors name only the call that failed, and have the rest as their source.
+/// The loader's message: its errors name only the call that failed, and hold the rest as their source.
 pub fn of_loader(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }

@@ -1,4 +1,4 @@
-//! `libeager.so` with a daemon at the other end of a real socket and real shared pages: a few lines of one, here.
+//! `libeager.so` with a small daemon of this test at the other end of a real socket and real shared pages.
 
 use eager_proto::hello::{Hello, Welcome};
 use eager_proto::reply::{CLASS_NORMAL, STATE_BOUND, TaskCell};
@@ -48,7 +48,7 @@ int main(void) {
 }
 "#;
 
-/// Binds every task to device 3 as a normal one; returns what it was asked until the client closed the connection.
+/// Binds every task to device 3 as a normal one; returns the requests until the client closed the connection.
 fn serve_one(listener: &OwnedFd) -> Vec<RequestBody> {
     wait_readable(listener.as_fd());
     let socket = accept(listener.as_fd()).expect("a client");
@@ -82,7 +82,7 @@ fn wait_readable(descriptor: BorrowedFd<'_>) {
     assert_eq!(ready, Ok(1), "nothing came from the program for a minute");
 }
 
-/// Ends with the test, however the test ends.
+/// A process that is killed when the test ends, however it ends.
 struct Program(Child);
 
 impl Drop for Program {
@@ -99,8 +99,8 @@ fn library() -> PathBuf {
     found.expect("libeager.so beside this test: cargo builds it with the crate")
 }
 
-/// The program uses CUDA, forks a child that does too, then becomes another program that lives on. The daemon must hear
-/// of the first only, and see the connection end although the process has not.
+/// The program uses CUDA, forks a child that does too, then becomes another program that lives on. The daemon must
+/// get requests from the first only, and see the connection end although the process has not.
 #[test]
 fn a_program_is_bound_and_its_children_and_successors_are_not_taken_for_it() {
     let folder = tempfile::tempdir().expect("temporary folder");

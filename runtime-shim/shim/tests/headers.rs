@@ -1,8 +1,8 @@
-//! What the shim takes CUDA's calls, structures and numbers for, against the headers of both CUDA trees, as a C++ compiler
-//! reads them.
+//! Compares the shim's declarations of CUDA's calls, structures and numbers with the headers of both CUDA trees, as a
+//! C++ compiler reads them.
 //!
-//! Traps: cudarc, which the shim is compiled with, knows one version only; and a tree that is not installed cannot be
-//! compared, which is said and is no failure.
+//! The shim is compiled with cudarc, which knows one version only. A tree that is not installed is skipped with a
+//! message and does not fail the test.
 
 use cudarc::runtime::sys;
 use eager::exports::layouts::{ChannelBits, Copy3D, Copy3DPeer, LaunchConfig, PitchedPointer};
@@ -36,7 +36,7 @@ template <class R, class... A> struct of<R (*)(A...)> {
 int main() {
 "#;
 
-/// A function type's argument sizes.
+/// Sizes of a function type's arguments.
 trait Arguments {
     fn sizes() -> Vec<usize>;
 }
@@ -52,7 +52,7 @@ macro_rules! arguments {
 }
 arguments! { (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F, G, H) }
 
-/// The symbol in the version's library, and the argument sizes that the shim gives it.
+/// Symbols in the version's library, with the argument sizes that the shim declares.
 fn hints(major: Major) -> Vec<(&'static str, Vec<usize>)> {
     let mut calls = vec![
         ("cudaMallocHost", library::MallocHostFn::sizes()),
@@ -81,7 +81,7 @@ fn calls(major: Major) -> BTreeMap<&'static str, Vec<usize>> {
     hooks.map(|hook| (hook.name, hook.argument_bytes.to_vec())).chain(hints(major)).collect()
 }
 
-/// C expressions, and what the shim takes them for.
+/// C expressions, and the values that the shim uses for them.
 fn numbers() -> Vec<(&'static str, u64)> {
     let size = |of: usize| of as u64;
     let code = |error: CudaError| u64::from(error.code());
@@ -114,7 +114,7 @@ fn numbers() -> Vec<(&'static str, u64)> {
         ),
         ("offsetof(cudaMemAllocNodeParams, dptr)", size(offset_of!(sys::cudaMemAllocNodeParams, dptr))),
         ("offsetof(cudaPointerAttributes, type)", size(offset_of!(PointerAttributes, kind))),
-        // CUDA 12's is shorter: whoever asks has room for either.
+        // CUDA 12's structure is shorter; callers have room for either.
         ("sizeof(cudaPointerAttributes) <= 88", 1),
         ("cudaMemoryTypeUnregistered", u64::from(PointerAttributes::UNREGISTERED)),
         ("cudaMemLocationTypeDevice", sys::cudaMemLocationType::cudaMemLocationTypeDevice as u64),
@@ -155,7 +155,7 @@ fn tree(name: &str) -> Option<PathBuf> {
     is_there.then_some(tree)
 }
 
-/// Compiles and runs the program of these statements; its lines.
+/// Compiles and runs a program with these statements; returns its lines.
 fn printed(tree: &Path, statements: &str) -> Vec<String> {
     let folder = tempfile::tempdir().expect("folder");
     let [source, program] = ["ask.cpp", "ask"].map(|name| folder.path().join(name));
@@ -168,7 +168,8 @@ fn printed(tree: &Path, statements: &str) -> Vec<String> {
     String::from_utf8(output.stdout).expect("text").lines().map(str::to_owned).collect()
 }
 
-/// A call that one hook takes in either version's form, word by word, has no larger arguments in this one, and no more.
+/// True if a hook that takes either version's form word by word can take this form: no argument is larger, and there
+/// are no more of them.
 fn serves(name: &str, ours: &str, theirs: &str) -> bool {
     let words = |line: &str| -> Vec<u64> {
         line.split_whitespace().skip(1).map(|word| word.parse().expect("a size")).collect()

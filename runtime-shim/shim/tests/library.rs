@@ -1,6 +1,6 @@
-//! `libeager.so` as programs meet it: its exports, and a C program that calls them over a tiny CUDA runtime.
+//! `libeager.so` as programs use it: its exports, and a C program that calls them over a tiny CUDA runtime.
 //!
-//! Trap: the library's file is the cdylib that cargo built beside this test, found from the test's own path.
+//! The library's file is the cdylib that cargo built beside this test, found from the test's own path.
 
 use eager::library::table;
 use eager::real::RealRuntime;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A CUDA runtime of a few calls, which prints them. It has no `cudaMemGetInfo`.
+/// A CUDA runtime with few calls, which prints them. It has no `cudaMemGetInfo`.
 const RUNTIME: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ int cudaLaunchKernel(const void *stub, struct dim3 grid, struct dim3 block, void
 }
 "#;
 
-/// An instrumented program, by hand.
+/// An instrumented program, written by hand.
 const PROGRAM: &str = r#"
 #include <stdint.h>
 #include <stdio.h>
@@ -206,7 +206,7 @@ fn a_child_forked_after_use_is_inert_and_one_forked_before_is_not() {
     assert_eq!(err, format!("{NO_DAEMON}{NO_SYMBOL}").repeat(2), "each process looks for itself");
 }
 
-/// Runs in a process of its own, which the loader gives the stage's runtime.
+/// Runs in a process of its own, for which the loader finds the stage's runtime.
 #[test]
 fn the_shims_own_queries_leave_no_error_behind() {
     const CHILD: &str = "EAGER_TEST_CHILD";
@@ -243,7 +243,7 @@ fn the_exports_are_the_contract_and_nothing_else() {
     ]
     .map(str::to_owned)
     .into();
-    // Programs of releases before start, and are told what to compile again.
+    // Programs of earlier releases start, and are told what to recompile.
     let released = eager_abi::RELEASED_FIRST..=eager_abi::ABI_VERSION;
     expected.extend(released.map(|version| format!("eager_abi_v{version}")));
     let renamed = eager_abi::calls::renamed_symbols();

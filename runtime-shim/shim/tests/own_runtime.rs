@@ -1,12 +1,12 @@
-//! Programs that tell where their own CUDA runtime is: linked statically, with no `libcudart.so` anywhere, and NVIDIA's
-//! static runtime of each installed tree, as far as it goes without a driver.
+//! Programs that carry the addresses of their own CUDA runtime: linked statically, with no `libcudart.so` anywhere,
+//! and NVIDIA's static runtime of each installed tree, as far as it works without a driver.
 //!
-//! Trap: the table is what the compiler pass emits, written by hand here, so that the test needs no clang.
+//! The table has the form that the compiler pass emits, but is written by hand, so that the test needs no clang.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Registers a table of the runtime's functions, as an instrumented object does; the last one is a weak reference.
+/// Registers a table of the runtime's functions, as an instrumented object does; the last entry is a weak reference.
 const PROGRAM: &str = r#"
 #include <stdint.h>
 #include <stdio.h>
@@ -75,7 +75,7 @@ fn library() -> PathBuf {
     found.expect("libeager.so beside this test: cargo builds it with the crate")
 }
 
-/// Links the program with `runtime` and runs it without a daemon; what it and the shim said.
+/// Links the program with `runtime` and runs it without a daemon; returns the output of the program and of the shim.
 fn run(runtime: &[&str]) -> (String, String) {
     let folder = tempfile::tempdir().expect("temporary folder");
     let path = |name: &str| folder.path().join(name);

@@ -1,4 +1,4 @@
-//! What the daemon holds for a program is what the program has: nothing twice, nothing missed, whatever the order.
+//! The daemon holds for a program exactly what the program has: nothing twice, nothing missed, in any order of calls.
 
 use super::fakes::{Decision, first_slot, lazy_slot};
 use super::{Bench, SITE};
@@ -341,7 +341,8 @@ impl Bench {
         }
     }
 
-    /// What the daemon holds equals what the tasks have and may still allocate, and the ledger equals the runtime.
+    /// Checks that the daemon holds what the tasks have and may still allocate, and that the ledger equals the
+    /// runtime.
     fn check_books(&self) {
         let state = self.shim.state.lock();
         for task in state.bound() {

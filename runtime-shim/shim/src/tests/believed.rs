@@ -1,4 +1,5 @@
-//! Buffers that are believed to be dead: away while nobody names them, back when somebody does, and counted rightly always.
+//! Buffers that are believed dead: on the host until a call names them, then back on the device, and always counted
+//! right.
 
 use super::Bench;
 use super::fakes::{Decision, lazy_slot};
@@ -97,7 +98,7 @@ fn one_that_another_thread_uses_while_others_are_moved_stays() {
     bench.cuda.finish_kernels();
     bench.cuda.log();
     bench.cuda.set_arguments(&[b]);
-    // The other thread's kernel uses the second while the first moves.
+    // The other thread's kernel uses the second buffer while the first moves.
     let other = bench.other(super::threads::launch);
     bench.cuda.during("to the host 1000", other);
     let _ = bench.shim.stream_synchronize(&mut bench.thread, crate::runtime::StreamId::LEGACY);

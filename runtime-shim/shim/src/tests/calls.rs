@@ -1,5 +1,5 @@
-//! Calls beside `cudaMalloc`, `cudaMemcpy` and `<<<…>>>`: counted, on the right device, in order, and left alone where
-//! a graph is recorded.
+//! Calls other than `cudaMalloc`, `cudaMemcpy` and `<<<…>>>`: counted, on the right device, in order, and unchanged
+//! while a graph is recorded.
 
 use super::fakes::{Decision, first_slot, lazy_slot};
 use super::{Bench, HOST, SITE, STUB};

@@ -1,10 +1,10 @@
-//! Buffers that the compiler shows to be dead: a use after all is said once and harms nothing.
+//! Buffers that the compiler proves dead: a use after all is reported once and harms nothing.
 
 use super::fakes::Decision;
 use super::*;
 use eager_proto::request::RequestBody;
 
-/// An over-subscribed task of 2,000 bytes with 500, under a daemon that wants dead memory back.
+/// An over-subscribed task of 2,000 bytes with a grant of 500, under a daemon that wants dead memory back.
 fn eager() -> Bench {
     let mut bench = Bench::new();
     bench.daemon.decide(Decision::EagerReleasing(500));
@@ -18,7 +18,7 @@ fn said_of_dead(bench: &Bench) -> usize {
     bench.said.lock().iter().filter(|line| line.contains("shown to be dead")).count()
 }
 
-/// The program frees its last buffer and ends its task, and the daemon agrees.
+/// Frees the program's last buffer and ends its task; the daemon must hold nothing then.
 fn ends_with_nothing_held(mut bench: Bench, buffer: u64) {
     bench.cuda.finish_kernels();
     bench.free(buffer);
@@ -46,7 +46,7 @@ fn uses_of_a_dead_buffer_are_said_once_and_still_work() {
     bench.begin(SITE, 100);
     let buffer = bench.malloc(40);
     bench.dead(buffer);
-    // Twice, and what is no buffer, means nothing.
+    // A second call, and a pointer that is not a buffer, are ignored.
     bench.dead(buffer);
     bench.dead(0);
     bench.dead(buffer + 8);
@@ -143,7 +143,7 @@ fn a_pointer_just_past_a_dead_buffer_does_not_bring_it_back() {
     let (a, b) = (bench.malloc(1000), bench.malloc(1000));
     bench.dead(a);
     bench.daemon.requests();
-    // Where the next buffer may begin.
+    // The address at which the next buffer may begin.
     let _ = bench.launch(&[a + 1000, b]);
     assert_eq!(bench.daemon.requests(), []);
     assert_eq!(said_of_dead(&bench), 0);

@@ -1,4 +1,4 @@
-//! Programs without a task make contexts only where the daemon lets them.
+//! Programs without a task make contexts only on the device that the daemon gives.
 
 use super::fakes::{Decision, lazy_slot};
 use super::{Bench, SITE};
@@ -9,7 +9,7 @@ use eager_proto::request::RequestBody;
 
 const AS_IT_IS: Outcome<()> = Outcome::PassThrough(Why::AsItIs);
 
-/// What goes to the daemon before the first call that makes a context.
+/// Requests sent to the daemon before the first call that makes a context.
 pub(super) const ASKED: [RequestBody; 2] = [RequestBody::lazy_begin(0), RequestBody::TaskEnd];
 
 #[test]

@@ -43,7 +43,7 @@ fn begun(requirement: u64) -> RequestBody {
     }
 }
 
-/// The same, and memory is short until [`serve`].
+/// Like [`bench`], but memory is short until [`serve`].
 fn short_bench(habits: Habits, live: u64) -> Bench {
     let mut bench = Bench::with_habits(habits);
     bench.daemon.decide(Decision::Wait);
@@ -51,7 +51,7 @@ fn short_bench(habits: Habits, live: u64) -> Bench {
     bench
 }
 
-/// The daemon grants what waits.
+/// Grants the waiting task.
 fn serve(daemon: &FakeDaemon) {
     daemon.grant(first_slot(), FLAG_HIGH_PRIORITY | FLAG_RELEASES);
 }
@@ -137,7 +137,7 @@ fn a_task_that_waits_and_needs_more_than_it_asked_for_waits_first() {
     bench.malloc(1500);
     let asked = bench.daemon.requests();
     assert_eq!(asked, [begun(2000), RequestBody::TaskExtend { bytes: 500 }]);
-    // So does a site that begins inside it.
+    // A site that begins inside the task binds it too.
     let mut bench = short_bench(Habits { grant_max: Some(5000), ..ALL }, 2000);
     bench.add_site(8, "helper", &[], TASK_NAMED);
     let a = bench.malloc(1000);
@@ -257,7 +257,7 @@ fn a_launch_waits_for_its_tasks_own_dying_memory_before_it_asks_for_more() {
     let _ = bench.launch(&[a]);
     bench.dead(a);
     bench.daemon.requests();
-    // The device is full: what the task has not reserved it does not get.
+    // The device is full: bytes that the task has not reserved are refused.
     bench.daemon.refuse_extensions(true);
     bench.cuda.log();
     assert_eq!(bench.launch(&[b]), Outcome::Handled(()));
@@ -307,7 +307,7 @@ fn a_near_miss_does_not_wait_for_the_task_of_another_thread() {
     bench.begin(8, 100);
     let own = bench.malloc(100);
     bench.daemon.requests();
-    // Asked for, it would wait, and the script has no grant for it.
+    // If the other task were requested, it would wait, and the script has no grant for it.
     bench.daemon.decide(Decision::Wait);
     assert_eq!(bench.launch(&[own, others - 8]), Outcome::Handled(()));
     assert_eq!(bench.daemon.requests(), []);
@@ -337,7 +337,7 @@ fn what_could_never_fit_fails_where_it_is_allocated() {
     bench.daemon.refuse_extensions(true);
     assert_eq!(bench.shim.malloc(&mut bench.thread, 1000), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
     assert_eq!(bench.daemon.requests(), [begun(1000), RequestBody::TaskExtend { bytes: 1000 }]);
-    // And what is announced is asked for at the begin.
+    // An announced requirement is requested when the task begins.
     bench.end(SITE);
     bench.other_thread();
     bench.daemon.requests();

@@ -1,4 +1,4 @@
-//! Streams, gate, counters: where a kernel goes, when, and who hears of it.
+//! Streams, gate, counters: on which stream and when a kernel starts, and what the daemon is told.
 
 use super::fakes::{Decision, first_slot};
 use super::{Bench, SITE, STUB};

@@ -1,4 +1,4 @@
-//! Memory that is mapped to addresses of the shim's, where the daemon wants it back before it is freed.
+//! Memory that is mapped to the shim's addresses, under a daemon that wants it back before it is freed.
 
 use super::fakes::Decision;
 use super::{Bench, SITE};

@@ -1,4 +1,4 @@
-//! Runs in which footprints are measured: what happens around each launch, and what does not fit.
+//! Runs that measure footprints: the steps around each launch, and programs that do not fit.
 
 use super::Bench;
 use crate::config::OnLoss;
@@ -47,7 +47,7 @@ fn what_a_first_launch_brings_along_is_no_footprint() {
     assert_eq!(file["kernels"]["_Z1kPfS_i"]["footprint_bytes"], 6 << 20, "all buffers in whole units");
 }
 
-/// As NVIDIA's driver does it: memory that it took stays taken, so what is free never tells of a second kernel.
+/// Like NVIDIA's driver: memory that it took stays taken, so free memory never shows a second kernel.
 #[test]
 fn a_kernel_touched_the_blocks_whose_pages_left_the_host() {
     const BLOCK: u64 = 2 << 20;
@@ -56,7 +56,7 @@ fn a_kernel_touched_the_blocks_whose_pages_left_the_host() {
     bench.cuda.take_in_pieces(64 * BLOCK);
     let (large, small) = (bench.malloc(10 * BLOCK), bench.malloc(1000));
     let page = |offset| Span { start: large + offset, bytes: 1 };
-    // Of launches with the same buffers the profile has the largest footprint.
+    // Of launches with the same buffers the profile keeps the largest footprint.
     for (touched, bytes) in [
         (vec![], 0),
         (vec![Span { start: small, bytes: 1 }], 1000),
@@ -73,7 +73,7 @@ fn a_kernel_touched_the_blocks_whose_pages_left_the_host() {
     assert!(bench.said.lock().is_empty(), "{:?}", bench.said.lock());
 }
 
-/// As a virtual GPU does it.
+/// Like a virtual GPU.
 #[test]
 fn pages_of_which_all_are_unmapped_tell_nothing() {
     let mut bench = bench();
@@ -114,7 +114,7 @@ fn small_buffers_have_blocks_of_their_own_while_there_is_room() {
     let small = bench.malloc(1000);
     assert_eq!(bench.cuda.live_bytes(), BLOCK);
     assert_eq!(bench.shim.measurement().expect("measuring").find(small + 1000), None);
-    // All that a program may have.
+    // The largest allocation that still fits.
     let large = bench.malloc(room - padding - filler - BLOCK);
     let count = padding / BLOCK + 10;
     for _ in 0..count {
@@ -134,15 +134,15 @@ fn advice_of_the_program_is_not_followed() {
     assert_eq!(bench.shim.advised(followed()), followed());
 }
 
-/// As a driver that takes pieces and gives them back would do it: a first kernel would read as a piece, and the next ones as
-/// nothing.
+/// Like a driver that takes pieces and frees them again: the first kernel would appear to take a piece, and the next
+/// ones nothing.
 #[test]
 fn the_drivers_pieces_do_not_show() {
     const BLOCK: u64 = 2 << 20;
     let mut bench = bench();
     let buffer = bench.malloc(200 * BLOCK);
     bench.cuda.take_in_pieces(64 * BLOCK);
-    // Of launches with the same buffers the profile has the largest footprint.
+    // Of launches with the same buffers the profile keeps the largest footprint.
     for blocks in [0, 1, 21, 39, 63, 64, 65, 150] {
         bench.cuda.take_at_launch((blocks * BLOCK).cast_signed());
         assert_eq!(bench.launch(&[buffer]), Outcome::Handled(()));

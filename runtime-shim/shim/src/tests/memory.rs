@@ -1,4 +1,4 @@
-//! The Unified Memory rewrite: what is filled by the CPU, what moves in, and when.
+//! The Unified Memory rewrite: what the CPU fills, what moves in, and when.
 
 use super::fakes::{Decision, first_slot, lazy_slot};
 use super::{Bench, HOST, SITE};

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 type TestShim = Shim<Arc<FakeCuda>, Arc<FakeDaemon>>;
 
-/// A shim with everything around it.
+/// A shim with its fake runtime, fake daemon and settings.
 struct Bench {
     shim: Arc<TestShim>,
     cuda: Arc<FakeCuda>,
@@ -41,7 +41,7 @@ struct Bench {
     thread: Thread,
 }
 
-/// The one kernel of the tests: two pointers and a number.
+/// The only kernel of the tests: two pointers and a number.
 const STUB: usize = 0x51;
 const SITE: u64 = 7;
 
@@ -54,7 +54,7 @@ impl Bench {
         Bench::over(FakeDaemon::default(), daemon_is_there, on_loss, profile)
     }
 
-    /// A daemon whose policy wants this of clients.
+    /// A bench whose daemon's policy wants these habits.
     fn with_habits(habits: Habits) -> Bench {
         let daemon = FakeDaemon::default();
         daemon.set_habits(habits);
@@ -103,12 +103,13 @@ impl Bench {
         self.shim.program.write().add_site(site, Site { function: function.into(), covered, reuses, named });
     }
 
-    /// Before other threads of the program use it.
+    /// Mutable access to the shim, before other threads of the program use it.
     fn own(&mut self) -> &mut TestShim {
         Arc::get_mut(&mut self.shim).expect("no other thread uses it")
     }
 
-    /// What another thread of the program does when it is called: it is done then, or stands at a lock of the caller's.
+    /// A function that lets another thread of the program do `work`; when it returns, the work is done or waits for a
+    /// lock of the caller's.
     fn other(
         &self,
         work: impl FnOnce(&TestShim, &mut Thread) + Send + 'static,
@@ -124,7 +125,7 @@ impl Bench {
         }
     }
 
-    /// From here on another thread of the program.
+    /// Acts as another thread of the program from here on.
     fn other_thread(&mut self) {
         self.thread = Thread::default();
     }
@@ -195,5 +196,5 @@ impl Bench {
     }
 }
 
-/// Some host buffer's address.
+/// Address of a host buffer.
 const HOST: u64 = 0x7000_0000;

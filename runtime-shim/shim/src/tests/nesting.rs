@@ -1,5 +1,5 @@
-//! Sites inside other sites, sites that use their memory again, and sites beside the lazy task: one task, one device,
-//! and never a wait while memory is held.
+//! Sites inside other sites, sites that reuse their memory, and sites beside the lazy task: one task, one device, and
+//! never a wait while memory is held.
 
 use super::fakes::{Decision, first_slot, lazy_slot};
 use super::{Bench, SITE};
@@ -19,7 +19,7 @@ fn shrink(bytes: u64) -> RequestBody {
     RequestBody::TaskShrink { bytes }
 }
 
-/// A task of 100 bytes has begun, and nothing is allocated.
+/// A bench in which a task of 100 bytes has begun, and nothing is allocated.
 fn inside_a_task(covered: &[u64], flags: u32) -> Bench {
     let mut bench = Bench::new();
     bench.add_site(SITE, "main", covered, flags);

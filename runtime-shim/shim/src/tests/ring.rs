@@ -1,4 +1,5 @@
-//! Copies of pageable memory through the pinned ring: which, in what steps, and what becomes of failures.
+//! Copies of pageable memory through the pinned ring: which copies, in what steps, and with what result after
+//! failures.
 
 use super::fakes::PINNED;
 use super::{Bench, HOST, SITE};
@@ -6,7 +7,7 @@ use crate::outcome::Outcome;
 use crate::runtime::{Copy, CopyKind, CudaError, Order, Rows, StreamId};
 use crate::scheduler::Habits;
 
-/// Each place of the bench's ring.
+/// Bytes of each place of the bench's ring.
 const PLACE: u64 = 256 << 10;
 
 fn bench() -> Bench {
@@ -34,7 +35,7 @@ fn an_upload_fills_a_place_before_each_piece_goes_and_waits_for_all_at_the_end()
     let filled = format!("host copy {PLACE}");
     let expected: Vec<&str> = vec![
         &pinned,
-        // What the stream held before, which may have written the source.
+        // Earlier work of the stream, which may have written the source.
         "event sync",
         &filled,
         &piece,
@@ -80,7 +81,7 @@ fn a_download_reaches_the_program_piece_by_piece() {
     assert_eq!(copies(&log)[1..], [piece.as_str(), "copy 100 kind 2 on stream 0", &out, "host copy 100"]);
 }
 
-/// As large as a place of the ring, from the host.
+/// A copy from the host that is as large as a place of the ring.
 fn one_place(buffer: u64) -> Copy {
     Copy {
         dst: buffer,

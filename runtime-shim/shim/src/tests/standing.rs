@@ -1,4 +1,4 @@
-//! With a daemon, without one, and with one that goes away.
+//! Programs with a daemon, without one, and with a daemon that is lost.
 
 use super::fakes::{Decision, lazy_slot};
 use super::{Bench, SITE};
@@ -8,7 +8,7 @@ use crate::profile::Profile;
 use crate::runtime::{CudaError, Fill, Geometry, StreamFlags, StreamId};
 use std::time::Duration;
 
-/// Every hook once: (takes memory or starts work, outcome).
+/// Calls every hook once; returns its name, whether it takes memory or starts work, and its outcome.
 fn every_hook(bench: &mut Bench) -> Vec<(&'static str, bool, Outcome<()>)> {
     let upload = bench.upload(0x10, 8);
     let launch = bench.launch(&[]);
@@ -209,7 +209,7 @@ fn a_wait_for_the_device_before_anything_makes_no_context() {
     let mut bench = Bench::new();
     assert_eq!(bench.shim.device_synchronize(&mut bench.thread), Outcome::Handled(()));
     assert_eq!(bench.cuda.log(), [""; 0]);
-    // What a library of the program does by itself is waited for.
+    // Work that a library of the program started by itself is waited for.
     bench.cuda.make_context();
     let passes = Outcome::PassThrough(Why::NotOurs);
     assert_eq!(bench.shim.device_synchronize(&mut bench.thread), passes);

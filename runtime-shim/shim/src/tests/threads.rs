@@ -1,7 +1,7 @@
-//! Several threads of one program at once: what one does while a call of another is under way.
+//! Several threads of a program at once: one thread acts while a call of another is under way.
 //!
-//! Trap: the other thread stands at a lock, or is done, before the call goes on (`Bench::other`), so that each test is
-//! one interleaving and not a race.
+//! Trap: the other thread must be done, or wait at a lock, before the call goes on (`Bench::other`), so that each
+//! test is one interleaving and not a race.
 
 use super::fakes::{Decision, first_slot, lazy_slot};
 use super::{Bench, SITE};
@@ -14,7 +14,7 @@ use eager_proto::reply::{FLAG_HIGH_PRIORITY, FLAG_WATCH};
 use eager_proto::request::RequestBody;
 use std::sync::mpsc::channel;
 
-/// The kernel starts with these arguments.
+/// Launches the kernel with the arguments that were set.
 pub fn launch(shim: &super::TestShim, thread: &mut Thread) {
     let launch = crate::runtime::Launch {
         how: crate::runtime::How::Plain,
@@ -207,15 +207,15 @@ fn while_a_capture_begins_no_other_thread_asks_the_device() {
     assert_eq!(begun, Outcome::Handled(()));
     assert_eq!(bench.cuda.log(), Vec::<String>::new());
     let _ = bench.shim.end_capture(stream, || Ok(()));
-    // One that did not begin leaves nothing recorded.
+    // A capture that did not begin leaves no stream marked as recording.
     let failed = bench.shim.begin_capture(&mut bench.thread, stream, || Err(CudaError::INVALID_VALUE));
     assert_eq!(failed, Outcome::Fail(CudaError::INVALID_VALUE));
     let _ = bench.shim.device_synchronize(&mut bench.thread);
     assert!(bench.cuda.log().contains(&"discard 1000".to_owned()));
 }
 
-/// A module that registers waits for readers of what the pass told, and holds new ones up: whoever waits for it must not hold
-/// the state, or a reader that wants the state stops for ever with it.
+/// A module that registers waits for readers of the program's tables, and holds new readers up. A thread that waits
+/// for it must not hold the state, or deadlocks with a reader that wants the state.
 #[test]
 fn a_thread_that_waits_for_a_module_to_register_holds_no_other_up() {
     type Hook = fn(&super::TestShim, &mut Thread);

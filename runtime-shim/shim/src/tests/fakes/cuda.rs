@@ -1,4 +1,4 @@
-//! A CUDA runtime that records what it is asked.
+//! A CUDA runtime that records its calls.
 
 use crate::pages::Pages;
 use crate::runtime::{
@@ -19,36 +19,36 @@ struct CudaState {
     next_address: u64,
     next_stream: usize,
     busy: BTreeSet<StreamId>,
-    /// Which stream they wait for.
+    /// The stream that each event waits for.
     events: BTreeMap<usize, Option<StreamId>>,
     arguments: Vec<u64>,
     fail_malloc: bool,
     full: bool,
     joined_capture: Option<StreamId>,
     hidden: u64,
-    /// What is taken of the device by each launch; below 0 it is given back, by others.
+    /// Bytes that each launch takes of the device; if below 0, bytes that others free.
     taken_at_launch: i64,
-    /// The driver takes the device's memory in pieces of so many bytes; 0: as much as is wanted.
+    /// Bytes of the pieces in which the driver takes device memory; 0: it takes what is needed.
     piece: u64,
-    /// What it has taken and not given to anybody.
+    /// Bytes that the driver has taken and not used.
     pool: u64,
     /// Managed memory that was moved to the device, by allocation.
     moved: BTreeMap<u64, u64>,
-    /// It is not given back when its pages go to the host.
+    /// Device memory is not freed when its pages move to the host.
     keeps_moved: bool,
-    /// Pages that went to the device and are not mapped for the CPU; `None`: all stay mapped.
+    /// Pages that moved to the device and are not mapped for the CPU; `None`: all stay mapped.
     away: Option<BTreeSet<u64>>,
-    /// All pages are such after any work.
+    /// Any work unmaps all pages.
     unmaps_all: bool,
     touched_at_launch: Vec<Span>,
     granularity: Option<u64>,
-    /// Reserved addresses lie side by side.
+    /// Reserved addresses are adjacent.
     touching: bool,
     no_pinned: bool,
     fail_copies: bool,
 }
 
-/// That of the device of a number.
+/// UUID of the device with a number.
 pub fn uuid(number: i32) -> Uuid {
     u128::from(number.unsigned_abs() + 1).to_be_bytes()
 }
@@ -59,7 +59,7 @@ fn pages_of(span: Span) -> std::ops::Range<u64> {
     span.start / PAGE..(span.start + span.bytes).div_ceil(PAGE)
 }
 
-/// Host memory from here on is page-locked.
+/// Host memory from this address on is page-locked.
 pub const PINNED: u64 = 0x7f00_0000_0000;
 
 impl CudaState {
@@ -77,7 +77,7 @@ impl CudaState {
     }
 }
 
-/// What another thread of the program does while a call is under way.
+/// Work of another thread of the program while a call is under way.
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
@@ -90,7 +90,7 @@ impl std::fmt::Debug for FakeCuda {
 }
 
 impl FakeCuda {
-    /// What was asked since the last look.
+    /// Calls since the last look.
     pub fn log(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().log)
     }
@@ -103,55 +103,55 @@ impl FakeCuda {
         self.0.lock().fail_malloc = fail;
     }
 
-    /// A library of the program has called CUDA by itself.
+    /// Acts like a library of the program that has called CUDA by itself.
     pub fn make_context(&self) {
         self.0.lock().has_context = true;
     }
 
-    /// No room for plain memory on any device.
+    /// Leaves no room for plain memory on any device.
     pub fn fill_up(&self) {
         self.0.lock().full = true;
     }
 
-    /// From now on each launch takes so much of the device.
+    /// Makes each launch take this many bytes of the device from now on.
     pub fn take_at_launch(&self, bytes: i64) {
         self.0.lock().taken_at_launch = bytes;
     }
 
-    /// The driver takes memory of the device in such pieces, and keeps what is left of one.
+    /// Makes the driver take device memory in pieces of this size, and keep the rest of each.
     pub fn take_in_pieces(&self, bytes: u64) {
         self.0.lock().piece = bytes;
     }
 
-    /// As a real GPU's driver: pages that go to the device are unmapped for the CPU, and memory that the driver took for them
-    /// stays taken when they come back.
+    /// Acts like a real GPU's driver: pages that move to the device are unmapped for the CPU, and memory that the
+    /// driver took for them stays taken when they move back.
     pub fn unmap_moved(&self) {
         let mut state = self.0.lock();
         (state.away, state.keeps_moved) = (Some(BTreeSet::new()), true);
     }
 
-    /// Work of the device unmaps all pages for the CPU.
+    /// Makes work of the device unmap all pages for the CPU.
     pub fn unmap_everything(&self) {
         let mut state = self.0.lock();
         (state.away, state.unmaps_all) = (Some(BTreeSet::new()), true);
     }
 
-    /// Nothing of what is moved can be seen.
+    /// Makes moves invisible, both in the pages and in the free memory.
     pub fn keep_moved(&self) {
         self.0.lock().keeps_moved = true;
     }
 
-    /// From now on each launch touches these.
+    /// Makes each launch touch these spans from now on.
     pub fn touch_at_launch(&self, spans: &[Span]) {
         self.0.lock().touched_at_launch = spans.to_vec();
     }
 
-    /// What libraries hold on the device, past the shim.
+    /// Bytes that libraries hold on the device, which the shim did not allocate.
     pub fn set_hidden(&self, bytes: u64) {
         self.0.lock().hidden = bytes;
     }
 
-    /// The host has no memory to lock.
+    /// Leaves the host no memory to lock.
     pub fn lack_pinned(&self) {
         self.0.lock().no_pinned = true;
     }
@@ -160,18 +160,18 @@ impl FakeCuda {
         self.0.lock().fail_copies = fail;
     }
 
-    /// The device maps memory, in such pieces.
+    /// Makes the device map memory, in pieces of this size.
     pub fn map_by(&self, granularity: u64) {
         self.0.lock().granularity = Some(granularity);
     }
 
-    /// From now on reserved addresses lie side by side.
+    /// Makes reserved addresses adjacent from now on.
     pub fn lay_side_by_side(&self) {
         let mut state = self.0.lock();
         (state.touching, state.next_address) = (true, 0x100_0000_0000);
     }
 
-    /// A line of its own in the log.
+    /// Adds a line to the log.
     pub fn mark(&self, line: &str) {
         self.note(line.to_owned());
     }
@@ -181,7 +181,7 @@ impl FakeCuda {
         self.0.lock().joined_capture = Some(stream);
     }
 
-    /// All kernels end.
+    /// Ends all kernels.
     pub fn finish_kernels(&self) {
         let mut state = self.0.lock();
         state.busy.clear();
@@ -192,12 +192,12 @@ impl FakeCuda {
         self.0.lock().live.values().sum()
     }
 
-    /// Inside the next call whose line in the log begins so.
+    /// Runs `meanwhile` inside the next call whose line in the log begins so.
     pub fn during(&self, line: &str, meanwhile: impl FnOnce() + Send + 'static) {
         self.1.lock().push((line.to_owned(), Box::new(meanwhile)));
     }
 
-    /// Events that are not destroyed.
+    /// Number of events that are not destroyed.
     pub fn event_count(&self) -> usize {
         self.0.lock().events.len()
     }
@@ -296,7 +296,7 @@ impl Runtime for Arc<FakeCuda> {
 
     fn free(&self, address: u64) -> CudaResult<()> {
         let mut state = self.0.lock();
-        // Its pieces go back to the device, not to the pool.
+        // The allocation's pieces are freed on the device, not kept in the pool.
         let moved = state.moved.remove(&address).unwrap_or_default();
         state.hidden -= moved;
         let bytes = state.live.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
@@ -526,7 +526,7 @@ impl Runtime for Arc<FakeCuda> {
         let mut state = self.0.lock();
         state.next_stream += 1;
         let event = state.next_stream;
-        // It happens when what the stream holds now has ended.
+        // The event completes when the work now on the stream has ended.
         let is_busy = state.busy.contains(&stream);
         state.events.insert(event, is_busy.then_some(stream));
         Ok(event)

@@ -1,4 +1,4 @@
-//! A daemon that keeps the real one's rules and is scripted beyond.
+//! A daemon that keeps the real daemon's rules and is otherwise scripted.
 
 use super::cuda::uuid;
 use crate::scheduler::{Habits, Scheduler, Unsent, Wake};
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How the daemon answers a begin.
+/// The daemon's answer to a begin.
 #[derive(Debug, Clone, Copy)]
 pub enum Decision {
     Normal,
@@ -22,7 +22,7 @@ pub enum Decision {
     Releasing,
     /// Bound with this grant, managed.
     Eager(u64),
-    /// The same by a daemon that wants dead memory back.
+    /// Bound with this grant, managed, by a daemon that wants dead memory back.
     EagerReleasing(u64),
     Refuse,
     /// Refused, since no device could ever hold it.
@@ -54,7 +54,7 @@ struct DaemonState {
     violations: Vec<String>,
 }
 
-/// What another thread of the program does before a request goes out.
+/// Work of another thread of the program before a request is sent.
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
@@ -83,7 +83,7 @@ impl FakeDaemon {
         self.0.lock().decisions.push_back(decision);
     }
 
-    /// The daemon's devices are these of the program's.
+    /// Makes the daemon's devices these of the program's.
     pub fn serve(&self, numbers: &[i32]) {
         self.0.lock().uuids = numbers.iter().map(|&number| uuid(number)).collect();
     }
@@ -92,7 +92,7 @@ impl FakeDaemon {
         self.0.lock().device = device;
     }
 
-    /// Adds to what happens while clients sleep, one step for each sleep.
+    /// Adds a step that runs while a client sleeps; each sleep runs one step.
     pub fn then(&self, step: impl FnOnce(&FakeDaemon) + Send + 'static) {
         self.0.lock().steps.push_back(Box::new(step));
     }
@@ -109,12 +109,12 @@ impl FakeDaemon {
         self.0.lock().refuse_extensions = refuse;
     }
 
-    /// From now on a task that wants more gets it over-subscribed.
+    /// Makes the daemon grant extensions over-subscribed from now on.
     pub fn oversubscribe_extensions(&self) {
         self.0.lock().oversubscribe_extensions = true;
     }
 
-    /// Just before the next request like this goes out.
+    /// Runs `meanwhile` just before the next request that equals this one is sent.
     pub fn before(&self, request: RequestBody, meanwhile: impl FnOnce() + Send + 'static) {
         self.1.lock().push((request, Box::new(meanwhile)));
     }
@@ -124,18 +124,18 @@ impl FakeDaemon {
         std::mem::take(&mut self.0.lock().requests)
     }
 
-    /// Launched and retired.
+    /// Kernels launched and retired.
     pub fn counters(&self) -> (u64, u64) {
         let state = self.0.lock();
         (state.launched, state.retired)
     }
 
-    /// How often cells were read since the last look.
+    /// Number of cell reads since the last look.
     pub fn cell_reads(&self) -> u64 {
         std::mem::take(&mut self.0.lock().cell_reads)
     }
 
-    /// What the daemon holds for a slot's task; `None`: no task.
+    /// Bytes that the daemon holds for a slot's task; `None`: no task.
     pub fn requirement(&self, slot: Slot) -> Option<u64> {
         let state = self.0.lock();
         let cell = state.cells[slot.index()].as_ref()?;
@@ -175,7 +175,7 @@ impl FakeDaemon {
         });
     }
 
-    /// Requests that the real daemon would call senseless.
+    /// Requests that the real daemon would reject.
     pub fn violations(&self) -> Vec<String> {
         self.0.lock().violations.clone()
     }

@@ -1,4 +1,4 @@
-//! What stands in for CUDA and the daemon in these tests.
+//! Replacements for CUDA and the daemon in these tests.
 
 mod cuda;
 mod daemon;
