@@ -171,7 +171,7 @@ impl Program {
         all
     }
 
-    /// What stands in the manifest where a run of that name is described.
+    /// Text by which the description of a run is found in the manifest.
     fn heading(&self, run: &str) -> String {
         match run.strip_prefix(&format!("{}.", self.name)) {
             Some(size) => format!("[run.{size}]"),

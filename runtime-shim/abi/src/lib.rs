@@ -42,7 +42,7 @@ pub const ALL_LAUNCHED: &str = "eager_all_launched";
 pub const TASK_END: &str = "eager_task_end";
 
 /// `void eager_buffer_dead(void *buffer)`: no execution uses the contents of this allocation again, and only
-/// `cudaFree` uses its pointer. Null and pointers that are not an allocation are ignored. The call stands after the
+/// `cudaFree` uses its pointer. Null and pointers that are not an allocation are ignored. The call is after the
 /// last call that uses the buffer, not after the work that this call started: the memory may be freed once the device
 /// has finished all work requested before. It may be called twice for an allocation.
 pub const BUFFER_DEAD: &str = "eager_buffer_dead";

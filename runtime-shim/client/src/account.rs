@@ -42,7 +42,7 @@ impl From<u64> for Requirement {
     }
 }
 
-/// What a site announces when it begins.
+/// Announcement of a site that begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Announced {
     pub site: u64,

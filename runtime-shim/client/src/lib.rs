@@ -1,4 +1,4 @@
-//! What a program's calls mean for the daemon and for the device, as pure code with two users: `libeager.so` over
+//! Decides how a program's calls affect its reservation and its memory, as pure code with two users: `libeager.so` over
 //! CUDA and the daemon, and the simulator over its world.
 //!
 //! Trap: a lock, wait, system call, clock or environment variable in here makes the two users behave differently. A

@@ -13,7 +13,7 @@ const RUNS_MIN: u32 = 2;
 /// Most allocation sites kept of a program; its later allocations are not watched.
 const SITES_MAX: u32 = 4096;
 
-/// What earlier runs did with the buffers of an allocation site.
+/// Record of earlier runs about the buffers of an allocation site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Learnt {

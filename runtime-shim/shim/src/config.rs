@@ -26,7 +26,7 @@ pub enum OnLoss {
     Wait(Duration),
 }
 
-/// How long a request may stay untaken before the daemon counts as lost, unless `wait:S` says otherwise. Long enough
+/// How long a request may stay untaken before the daemon counts as lost, unless `wait:S` is set. Long enough
 /// for a loaded machine, short enough that a stopped daemon does not look like a hung program (specification S-701).
 const UNHEARD_MAX: Duration = Duration::from_secs(10);
 /// Longest wait that can be set: a day. A larger value is taken for a typing error.

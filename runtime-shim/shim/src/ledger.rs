@@ -183,7 +183,7 @@ impl Ledger {
     }
 
     /// Allocations without memory that some words name. A word that points into no allocation also names awaited
-    /// allocations that it misses by at most [`NEAR_BYTES`], since programs shift pointers to index from 1. A word
+    /// allocations that it misses by at most `NEAR_BYTES`, since programs shift pointers to index from 1. A word
     /// inside an allocation names only that one: where addresses touch, its neighbour would be requested as well, and
     /// could be refused. A near miss never names a dead allocation.
     pub fn absent_among(&self, words: &[u64]) -> Vec<Allocation> {
@@ -202,7 +202,7 @@ impl Ledger {
         self.absent().filter(is_named).cloned().collect()
     }
 
-    /// Awaited allocations within [`NEAR_BYTES`] of some words. Where addresses touch, a pointer shifted to index
+    /// Awaited allocations within `NEAR_BYTES` of some words. Where addresses touch, a pointer shifted to index
     /// from 1 points into the neighbour.
     pub fn awaited_beside(&self, words: &[u64]) -> Vec<&Allocation> {
         let is_beside = |allocation: &&Allocation| {

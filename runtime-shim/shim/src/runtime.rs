@@ -1,4 +1,4 @@
-//! What the shim needs from below, a CUDA runtime and the host's memory, behind one trait.
+//! The world below the shim, a CUDA runtime and the host's memory, as one trait.
 //!
 //! The real implementation is [`crate::real::RealRuntime`]; tests use a recording one. Addresses are plain numbers
 //! here, so that everything above this boundary is safe code; only the implementation turns them into pointers.
@@ -291,7 +291,7 @@ pub enum Setting {
     Cache { config: u32 },
 }
 
-/// Everything the shim needs from below. Each method does what the CUDA call of that name does, on the calling
+/// Everything the shim needs from below. Each method has the effect of the CUDA call of that name, on the calling
 /// thread's device.
 pub trait Runtime {
     fn device_count(&self) -> CudaResult<i32>;

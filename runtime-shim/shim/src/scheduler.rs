@@ -1,4 +1,4 @@
-//! What the shim needs from the daemon, as a trait, and the connection that is its only real implementation.
+//! The daemon as the shim uses it, as a trait, and the connection, which is its only real implementation.
 //!
 //! Trap: the daemon may be dead, stopped or slow at every call. Nothing here may wait for longer than the caller
 //! allows.

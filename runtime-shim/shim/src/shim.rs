@@ -30,7 +30,7 @@ use std::time::Duration;
 /// How long one sleep lasts before the shim checks again whether the daemon is alive (specification S-703).
 const SLEEP: Duration = Duration::from_secs(1);
 
-/// How long a program that was scheduled waits for a killed daemon to be started again, unless `wait:S` says otherwise
+/// How long a program that was scheduled waits for a killed daemon to be started again, unless `wait:S` is set
 /// (specification S-702).
 const RESUME_MAX: Duration = Duration::from_secs(5);
 /// Pause between two attempts; up to twice as long, depending on the process id, so that programs do not all connect

@@ -1,4 +1,4 @@
-//! Every call of the CUDA runtime: what the shim does with it, and what it does with memory.
+//! Table of every call of the CUDA runtime: how the shim treats it, and how it uses memory.
 //!
 //! The pass renames the calls that are [`Treatment::Rewritten`] or [`Treatment::Observed`] and plans by the
 //! [`CallRule`]s, the shim exports exactly the renamed ones, and `runtime-shim/API.md` is printed from this table. A
@@ -68,7 +68,7 @@ pub enum SizeRule {
     Unknown,
 }
 
-/// What a call does with device memory and handles. Arguments of the C function are counted from 0.
+/// Effect of a call on device memory and handles. Arguments of the C function are counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallRule {
     /// Allocates device memory and writes its pointer to `*args[into]`.
@@ -126,7 +126,7 @@ pub struct Call {
     pub per_thread: Option<PerThread>,
     /// Not in CUDA's header: nvcc's own host code calls it.
     pub internal: bool,
-    /// What the shim does, or what it cannot see. Empty: nothing to note.
+    /// The shim's treatment of the call, or its limits. Empty: nothing to note.
     pub note: &'static str,
 }
 
@@ -255,7 +255,7 @@ pub fn renamed_symbols() -> Vec<&'static str> {
     symbols
 }
 
-/// What the call with this symbol does with memory. A symbol that is not in the table is judged by its name, so that
+/// Effect on memory of the call with this symbol. A symbol that is not in the table is judged by its name, so that
 /// an allocating call missing from the table counts as an allocation of unknown size instead of being overlooked.
 #[must_use]
 pub fn rule(symbol: &str) -> CallRule {

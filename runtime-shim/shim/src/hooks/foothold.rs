@@ -16,7 +16,7 @@ use eager_proto::request::RequestBody;
 use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
 
-/// What a program without a device has to do for its foothold.
+/// Next step of a call that needs a foothold.
 enum Foothold {
     Known(DeviceIndex),
     /// To be requested in this slot, after the answer to the end with this sequence number.

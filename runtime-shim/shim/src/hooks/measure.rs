@@ -80,7 +80,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Some(self.footprint(launch, &spans, launched).into())
     }
 
-    /// What the profile records about a launch besides its footprint.
+    /// The launch's entries in the profile besides its footprint.
     fn launched(&self, launch: &Launch) -> Option<Launched> {
         let program = self.program.read();
         let kernel = program.kernel(launch.stub)?;

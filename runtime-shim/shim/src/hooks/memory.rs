@@ -145,7 +145,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             form,
             bytes,
             has_site,
-            // Otherwise [`reserve_new`](Self::reserve_new) would have made it.
+            // Otherwise `reserve_new` would have made it.
             by_name: false,
             is_captured: !self.state.lock().captures.is_empty(),
             piece: if may_map { self.piece_on(thread, device) } else { None },

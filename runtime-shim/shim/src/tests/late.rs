@@ -137,7 +137,7 @@ fn a_task_that_waits_and_needs_more_than_it_asked_for_waits_first() {
     bench.malloc(1500);
     let asked = bench.daemon.requests();
     assert_eq!(asked, [begun(2000), RequestBody::TaskExtend { bytes: 500 }]);
-    // A site that begins inside the task binds it too.
+    // A site that begins inside a waiting task waits for it first, too.
     let mut bench = short_bench(Habits { grant_max: Some(5000), ..ALL }, 2000);
     bench.add_site(8, "helper", &[], TASK_NAMED);
     let a = bench.malloc(1000);
