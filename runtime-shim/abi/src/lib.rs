@@ -31,7 +31,7 @@ pub const MODULE_REGISTER: &str = "eager_module_register";
 /// between each buffer's first use by the device (or a copy) and its death (`eager_buffer_dead`, or the free where no
 /// death is declared). `live_bytes` is at most `bytes`, and equals it where the pass proves nothing about the
 /// buffers. `blocks` and `threads_per_block`: geometry of the first launch whose geometry is known here, 0 if none
-/// is. Returns when the scheduler has answered, at once if there is no scheduler. Dominates every device use of the
+/// is. Returns when the scheduler has answered, or when there is none. Dominates every device use of the
 /// task. Inside another static task of the same thread it *nests*: if the outer task's row lists the site as covered,
 /// nothing is requested; otherwise the outer task is extended by `bytes` until the inner end. Both are then one task
 /// on one device.
