@@ -1,9 +1,9 @@
-//! `eager-eval compare sim virtual`: the same list under each policy, simulated, and as real processes under `eagerd` on
-//! virtual GPUs with a virtual clock; how far they are apart, job by job.
+//! `eager-eval compare sim virtual`: runs the same list under each policy in the simulator and as real processes
+//! under `eagerd` on virtual GPUs with a virtual clock, and reports job by job how far the two are apart.
 //!
-//! Trap: both sides must be the same work. The simulator gets the *scaled* runs' descriptors, multiplied as the virtual GPU
-//! multiplies the programs; real processes get the descriptors' host phases, because a scaled program's own host work is
-//! that of a small program.
+//! Trap: both sides must do the same work. The simulator gets the descriptors of the *scaled* runs, multiplied as the
+//! virtual GPU multiplies the programs; real processes get the descriptors' host phases, because a scaled program's
+//! own host work is that of a small program.
 
 use crate::record::{Backend, Clock, Outcome, Record};
 use crate::tools::Tools;
@@ -50,7 +50,7 @@ pub struct CompareArgs {
     pub tolerance: f64,
 }
 
-/// One job on both sides.
+/// One job's end on both sides, in modelled seconds.
 #[derive(Debug, Clone, PartialEq)]
 struct Pair {
     name: String,
@@ -59,13 +59,13 @@ struct Pair {
 }
 
 impl Pair {
-    /// How much later the real process ended, in percent of the simulated time.
+    /// Returns how much later the real process ended, in percent of the simulated time.
     fn percent(&self) -> f64 {
         100.0 * (self.virtual_s - self.simulated_s) / self.simulated_s.max(f64::MIN_POSITIVE)
     }
 }
 
-/// Runs both sides; an error if a job was lost or is too far apart.
+/// Runs both sides. Returns an error if a job was lost on one side or the two ends are too far apart.
 pub fn run(args: &CompareArgs) -> Result<()> {
     let mut sides = args.sides.clone();
     sides.sort_unstable();
@@ -105,13 +105,13 @@ fn simulate(cards: &str, policy: PolicyName, choices: &[Choice]) -> Result<SimRe
     let times = HostTimes::default();
     let job = |choice: &Choice| choice.program.scaled_descriptor(choice.configuration, &times);
     let jobs = choices.iter().map(job).collect::<Result<Vec<_>, _>>()?;
-    // Programs tell the daemon nothing of how long they will take.
+    // Real programs give the daemon no estimates of their run times, so the simulated ones give none either.
     let cards = eager_gpu_model::parse_cards(cards)?;
     let options = SimOptions { estimates: None, journal: true, ..SimOptions::new(cards, policy) };
     Ok(eager_sim::run(&jobs, &options)?)
 }
 
-/// What the simulated daemon decided, to be held against the journal of the real one.
+/// Writes the simulated daemon's journal, for comparison with the real daemon's.
 fn keep_journal(simulated: &SimResult, path: &Path) -> Result<()> {
     let Some(journal) = &simulated.journal else { return Ok(()) };
     let folder = path.parent().context("a folder for journals")?;
@@ -119,12 +119,13 @@ fn keep_journal(simulated: &SimResult, path: &Path) -> Result<()> {
     std::fs::write(path, journal.write()?).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Those named, or all that can decide for devices.
+/// Returns the named policies, or every policy that real processes can run under if none is named.
 fn policies(named: &[PolicyName]) -> Vec<PolicyName> {
     if named.is_empty() { PolicyName::all_for_devices() } else { named.to_vec() }
 }
 
-/// Both sides' ends, of the jobs that ended well on both; and one line for each that was lost on one side only.
+/// Pairs the ends of jobs that ended well on both sides. The second part has one line for each job lost on one side
+/// only.
 fn pairs(simulated: &SimResult, real: &Record) -> (Vec<Pair>, Vec<String>) {
     debug_assert_eq!(real.backend, Backend::Virtual);
     let (mut pairs, mut lost) = (Vec::new(), Vec::new());

@@ -1,6 +1,7 @@
-//! `eager-eval demo`, `virtual`, `sim`: the main job from end to end, or one half of it, for a person who watches.
+//! `eager-eval demo`, `virtual`, `sim`: the main job from end to end, or one half of it, with progress for a person
+//! to watch.
 //!
-//! Trap: its exit code is a promise: zero only if every job of every policy ended with a verified output.
+//! Trap: scripts rely on the exit code: zero only if every job of every policy ended with a verified output.
 
 use crate::experiment::{self, System};
 use crate::machine::MachineArgs;
@@ -78,14 +79,14 @@ fn policies_help() -> String {
     format!("Policies; all if none is named. A task starts{}", PolicyName::help(&PolicyName::ALL))
 }
 
-/// Which halves of the demo to run.
+/// Halves of the demo to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parts {
     All,
     RealOnly,
 }
 
-/// Runs it; an error if any job was lost or any output was wrong.
+/// Runs the demo. Returns an error if any job was lost or any output was wrong.
 pub fn run(args: &DemoArgs, parts: Parts) -> Result<()> {
     let tools = Tools::find()?;
     let (workload, choices) = args.workload.choose()?;
@@ -111,7 +112,7 @@ pub fn run(args: &DemoArgs, parts: Parts) -> Result<()> {
     results.finish()
 }
 
-/// Simulates only.
+/// Runs the simulation only.
 pub fn run_sim(args: &SimArgs) -> Result<()> {
     if let Some(name) = &args.experiment {
         return experiment::run(name, args.seeds, &args.out, &args.fill);
@@ -124,7 +125,7 @@ pub fn run_sim(args: &SimArgs) -> Result<()> {
     results.finish()
 }
 
-/// Records of this call, on disk as soon as each is there.
+/// Records of this run, each written to disk as soon as it is made.
 struct Results {
     folder: PathBuf,
     records: Vec<Record>,
@@ -132,7 +133,7 @@ struct Results {
 }
 
 impl Results {
-    /// An earlier call's records in the same folder are replaced.
+    /// Creates the folder, and deletes the records that an earlier run left in it.
     fn create(out: &Path) -> Result<Results> {
         std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
         let folder = out.canonicalize().with_context(|| format!("cannot resolve {}", out.display()))?;
@@ -150,7 +151,7 @@ impl Results {
         Ok(())
     }
 
-    /// Summary, report, and the verdict.
+    /// Writes summary and report, then returns an error if any job failed.
     fn finish(self) -> Result<()> {
         let mut summary = summary::summarize(&self.records);
         summary.typical = self.typical;
@@ -165,7 +166,7 @@ impl Results {
     }
 }
 
-/// Builds programs, makes inputs, and measures each configuration's footprints alone.
+/// Builds the programs, makes their inputs, and measures the footprints of each configuration alone.
 pub fn prepare(
     tools: &Tools,
     sources: &Path,
@@ -178,7 +179,7 @@ pub fn prepare(
     stage.end();
 
     let distinct: BTreeMap<String, Choice> = choices.iter().map(|choice| (choice.id(), *choice)).collect();
-    // Footprints are measured on the first.
+    // Footprints are measured on the first card.
     let card = eager_gpu_model::first_card(cards)?;
     let stage = Stage::begin("measuring footprints alone", distinct.len());
     let measured = Mutex::new(BTreeMap::new());
@@ -285,7 +286,8 @@ fn print_sim(records: &[Record], summary: &summary::Summary) {
     }
 }
 
-/// Every job of every record must have ended well; only `cg`, which does not count memory, may lose some in simulation.
+/// Returns an error unless every job of every record ended well. Only `cg`, which does not count memory, may lose
+/// jobs in simulation.
 fn verdict(records: &[Record]) -> Result<()> {
     let may_fail =
         |record: &&Record| record.backend == Backend::Sim && record.policy == PolicyName::Cg.as_str();

@@ -1,6 +1,7 @@
-//! Statistics of samples, and where and how they were taken: one place for calibration, tests and benchmarks.
+//! Statistics of samples, with the machine, commit and time of each measurement: shared by calibration, tests and
+//! benchmarks.
 //!
-//! [`statistics`] and [`turns`] are pure; [`Stamp::now`] looks at the machine.
+//! [`statistics`] and [`turns`] are pure; [`Stamp::now`] reads the machine's state.
 #![forbid(unsafe_code)]
 
 mod stamp;

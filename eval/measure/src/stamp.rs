@@ -1,24 +1,25 @@
-//! Machine, commit and time of a measurement. Trap: what cannot be found out is "unknown", never left out.
+//! Machine, commit and time of a measurement. A fact that cannot be found out is written as "unknown", never left
+//! out.
 
 use serde::Serialize;
 use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where a measurement was taken.
+/// Machine and commit on which a measurement was taken.
 #[derive(Debug, Clone, Serialize)]
 pub struct Stamp {
     pub commit: String,
     pub cpu: String,
     pub cores: usize,
-    /// Processes that wanted to run at that time, over the last minute: above 1 the machine did other work too.
+    /// Load average of the last minute: above 1 the machine did other work too.
     pub load: f64,
     /// Seconds since 1970.
     pub unix_time_s: u64,
 }
 
 impl Stamp {
-    /// This machine, now, and the commit that is checked out in the repository around `folder`.
+    /// Reads this machine's state now, and the commit that is checked out in the repository around `folder`.
     pub fn now(folder: &Path) -> Stamp {
         let git = |words: &[&str]| {
             let output = Command::new("git").args(words).current_dir(folder).output().ok()?;

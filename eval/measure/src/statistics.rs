@@ -1,22 +1,23 @@
 //! Medians, quantiles, spreads and means of samples.
 //!
-//! Trap: A and B of a comparison are compared round by round ([`ratios`]), because they ran in turns on a machine whose speed
-//! changes; the ratio of their medians would mix rounds.
+//! Trap: a comparison of A and B takes the ratio of each round ([`ratios`]), because the speed of the machine changes
+//! between rounds. The ratio of the two medians would mix rounds.
 
-/// Sorted copies of the samples. NaN sorts behind everything else.
+/// Returns a sorted copy of the samples. NaN sorts behind everything else.
 fn sorted(samples: &[f64]) -> Vec<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
 }
 
-/// The middle value; of an even number of samples the mean of the two in the middle. 0 without samples.
+/// Middle value; for an even number of samples, the mean of the two in the middle. 0 without samples.
 pub fn median(samples: &[f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
-/// The value below which `share` (0 to 1) of the samples lie, between two samples in proportion to their distance: type 7 of
-/// Hyndman and Fan, *Sample quantiles in statistical packages*, The American Statistician 50(4), 1996. 0 without samples.
+/// Value below which `share` (0 to 1) of the samples lie, interpolated linearly between neighbouring samples: type 7
+/// of Hyndman and Fan, *Sample quantiles in statistical packages*, The American Statistician 50(4), 1996. 0 without
+/// samples.
 pub fn quantile(samples: &[f64], share: f64) -> f64 {
     let sorted = sorted(samples);
     let at = share.clamp(0.0, 1.0) * sorted.len().saturating_sub(1) as f64;
@@ -25,8 +26,8 @@ pub fn quantile(samples: &[f64], share: f64) -> f64 {
     below + (above - below) * at.fract()
 }
 
-/// Half the distance between the first and the third quartile, over the median: how far samples usually lie apart. One
-/// outlier does not show in it. 0 without samples.
+/// Half the distance between the first and the third quartile, over the median: the usual distance of samples from
+/// each other. A single outlier does not change it. 0 without samples.
 pub fn spread(samples: &[f64]) -> f64 {
     if samples.is_empty() {
         return 0.0;
@@ -34,7 +35,7 @@ pub fn spread(samples: &[f64]) -> f64 {
     (quantile(samples, 0.75) - quantile(samples, 0.25)) / 2.0 / median(samples)
 }
 
-/// Of ratios; 1 without any.
+/// Geometric mean of ratios; 1 without any.
 pub fn geometric_mean(ratios: &[f64]) -> f64 {
     if ratios.is_empty() {
         return 1.0;
@@ -42,7 +43,7 @@ pub fn geometric_mean(ratios: &[f64]) -> f64 {
     (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
 }
 
-/// B over A of each round.
+/// Ratio of B to A in each round.
 pub fn ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| b / a).collect()
 }

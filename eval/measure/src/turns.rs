@@ -1,7 +1,8 @@
-//! The order in which the variants of a comparison run.
+//! Order in which the variants of a comparison run.
 
-/// The variants of one round: forwards in even rounds, backwards in odd ones. With variants that take turns a change of the
-/// machine's speed meets all of them; with the order reversed none always runs behind the same one.
+/// Returns the variants of one round: forwards in even rounds, backwards in odd ones. Taking turns spreads a change
+/// of the machine's speed over all variants; reversing the order keeps any variant from always running after the same
+/// other one.
 pub fn turns(round: usize, variants: usize) -> Vec<usize> {
     if round.is_multiple_of(2) { (0..variants).collect() } else { (0..variants).rev().collect() }
 }

@@ -1,7 +1,7 @@
-//! What an experiment file may not say. Pure.
+//! Checks of an experiment file's contents. Pure.
 //!
-//! Trap: each sentence says what is wrong, in which part of the file and at which key, and what is allowed there: whoever
-//! reads it has not read this code.
+//! Each error names the mistake, the part of the file, the key, and the values allowed there, so that it makes sense
+//! without this code.
 
 use super::figures;
 use super::spec::{Experiment, List, Rows, Table, Variant};
@@ -11,11 +11,11 @@ use anyhow::{Result, bail};
 use eager_plainly::did_you_mean;
 use eager_rodinia::workload::Mix;
 
-/// Jobs that a list may have.
+/// Number of jobs that a list may have.
 const JOBS: std::ops::RangeInclusive<u16> = 1..=1024;
 const DRAWN_MAX: usize = plot::SERIES.len();
 
-/// Checks all of it.
+/// Checks the whole experiment.
 pub fn all(experiment: &Experiment) -> Result<()> {
     if experiment.seeds == 0 {
         bail!("key `seeds`: at least 1 is wanted here, and the file has 0");
@@ -38,7 +38,7 @@ pub fn all(experiment: &Experiment) -> Result<()> {
     sections(experiment, &names)
 }
 
-/// What may be named.
+/// Names that other parts of the file may refer to.
 struct Names {
     lists: Vec<String>,
     systems: Vec<String>,

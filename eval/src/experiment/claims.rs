@@ -1,8 +1,8 @@
-//! What the source document (specification S-1) claims about its eight workloads, beside what comes out here: as it is, and
-//! with one thing changed at a time, so that a difference has a number and not an opinion.
+//! Compares the source document's (specification S-1) claims about its eight workloads with the results here: as they
+//! are, and with one thing changed at a time, so that each possible cause of a difference gets a number.
 //!
-//! Trap: the figure with the document's own numbers is lost; what is compared is what its text says (specification
-//! S-222): one ratio and four orders.
+//! The figure with the document's own numbers is lost, so the comparison is with its text (specification S-222): one
+//! ratio and four orders.
 
 use super::figures::{self, Over};
 use super::sample::Sample;
@@ -12,10 +12,10 @@ use super::tables::Table;
 use crate::interval::Interval;
 use std::collections::BTreeMap;
 
-/// The document's policies, in its order.
+/// Policies of the document, in its order.
 pub const POLICIES: [&str; 5] = ["eager", "eager-p", "eager-b", "eager-pb", "eager-opt"];
 
-/// The two clocks (specification S-803).
+/// The two clocks that a throughput may be taken by (specification S-803).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// From the first submission to the last end.
@@ -24,7 +24,7 @@ pub enum Clock {
     Asked,
 }
 
-/// One way to see the eight workloads. Ratios are geometric means over workloads, seed by seed.
+/// One way to run the eight workloads. Ratios are geometric means over workloads, seed by seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     pub name: String,
@@ -33,13 +33,13 @@ pub struct Row {
     pub over_baseline: BTreeMap<&'static str, Interval>,
     /// `eager-opt` over the second baseline.
     pub opt_over_second: Option<Interval>,
-    /// `eager-p` over `eager-b`, on W3 and W4, and on the others.
+    /// `eager-p` over `eager-b`: on W3 and W4, and on the other six.
     pub p_over_b_there: Option<Interval>,
     pub p_over_b_elsewhere: Option<Interval>,
 }
 
 impl Row {
-    /// The document's policies from best to worst.
+    /// Returns the document's policies from best to worst.
     pub fn order(&self) -> Vec<&'static str> {
         let mut order: Vec<_> =
             self.over_baseline.iter().map(|(policy, ratio)| (ratio.median, *policy)).collect();
@@ -48,8 +48,9 @@ impl Row {
     }
 }
 
-/// Both readings on both clocks, then every variant of the first on the document's clock (or on the other, where jobs
-/// come one after the other and "all have asked" means nothing).
+/// Returns a row for each reading on both clocks, then one for every variant of the first reading on the document's
+/// clock. A variant with `workers` uses the other clock: its jobs do not all ask at the start, so "all have asked"
+/// means nothing.
 pub fn rows(experiment: &Experiment, document: &Document, runs: &Runs<'_>) -> Vec<Row> {
     let baselines =
         [&experiment.baseline, &experiment.second].map(|name| name.as_deref().unwrap_or_default());
@@ -103,7 +104,7 @@ fn row(
     }
 }
 
-/// The document's claims: its own row first, then ours.
+/// Table of the claims: the document's own row first, then the rows measured here.
 pub fn table(experiment: &Experiment, rows: &[Row]) -> Table {
     let text = |interval: Option<&Interval>| interval.map_or_else(|| "-".to_owned(), Interval::text);
     let others = || POLICIES.iter().filter(|policy| **policy != "eager-opt");

@@ -1,13 +1,13 @@
-//! All figures: what each is called, how it is written, how lists and seeds become one number, and what it is.
+//! All figures: name, format, definition, and how each is pooled over lists and seeds.
 //!
-//! Trap: a ratio is made of two runs of the same list, seed and variant; the lists of one seed are joined before the median
-//! over the seeds is taken. The ratio of two medians is another number.
+//! Trap: a ratio compares two runs of the same list, seed and variant; the lists of one seed are pooled before the
+//! median over the seeds is taken. The ratio of two medians is another number.
 
 use super::sample::Sample;
 use crate::interval::Interval;
 use std::collections::BTreeMap;
 
-/// What a figure may be against.
+/// System that a figure is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Baseline,
@@ -15,7 +15,7 @@ pub enum Role {
     Endless,
 }
 
-/// A sample with those that it is compared with: of the same list, seed and variant.
+/// A sample, with the samples of the same list, seed and variant that it is compared with.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
     pub own: &'a Sample,
@@ -24,47 +24,48 @@ pub struct Run<'a> {
     pub endless: Option<&'a Sample>,
 }
 
-/// How lists and seeds become one number.
+/// How values of lists and seeds are pooled into one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
     /// Geometric mean over the lists of a seed to which the figure applies, median over the seeds.
     Ratio,
     /// Median over all lists and seeds.
     Each,
-    /// The least, or the most, of all.
+    /// Least, or (`Most`) most, of all lists and seeds.
     Least,
     Most,
 }
 
-/// How a number is written.
+/// How a number is formatted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// With its interval.
     Interval,
-    /// With its interval where the figure has its table for itself.
+    /// With its interval, in a table that shows this figure only.
     Ratio,
     Number,
     Seconds,
     Percent,
     Gib,
-    /// With a decimal where the figure has its table for itself.
+    /// With one decimal, in a table that shows this figure only.
     Count,
 }
 
-/// A figure.
+/// One figure: its names, format and definition.
 pub struct Column {
     pub name: &'static str,
-    /// Above a column.
+    /// Heading of a table column.
     pub short: &'static str,
-    /// Above a table. In both, `{baseline}`, `{second}` and `{endless}` are the systems' names.
+    /// Heading of a table. In `short` and `title`, `{baseline}`, `{second}` and `{endless}` are replaced by the
+    /// systems' names.
     pub title: &'static str,
-    /// What it is.
+    /// Definition, for report and documentation.
     pub about: &'static str,
     form: Form,
     pub over: Over,
-    /// What it cannot be made without.
+    /// Roles whose systems must exist for this figure.
     pub against: &'static [Role],
-    /// Whatever the system: a property of the list.
+    /// True if the figure is a property of the list and equal for all systems.
     pub of_list: bool,
     pub of: fn(&Run<'_>) -> Option<f64>,
 }
@@ -74,7 +75,7 @@ const BASELINE: &[Role] = &[Role::Baseline];
 const SECOND: &[Role] = &[Role::Second];
 const ENDLESS: &[Role] = &[Role::Endless];
 
-/// One row of the table: names, text, form, pooling, what it is against, and how it is made of a run.
+/// Builds one figure: name, headings, format, pooling, roles that it needs, definition, and value of a run.
 macro_rules! figure {
     ($name:literal, $short:literal, $title:literal, $form:ident, $over:ident, $against:expr, $about:literal, $of:expr) => {
         Column {
@@ -207,7 +208,7 @@ pub const COLUMNS: [Column; 36] = [
         |run| Some(run.own.jobs_lost as f64)),
 ];
 
-/// What an experiment without tables shows.
+/// Figures that an experiment without tables shows.
 pub const USUAL: [&str; 16] = [
     "throughput_vs_baseline",
     "throughput_vs_baseline_ask",
@@ -227,13 +228,13 @@ pub const USUAL: [&str; 16] = [
     "jobs_lost",
 ];
 
-/// The figure of this name.
+/// Returns the figure of this name.
 pub fn column(name: &str) -> Option<&'static Column> {
     COLUMNS.iter().find(|column| column.name == name)
 }
 
 impl Column {
-    /// A number in a table; `alone`: of a table of this figure only.
+    /// Formats a number for a table; `alone`: the table shows this figure only.
     pub fn text(&self, interval: &Interval, alone: bool) -> String {
         let median = interval.median;
         match self.form {
@@ -248,13 +249,13 @@ impl Column {
         }
     }
 
-    /// Over lists and seeds.
+    /// Pools the figure over lists and seeds.
     pub fn pooled(&self, runs: &[Run<'_>]) -> Option<Interval> {
         pooled(self.over, runs.iter().filter_map(|run| Some((run.own.seed, (self.of)(run)?))))
     }
 }
 
-/// Of values with their seeds.
+/// Pools values that come with their seeds. None without values.
 pub fn pooled(over: Over, values: impl Iterator<Item = (u64, f64)>) -> Option<Interval> {
     let single =
         |value: f64| value.is_finite().then_some(Interval { median: value, low: value, high: value });
@@ -274,12 +275,12 @@ pub fn pooled(over: Over, values: impl Iterator<Item = (u64, f64)>) -> Option<In
     }
 }
 
-/// Jobs that ended well per second, over another run's of the same list.
+/// Jobs that ended well per second, relative to another run of the same list.
 pub fn throughput(own: &Sample, base: &Sample) -> Option<f64> {
     Some(own.jobs_ended() / own.makespan_s / (base.jobs_ended() / base.makespan_s))
 }
 
-/// The same from "all have asked" on.
+/// Throughput like [`throughput`], counted from "all have asked" on.
 pub fn throughput_ask(own: &Sample, base: &Sample) -> Option<f64> {
     Some(own.jobs_ended() / own.ask_makespan_s? / (base.jobs_ended() / base.ask_makespan_s?))
 }
@@ -289,13 +290,14 @@ fn wait_max(run: &Run<'_>) -> Option<f64> {
     (base > 0.0).then(|| run.own.wait_max_s / base)
 }
 
-/// The percentile, over the jobs that were Normal from start to end in both runs of a list, of one's time over the other's.
+/// Percentile, over the jobs that were Normal from start to end in both runs of a list, of their time in one run over
+/// that in the other.
 fn slowdown(own: &[Option<f64>], base: &[Option<f64>], part: f64) -> Option<f64> {
     let both = own.iter().zip(base);
     percentile(both.filter_map(|(own, base)| Some((*own)? / (*base).filter(|base| *base > 0.0)?)), part)
 }
 
-/// By nearest rank.
+/// Percentile by nearest rank.
 fn percentile(values: impl Iterator<Item = f64>, part: f64) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -303,7 +305,7 @@ fn percentile(values: impl Iterator<Item = f64>, part: f64) -> Option<f64> {
     values.get(rank.saturating_sub(1)).copied()
 }
 
-/// Copies, allocations and waits for others' copies: what is left of the device-side time without kernels.
+/// Device-side time without kernels, per job: copies, allocations, and waits for other programs' copies.
 fn beside_kernels(sample: &Sample) -> Vec<Option<f64>> {
     let both = sample.normal_device_s.iter().zip(&sample.normal_kernels_s);
     both.map(|(all, kernels)| Some((*all)? - (*kernels)?)).collect()

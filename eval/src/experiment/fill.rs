@@ -1,13 +1,13 @@
-//! Puts tables into a Markdown page, between marks, so that a page of the documentation holds the numbers of a run and
-//! nobody's memory of them.
+//! Writes tables into a Markdown page, between marks, so that a documentation page holds the numbers of an actual
+//! run.
 //!
 //! ```text
 //! <!-- table: throughput_vs_baseline case-fifo eager-opt -->
 //! anything here is replaced
 //! <!-- end -->
 //! ```
-//! After the table's name come the columns to keep; none: all. Trap: the prose around the marks is written by a person
-//! who saw the numbers of that day; whoever fills a page again reads it again.
+//! After the table's name come the columns to keep; without any, all are kept. Trap: the prose around the marks
+//! describes the numbers of an earlier run; read it again whenever the page is filled again.
 
 use super::tables::Table;
 use anyhow::{Context, Result, bail};

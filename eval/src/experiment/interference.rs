@@ -1,6 +1,7 @@
-//! Two jobs that meet on one device: how much slower each one's kernels become, and whether meeting was worth it.
+//! Runs two jobs that meet on one device, and measures how much slower the kernels of each become and whether running
+//! both at once pays off.
 //!
-//! Trap: this is one meeting, not a workload; its times are those of two jobs submitted at once.
+//! The times are those of two jobs submitted at once, not of a workload.
 
 use super::machine::Machine;
 use super::spec::{Experiment, Interference, System};
@@ -12,16 +13,17 @@ use eager_core::PolicyName;
 use eager_sim::{JobResult, Submission};
 use eager_units::Nanos;
 
-/// A pair under a system.
+/// One pair of jobs under one system.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Meeting {
     pub pair: (String, String),
     pub system: String,
-    /// What both want together, over the device's memory.
+    /// Memory that both jobs require together, over the device's memory.
     pub demand: f64,
-    /// Time of each one's kernels over that when it runs alone, paging and waits for the other's kernels included.
+    /// Kernel time of each job over its kernel time when it runs alone; paging and waits for the other job's kernels
+    /// included.
     pub kernels: (f64, f64),
-    /// Until both have ended, and the two alone one after the other, seconds.
+    /// Seconds until both jobs have ended; and (`serial_s`) seconds for the two alone, one after the other.
     pub makespan_s: f64,
     pub serial_s: f64,
 }
@@ -56,7 +58,7 @@ pub fn meet(experiment: &Experiment, study: &Interference) -> Result<Vec<Meeting
     Ok(meetings)
 }
 
-/// Pairs that meet on one device.
+/// Table of the pairs.
 pub fn table(meetings: &[Meeting]) -> Table {
     let header = [
         "pair",

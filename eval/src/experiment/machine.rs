@@ -1,6 +1,6 @@
-//! What a variant changes of machine, model, jobs or scheduler.
+//! Changes that a variant makes to machine, model, jobs or scheduler.
 //!
-//! Trap: it lists only what it changes; everything it leaves out is as in the rest of the experiment.
+//! A field that is left out leaves the rest of the experiment's setting as it is.
 
 use anyhow::Result;
 use eager_core::options::QueueOrder;
@@ -13,56 +13,56 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Machine {
-    /// Other devices [default: the experiment's].
+    /// Modelled devices, as for `eagerd --virtual` [default: the experiment's].
     pub cards: Option<String>,
-    /// Processes share a device's SMs at once, as under MPS [default: true]. Without it they take turns.
+    /// `true`: processes use a device's SMs at the same time, as under MPS. `false`: they take turns [default: true].
     pub mps: Option<bool>,
-    /// Milliseconds of a turn without MPS [default: 1.024].
+    /// Length of a turn without MPS, in milliseconds [default: 1.024].
     pub slice_ms: Option<f64>,
     /// Factor on the rate at which pages migrate [default: 1].
     pub migrate_factor: Option<f64>,
-    /// Factor on what a batch of page faults costs [default: 1].
+    /// Factor on the cost of a batch of page faults [default: 1].
     pub batch_factor: Option<f64>,
-    /// Share of paging, 0 to 1, that is hidden behind computing [default: 0].
+    /// Share of the paging time, 0 to 1, that is hidden behind computing [default: 0].
     pub overlap: Option<f64>,
-    /// Everything between host and device that many times as fast: copies, prefetches, faults and
-    /// evictions [default: 1].
+    /// Factor on the speed of everything between host and device: copies, prefetches, page faults and evictions
+    /// [default: 1].
     pub link_factor: Option<f64>,
-    /// Page faults are grown to blocks by the driver's density prefetcher [default: true].
+    /// `true`: the driver's density prefetcher grows each page fault to a whole block [default: true].
     pub prefetcher: Option<bool>,
-    /// One host thread's copy, 10^9 bytes per second [default: 8].
+    /// Rate at which one host thread copies, in 10^9 bytes per second [default: 8].
     pub host_copy_gb_per_s: Option<f64>,
-    /// Device memory of a context, MiB [default: 100, without MPS 450].
+    /// Device memory that a context takes, in MiB [default: 100 with MPS, 450 without].
     pub context_mib: Option<u64>,
-    /// Factor on the jobs' host phases [default: 1].
+    /// Factor on the duration of the jobs' host phases [default: 1].
     pub host: Option<f64>,
-    /// Factor on the host phases in which they write their output [default: as `host`].
+    /// Factor on the duration of the host phases in which jobs write their output [default: as `host`].
     pub output: Option<f64>,
-    /// Share of the jobs, 0 to 1, whose memory the compiler sees through [default: 1].
+    /// Share of the jobs, 0 to 1, whose memory use the compiler can determine [default: 1].
     pub informed: Option<f64>,
-    /// Programs allocate all their memory before they do anything else [default: false].
+    /// `true`: programs allocate all their memory before they do anything else [default: false].
     pub allocate_first: Option<bool>,
-    /// Host cores for the jobs' host phases [default: 40].
+    /// Number of host cores that run the jobs' host phases [default: 40].
     pub host_cores: Option<u32>,
     /// How host phases share the cores: `arrival`, `holders-first`, `shared` [default: arrival].
     pub core_order: Option<CoreOrder>,
-    /// Host memory for the jobs' own buffers, GiB [default: without end].
+    /// Host memory for the jobs' own buffers, in GiB [default: unlimited].
     pub host_memory_gib: Option<u64>,
-    /// What the ledger may give away on each device, MiB; the last one holds for all further [default:
-    /// all].
+    /// Memory that the ledger may grant on each device, in MiB, in the order of the devices; the last number also
+    /// applies to all further devices [default: all of it].
     pub device_memory_mib: Option<Vec<u64>>,
-    /// Jobs in progress at once, in place of the list's own way [default: as the list says].
+    /// Number of jobs in progress at once, in place of the list's way to submit them [default: as the list says].
     pub workers: Option<u32>,
-    /// In place of the systems' option of this name, as are the next two [default: as the systems say].
+    /// Replaces the systems' option of this name, as do the next two keys [default: as the systems say].
     pub os_ratio_percent_cyclic: Option<u32>,
     /// See `os_ratio_percent_cyclic`.
     pub os_ratio_percent_other: Option<u32>,
     /// See `os_ratio_percent_cyclic`.
     pub grant_percent_min: Option<u32>,
-    /// Whether the eager policies' Normal tasks allocate managed memory, in place of the systems' option
+    /// Whether Normal tasks of the eager policies allocate managed memory; replaces the systems' option of this name
     /// [default: as the systems say].
     pub managed_normal_tasks: Option<bool>,
-    /// Queue order in place of every policy's own but the baselines': `fifo`, `backfill`, `largest-first`,
+    /// Queue order of the eager policies, in place of their own: `fifo`, `backfill`, `largest-first`,
     /// `longest-remaining` [default: as the systems say].
     pub queue: Option<QueueOrder>,
     /// Any option of the GPU model by its name (`virtual-gpu/model/src/options.rs`), such as `{ eviction = "used" }`
@@ -71,7 +71,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Numbers that have bounds: name, value, least and most.
+    /// Numbers that have bounds: name, value, least and greatest value allowed.
     pub fn numbers(&self) -> [(&'static str, Option<f64>, f64, f64); 9] {
         const ABOVE_0: f64 = 1e-9;
         [
@@ -87,7 +87,7 @@ impl Machine {
         ]
     }
 
-    /// Host phases of the jobs.
+    /// Returns the factors on the jobs' host phases.
     pub fn host_times(&self) -> HostTimes {
         HostTimes {
             scale: self.host.unwrap_or(1.0),
@@ -96,19 +96,19 @@ impl Machine {
         }
     }
 
-    /// Is the job at this place of a list one that the compiler sees through? Spread evenly over the list, by the golden
-    /// ratio's multiples (a sequence of low discrepancy), so that it does not go along with any order of the list.
+    /// True if the compiler can determine the memory use of the job at this place of a list. Multiples of the golden
+    /// ratio (a sequence of low discrepancy) spread these jobs evenly, independent of any order that the list has.
     pub fn informs(&self, index: usize) -> bool {
         let golden = (5f64.sqrt() - 1.0) / 2.0;
         (index as f64 * golden).fract() < self.informed.unwrap_or(1.0)
     }
 
-    /// When the jobs come, if the list's own way is replaced.
+    /// Returns how jobs are submitted: the list's own way unless `workers` replaces it.
     pub fn submission(&self, own: Submission) -> Submission {
         self.workers.map_or(own, Submission::Workers)
     }
 
-    /// Applies what changes the cards.
+    /// Applies the changes that concern the cards.
     pub fn apply_to_card(&self, card: &mut Card) {
         let factor = self.link_factor.unwrap_or(1.0);
         let link = &mut card.link;
@@ -122,10 +122,10 @@ impl Machine {
         link.eviction_ns /= factor;
     }
 
-    /// The GPU model's options with what is changed by name.
+    /// Returns the GPU model's options with those replaced that `model` names.
     ///
     /// # Errors
-    /// The GPU model has no such option, or it is of another kind.
+    /// The GPU model has no such option, or it is of another type.
     pub fn model_options(&self, base: &eager_gpu_model::Options) -> Result<eager_gpu_model::Options> {
         let mut table = toml::Table::try_from(base)?;
         table.extend(self.model.clone());
@@ -140,10 +140,10 @@ impl Machine {
             .map_err(|error: toml::de::Error| anyhow::anyhow!(eager_plainly::said(error.message(), &words)))
     }
 
-    /// Applies the rest.
+    /// Applies all other changes.
     ///
     /// # Errors
-    /// As [`Machine::model_options`].
+    /// See [`Machine::model_options`].
     pub fn apply(&self, options: &mut SimOptions) -> Result<()> {
         options.model = self.model_options(&options.model)?;
         fn set<T>(to: &mut T, from: Option<T>) {

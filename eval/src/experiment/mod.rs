@@ -1,7 +1,9 @@
-//! Experiments as data: a file names lists, systems, variants and tables; every run becomes one line of `samples.jsonl`, and
-//! medians with intervals come from those lines alone. `docs/reference/experiments.md` explains the form.
+//! Experiments as data: a file names lists, systems, variants and tables. Every run becomes one line of
+//! `samples.jsonl`, and medians with intervals are computed from those lines alone. `docs/reference/experiments.md`
+//! explains the format.
 //!
-//! Trap: a ratio compares two runs of the *same* list on the same machine. It is taken seed by seed, before any median.
+//! Trap: a ratio compares two runs of the *same* list on the same machine. It is taken seed by seed, before any
+//! median.
 
 mod check;
 mod claims;

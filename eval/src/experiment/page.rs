@@ -1,6 +1,7 @@
-//! The experiment's report: its tables, its sections, its schedules, and how far the result can be trusted.
+//! Report of an experiment: tables, sections, schedules, and how far the results can be trusted.
 //!
-//! Trap: everything here is modelled. The page says so before the first number, and names the baseline of every ratio.
+//! Trap: every number here is modelled. The page must say so before the first number, and name the baseline of every
+//! ratio.
 
 use super::sample::Sample;
 use super::spec::Experiment;
@@ -87,7 +88,7 @@ fn introduction(experiment: &Experiment, stamp: &Stamp) -> String {
     )
 }
 
-/// The sections that the file has: their introductions and tables.
+/// Returns introduction and tables of each section that the file has.
 fn sections(experiment: &Experiment, samples: &[Sample]) -> Result<Vec<(String, Vec<Table>)>> {
     let mut sections = Vec::new();
     if let Some(document) = &experiment.document {

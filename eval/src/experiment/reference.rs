@@ -1,7 +1,8 @@
-//! `docs/reference/experiments.md` is made of the comments in `spec.rs` and `machine.rs` and of the table of figures, and its
-//! example runs. `EAGER_BLESS=1` writes the page again.
+//! Writes `docs/reference/experiments.md` from the field comments in `spec.rs` and `machine.rs` and from the table of
+//! figures, and runs its example. `EAGER_BLESS=1` writes the page again.
 //!
-//! Trap: the tests compile the sources' text in, so that the page of a commit is held against that commit.
+//! The sources are compiled into the tests (`include_str!`), so that the page of a commit is compared with that
+//! commit.
 
 use super::figures::{COLUMNS, USUAL};
 use super::run;
@@ -20,7 +21,7 @@ lists = [{ name = "64 at 2:1", jobs = 64, ratios = ["2:1"] }]
 systems = [{ policy = "eager-opt" }, { policy = "eager-live" }]
 "#;
 
-/// Heading, introduction, and the structure whose fields are the keys.
+/// Heading, introduction, source, and the structure whose fields are the keys.
 const SECTIONS: [(&str, &str, &str, &str); 10] = [
     (
         "The file",
@@ -70,7 +71,7 @@ fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/experiments.md")
 }
 
-/// Name and comment of each public field of a structure.
+/// Returns name and comment of each public field of a structure.
 fn fields(source: &str, name: &str) -> Vec<(String, String)> {
     let start = format!("pub struct {name} {{\n");
     let body = source.split(&start).nth(1).and_then(|rest| rest.split("\n}").next()).expect(name);
@@ -163,7 +164,8 @@ fn every_known_experiment_is_well_formed() {
     }
 }
 
-/// In a known experiment a text is replaced by another; what is said then.
+/// Mistakes in a known experiment: its index, a text, the text that replaces it, and a part of the error that must
+/// follow.
 const MISTAKES: [(usize, &str, &str, &str); 16] = [
     (0, "seeds = 10", "seeds = 0", "x.toml: key `seeds`: at least 1 is wanted here, and the file has 0"),
     (

@@ -1,5 +1,5 @@
-//! Runs an experiment: every system on every list that a table or a section wants it on, on all cores, each result on disk as
-//! soon as it is there.
+//! Runs an experiment: every system on every list for which a table or a section needs it, on all cores. Each result
+//! is written to disk as soon as it is there.
 
 use super::figures;
 use super::page;
@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use eager_sim::{Estimates, SimOptions};
 use std::path::{Path, PathBuf};
 
-/// One list of one seed on one machine, and what runs on it.
+/// One list of one seed on one machine, and the systems to run on it.
 struct Task<'a> {
     variant: &'a Variant,
     host: &'a Host,
@@ -24,8 +24,8 @@ struct Task<'a> {
     audit: bool,
 }
 
-/// Runs it and writes `samples.jsonl`, `summary.json` and `report.html` into the folder; the tables that `pages` ask for
-/// go there. `seeds` in place of the experiment's number.
+/// Runs the experiment and writes `samples.jsonl`, `summary.json` and `report.html` into the folder, and tables into
+/// `pages`. `seeds` replaces the experiment's number of seeds.
 pub fn run(name: &str, seeds: Option<u64>, out: &Path, pages: &[PathBuf]) -> Result<()> {
     let mut experiment = Experiment::find(name)?;
     experiment.seeds = seeds.unwrap_or(experiment.seeds);
@@ -35,7 +35,8 @@ pub fn run(name: &str, seeds: Option<u64>, out: &Path, pages: &[PathBuf]) -> Res
     page::write(&experiment, &samples, &stamp, out, pages)
 }
 
-/// Makes the same files again from the whole seeds of `samples.jsonl`, also of a run that did not come to its end.
+/// Writes summary, report and pages again from the complete seeds of `samples.jsonl`, even if the run was stopped
+/// early.
 pub fn redraw(name: &str, folder: &Path, pages: &[PathBuf]) -> Result<()> {
     let mut experiment = Experiment::find(name)?;
     let Whole { samples, seeds, stamp } = sample::read_whole(&folder.join("samples.jsonl"))?;
@@ -57,7 +58,8 @@ fn run_all(experiment: &Experiment, path: &Path, stamp: &Stamp) -> Result<Vec<Sa
     let mut tasks = Vec::new();
     for seed in experiment.seeds() {
         for (index, (&variant, host)) in used.iter().zip(&hosts).enumerate() {
-            // The books are checked after every step on the lists of the first seed; on all it would take most of the time.
+            // Books are audited after every step only for lists of the first seed; auditing all seeds would take most
+            // of the time.
             let audit = index == 0 && seed == experiment.first_seed;
             for list in &experiment.lists {
                 let systems = wanted(experiment, &variant.name, list);
@@ -77,7 +79,8 @@ fn run_all(experiment: &Experiment, path: &Path, stamp: &Stamp) -> Result<Vec<Sa
     kept.into_all()
 }
 
-/// The systems that some table or section wants on this list of this variant, with those that they are compared with.
+/// Returns the systems that some table or section needs on this list of this variant, and the systems they are
+/// compared with.
 fn wanted<'a>(experiment: &'a Experiment, variant: &str, list: &List) -> Vec<&'a System> {
     let has = |names: &[String], name: &str| names.iter().any(|one| one == name);
     let mut names: Vec<&str> = Vec::new();
@@ -125,7 +128,7 @@ fn one(task: &Task<'_>, system: &System, stamp: &Stamp) -> Result<Sample> {
 mod tests {
     use super::*;
 
-    /// All parts of an experiment, each as small as it can be.
+    /// An experiment with every part that a file can have, each as small as possible.
     const SMALL: &str = r#"
         title = "A small experiment"
         cards = "1xV100-16GB"
@@ -195,7 +198,8 @@ mod tests {
         let parsed = |line: &str| serde_json::from_str::<Sample>(line).expect("a sample");
         let samples: Vec<Sample> = text.lines().map(parsed).collect();
         assert!(samples.iter().all(|sample| sample.jobs_lost == 0 && !sample.stamp.commit.is_empty()));
-        // A seed: 2 ratios x (4 systems + 2 variants x 2 of the table varied) + 3 systems + 3 under a document's variant.
+        // Per seed: 2 ratios x (4 systems + 2 variants x 2 of the table varied) + 3 systems + 3 under a document's
+        // variant.
         assert_eq!(samples.len(), 2 * (2 * (4 + 2 * 2) + 3 + 3), "{text}");
         let asked = |variant: &str| {
             let mut of = samples.iter().filter(move |sample| sample.variant == variant);
@@ -220,7 +224,7 @@ mod tests {
             assert!(filled.contains(part), "no `{part}`: {filled}");
         }
 
-        // The samples alone give the same again; what a run that was stopped left of its last seed does not count.
+        // The samples alone give the same pages again; an incomplete last seed of a stopped run does not count.
         redraw(&spec, &out, std::slice::from_ref(&page)).expect("it is drawn again");
         assert_eq!(std::fs::read_to_string(&page).expect("page"), filled);
         let first = text.lines().filter(|line| line.contains("\"seed\":3,"));

@@ -1,8 +1,8 @@
-//! One run of one list under one system, as one line of `samples.jsonl`: on disk as soon as it is there, so that a run that
-//! is stopped loses nothing.
+//! One run of one list under one system, as one line of `samples.jsonl`. Each line is written at once, so that
+//! stopping a run loses nothing.
 //!
-//! Trap: lines stand in the order in which runs ended, which differs from time to time; whoever reads them looks them up.
-//! A job that was lost has a turnaround too; a throughput is of the jobs that ended.
+//! Trap: lines are in the order in which runs ended, which differs between runs; look samples up by their keys, not
+//! by position. A lost job has a turnaround too; a throughput counts only the jobs that ended.
 
 use super::spec::List;
 use crate::record::Stamp;
@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Everything that figures are made from. Times are modelled seconds.
+/// Everything that figures are computed from. Times are modelled seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     pub variant: String,
@@ -29,37 +29,39 @@ pub struct Sample {
     pub seed: u64,
     pub system: String,
     pub makespan_s: f64,
-    /// From "all have asked" to "all have ended" (specification S-803). None for streams of jobs: the last of them asks
-    /// when nearly all is over.
+    /// From "all have asked" to "all have ended" (specification S-803). None unless all jobs are submitted at once:
+    /// in a stream the last job asks when nearly all work is done.
     pub ask_makespan_s: Option<f64>,
     /// See [`Host::work_s`], [`Host::bound_s`] and [`Host::memory_bound_s`].
     pub work_s: f64,
     pub bound_s: f64,
     pub memory_bound_s: f64,
     pub jobs_lost: usize,
-    /// Of each job, from submission to end.
+    /// Seconds from submission to end, of each job.
     pub turnaround_s: Vec<f64>,
     pub wait_mean_s: f64,
     pub wait_max_s: f64,
     pub bytes_paged: u64,
-    /// Part of the makespan in which a device has any operation, averaged over the devices.
+    /// Share of the makespan in which a device has any operation, averaged over the devices.
     pub device_busy: f64,
-    /// The same with a kernel computing, with a copy or prefetch on the link, and with page faults in service.
+    /// Shares like `device_busy`: with a kernel computing, with a copy or prefetch on the link, and with page faults
+    /// in service.
     pub kernels_busy: f64,
     pub copies_busy: f64,
     pub paging_busy: f64,
     pub eager_launches: u64,
     pub promotions: u64,
-    /// Device-side seconds of each job, in the order of the list; none for jobs that did not end or were ever eager.
+    /// Device-side seconds of each job, in the order of the list; None for jobs that did not end or were ever eager.
     pub normal_device_s: Vec<Option<f64>>,
-    /// Of them, from kernels' submissions to the device to their ends; and what these kernels take alone.
+    /// Part of these seconds from the kernels' submissions to their ends; and (`…_alone_s`) what these kernels take
+    /// alone.
     pub normal_kernels_s: Vec<Option<f64>>,
     pub normal_kernels_alone_s: Vec<Option<f64>>,
-    /// The machine and the commit that made it.
+    /// Machine and commit that made the sample.
     pub stamp: Stamp,
 }
 
-/// Which run a sample is of.
+/// Identifies the run of a sample.
 #[derive(Debug, Clone, Copy)]
 pub struct Which<'a> {
     pub variant: &'a str,
@@ -124,28 +126,27 @@ impl Sample {
     }
 }
 
-/// A time of a job that was Normal from start to end, in seconds.
+/// Returns a time of a job in seconds. None unless the job ended and was Normal from start to end.
 fn normal_s(job: &JobResult, time: fn(&JobResult) -> Nanos) -> Option<f64> {
     let was_normal = job.classes.iter().all(|(_, class)| *class == Class::Normal);
     (job.outcome == Outcome::Done && was_normal).then(|| seconds(time(job)))
 }
 
-/// Modelled time, in seconds.
+/// Converts modelled time to seconds.
 fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
 }
 
-/// The samples of all seeds of which nothing is missing. Seeds are run one after the other, so of a run that was stopped
-/// only the last ones are not whole.
+/// Samples of all complete seeds. Seeds run in order, so only the last seeds of a stopped run are incomplete.
 #[derive(Debug, PartialEq)]
 pub struct Whole {
     pub samples: Vec<Sample>,
     pub seeds: Range<u64>,
-    /// Of the last sample.
+    /// Stamp of the last sample.
     pub stamp: Stamp,
 }
 
-/// Reads the lines of a `samples.jsonl`. An error names the line.
+/// Reads the lines of a `samples.jsonl`. An error names the bad line.
 pub fn read_whole(path: &Path) -> Result<Whole> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let parse = |(number, line): (usize, &str)| {
@@ -166,20 +167,24 @@ pub fn read_whole(path: &Path) -> Result<Whole> {
     Ok(Whole { samples, seeds: first..first + seeds.len() as u64, stamp })
 }
 
-/// A file of samples that several threads add to.
+/// File of samples that several threads append to.
 pub struct Samples {
     path: PathBuf,
     kept: Mutex<(File, Vec<Sample>)>,
 }
 
 impl Samples {
+    /// Creates the file, or truncates an existing one.
+    ///
     /// # Errors
-    /// The file cannot be made; one that was there is emptied.
+    /// The file cannot be created.
     pub fn create(path: &Path) -> Result<Samples> {
         let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Samples { path: path.to_owned(), kept: Mutex::new((file, Vec::new())) })
     }
 
+    /// Appends a sample.
+    ///
     /// # Errors
     /// The file cannot be written, or another thread panicked.
     pub fn keep(&self, sample: Sample) -> Result<()> {
@@ -190,7 +195,7 @@ impl Samples {
         Ok(())
     }
 
-    /// All that were kept.
+    /// Returns all samples kept.
     ///
     /// # Errors
     /// A thread panicked.

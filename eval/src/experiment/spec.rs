@@ -1,8 +1,7 @@
-//! What an experiment file says. The comments of public fields are the reference: `docs/reference/experiments.md` is made
-//! of them.
+//! Format of an experiment file. The comments of public fields become `docs/reference/experiments.md`.
 //!
-//! Trap: nothing is said twice in a file, so what is left out is filled in here ([`Experiment::completed`]), and all other code
-//! sees lists, variants and tables in full.
+//! [`Experiment::completed`] fills in everything that a file leaves out, so that all other code sees complete lists,
+//! variants and tables.
 
 use super::figures;
 use super::machine::Machine;
@@ -23,18 +22,18 @@ pub const KNOWN: [(&str, &str); 3] = [
     ("live-mixes", include_str!("../../experiments/live-mixes.toml")),
 ];
 
-/// What the only variant of an experiment without `variants` is called.
+/// Name of the only variant of an experiment without `variants`.
 const AS_IT_IS: &str = "as it is";
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// What progress and `summary.json` call it [default: the file's name without `.toml`].
+    /// Name in progress messages and in `summary.json` [default: the file's name without `.toml`].
     #[serde(default)]
     pub name: String,
     /// Heading of the report.
     pub title: String,
-    /// A paragraph for the report, below its heading [default: none].
+    /// Paragraph of the report, below its heading [default: none].
     #[serde(default)]
     pub about: String,
     /// Modelled devices, as for `eagerd --virtual`: `4xV100-16GB`.
@@ -42,25 +41,26 @@ pub struct Experiment {
     /// The first seed. A seed draws a list, or the order of a mix [default: 1].
     #[serde(default = "one")]
     pub first_seed: u64,
-    /// How many seeds, from the first one on. `--seeds` replaces it.
+    /// Number of seeds, from the first one on. `--seeds` replaces it.
     pub seeds: u64,
-    /// The system that all ratios `…_vs_baseline` and slowdowns are against. It runs wherever a table has such a figure
-    /// [default: `case`, if there is a system of that name].
+    /// System that all figures `…_vs_baseline` and all slowdowns are relative to. It also runs wherever a table has
+    /// such a figure [default: `case`, if there is a system of that name].
     pub baseline: Option<String>,
-    /// A second one, for the figures `…_vs_second` [default: `case-fifo`, if there is one].
+    /// Second baseline, for the figures `…_vs_second` [default: `case-fifo`, if there is a system of that name].
     pub second: Option<String>,
-    /// The system with endless memory, for the figures `…_vs_endless` [default: `infinite, live`, if there is one].
+    /// System with endless memory, for the figures `…_vs_endless` [default: `infinite, live`, if there is a system of
+    /// that name].
     pub endless: Option<String>,
     /// Job lists; see below.
     pub lists: Vec<List>,
     /// Policies with their options; see below.
     pub systems: Vec<System>,
-    /// Changes of the machine, or of what is known of the jobs; see below. The first is the machine as it is [default: only
-    /// that].
+    /// Changes of the machine, or of the estimates of run times; see below. The first variant is the machine as it is
+    /// [default: only that one].
     #[serde(default)]
     pub variants: Vec<Variant>,
-    /// Tables of the report; see below. What no table and no section names is not run [default: one for each usual figure,
-    /// with all lists and systems].
+    /// Tables of the report; see below. Only runs that a table or a section needs are made [default: one table for
+    /// each usual figure, with all lists and systems].
     #[serde(default)]
     pub tables: Vec<Table>,
     /// Schedules that the report draws; see below.
@@ -77,25 +77,25 @@ fn one() -> u64 {
     1
 }
 
-/// A kind of job list; a seed makes it one list for each ratio.
+/// Kind of job list; a seed turns it into one list for each ratio.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct List {
-    /// What tables and reports call it.
+    /// Name in tables and reports.
     pub name: String,
-    /// A published mix, `W1` to `W8`; the seed draws its order. Or `jobs` and `ratios`.
+    /// A published mix, `W1` to `W8`, whose order the seed draws. Replaces `jobs` and `ratios`.
     pub mix: Option<String>,
-    /// So many jobs, 1 to 1024, drawn from the 17 configurations.
+    /// Number of jobs, 1 to 1024, drawn from the 17 configurations.
     pub jobs: Option<u16>,
-    /// Large jobs to Small jobs, such as `["1:1", "3:1"]`: a list for each, which together are one figure (the geometric mean
-    /// of ratios).
+    /// Ratios of Large jobs to Small jobs, such as `["1:1", "3:1"]`. Each ratio makes a list of its own; together
+    /// these lists give one figure (the geometric mean of ratios).
     #[serde(default)]
     pub ratios: Vec<String>,
-    /// So many jobs are in progress at once, pulled from one queue [default: all come at the start].
+    /// Number of jobs in progress at once, pulled from one queue [default: all jobs are submitted at the start].
     pub workers: Option<u32>,
-    /// Mean seconds between two arrivals, which are a Poisson process.
+    /// Mean time between two arrivals of jobs, in seconds. Arrivals are a Poisson process.
     pub arrival_mean_s: Option<f64>,
-    /// Only these systems run on it [default: all].
+    /// Systems that run on this list [default: all].
     #[serde(default)]
     pub systems: Vec<String>,
 }
@@ -104,27 +104,27 @@ pub struct List {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct System {
-    /// What tables and reports call it [default: the policy's name].
+    /// Name in tables and reports [default: the policy's name].
     #[serde(default)]
     pub name: String,
     /// One of the policies of the daemon, or `infinite`: CASE with endless device memory.
     pub policy: PolicyName,
-    /// Options of the scheduler in place of the policy's own, as in the daemon's
-    /// [table `[options]`](configuration.md#the-table-options).
+    /// Scheduler options that replace the policy's own, as in the daemon's [table
+    /// `[options]`](configuration.md#the-table-options).
     #[serde(default)]
     pub options: eager_core::Options,
 }
 
-/// One change to machine or jobs, or to what is known of them.
+/// One change of the machine, the jobs, or the estimates of run times.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// What tables and reports call it.
+    /// Name in tables and reports.
     pub name: String,
-    /// What differs from the source document's machine; see below [default: nothing].
+    /// Differences from the source document's machine; see below [default: none].
     #[serde(default)]
     pub machine: Machine,
-    /// Estimates of run times are wrong by up to this factor either way, at least 1 [default: 1].
+    /// Factor, at least 1, by which estimates of run times may be wrong in either direction [default: 1].
     pub spread: Option<f64>,
     /// `true`: there are no estimates of run times [default: false].
     #[serde(default)]
@@ -134,14 +134,15 @@ pub struct Variant {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// What marks of pages call it. With `split` it comes before the figure's name [default: the figure's name, if the table
-    /// has one].
+    /// Name of the table in the marks of pages. With `split`, a prefix of the figure's name [default: the first
+    /// figure's name].
     #[serde(default)]
     pub key: String,
-    /// Its heading [default: the figure's].
+    /// Heading of the table [default: the first figure's heading].
     #[serde(default)]
     pub title: String,
-    /// What a row is: `lists` (a list, then each of its ratios), `systems`, or `variants` of one list [default: lists].
+    /// Kind of rows: `lists` (each list, then each of its ratios), `systems`, or `variants` of one list [default:
+    /// lists].
     #[serde(default)]
     pub rows: Rows,
     /// Names of lists [default: all].
@@ -150,21 +151,22 @@ pub struct Table {
     /// Names of systems [default: all].
     #[serde(default)]
     pub systems: Vec<String>,
-    /// Names of variants [default: all, if they are the rows; else the first].
+    /// Names of variants [default: all, if the rows are variants; else the first].
     #[serde(default)]
     pub variants: Vec<String>,
-    /// Names of figures, which the last section explains [default: the usual ones, and `split`].
+    /// Names of figures; the last section explains them [default: the usual figures, each in a table of its own as
+    /// with `split`].
     #[serde(default)]
     pub figures: Vec<String>,
-    /// `true`: a table for each figure [default: false].
+    /// `true`: one table for each figure [default: false].
     #[serde(default)]
     pub split: bool,
-    /// Draw the first figure with its intervals, for these systems, at most seven [default: none].
+    /// Systems, at most seven, for which the report draws the first figure with its intervals [default: none].
     #[serde(default)]
     pub drawn: Vec<String>,
 }
 
-/// What a row of a table is.
+/// Kind of rows of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rows {
@@ -177,11 +179,11 @@ pub enum Rows {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeline {
-    /// The list, of the first seed.
+    /// List to show; its first seed is used.
     pub list: String,
-    /// Which of its ratios [default: the first].
+    /// Ratio of the list to show [default: its first].
     pub ratio: Option<String>,
-    /// Systems, one schedule each.
+    /// Systems to show, one schedule each.
     pub systems: Vec<String>,
 }
 
@@ -189,23 +191,24 @@ pub struct Timeline {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interference {
-    /// The device.
+    /// Device on which the jobs meet, as for `eagerd --virtual`.
     pub cards: String,
-    /// Ids of configurations, two and two: `[["bfs-32M", "dwt2d-8192"]]`.
+    /// Pairs of configurations by id: `[["bfs-32M", "dwt2d-8192"]]`.
     pub pairs: Vec<(String, String)>,
-    /// Systems.
+    /// Systems to run each pair under.
     pub systems: Vec<String>,
 }
 
-/// What the source document (specification S-1) claims about its eight workloads, and what could explain that ours come
-/// out otherwise.
+/// Claims of the source document (specification S-1) about its eight workloads, and variants that could explain why
+/// the results here differ.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
-    /// Which lists its W1 to W8 may be, each `{ name, lists }` with eight lists; the first is the one that is varied.
+    /// Possible choices of the lists that the document calls W1 to W8, each `{ name, lists }` with eight lists. The
+    /// variants run on the first choice only.
     pub readings: Vec<Reading>,
-    /// Systems that run under the variants. The table has `eager`, `eager-p`, `eager-b`, `eager-pb` and `eager-opt` over the
-    /// baseline.
+    /// Systems to run on these lists. The table shows `eager`, `eager-p`, `eager-b`, `eager-pb` and `eager-opt`
+    /// relative to the baseline.
     pub systems: Vec<String>,
     /// Variants, one row each [default: none].
     #[serde(default)]
@@ -216,22 +219,22 @@ pub struct Document {
 #[serde(deny_unknown_fields)]
 pub struct Reading {
     pub name: String,
-    /// W1 to W8.
+    /// Lists that stand for W1 to W8, in this order.
     pub lists: Vec<String>,
 }
 
-/// For which kernels would another OS-ratio threshold decide otherwise?
+/// Counts the kernels for which another OS-ratio threshold would have decided otherwise.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thresholds {
-    /// Lists; they run under `eager-opt`.
+    /// Lists to run, under `eager-opt`.
     pub lists: Vec<String>,
-    /// Thresholds of all kernels, in percent of the device.
+    /// Thresholds to compare, in percent of the device; each applies to all kernels.
     pub percents: Vec<u32>,
 }
 
 impl Experiment {
-    /// A known name, or a path to a file.
+    /// Finds an experiment by a known name or by the path of a file.
     pub fn find(name: &str) -> Result<Experiment> {
         if let Some((_, text)) = KNOWN.iter().find(|(known, _)| *known == name) {
             return Experiment::parse(name, text);
@@ -249,7 +252,7 @@ impl Experiment {
         Experiment::parse(name, &text)
     }
 
-    /// Reads a file's text and checks all that it says.
+    /// Parses a file's text and checks its contents.
     pub fn parse(path: &str, text: &str) -> Result<Experiment> {
         let words = eager_plainly::Words {
             noun: "key",
@@ -267,7 +270,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// With all that the file leaves out.
+    /// Returns the experiment with defaults for everything that the file leaves out.
     fn completed(mut self, stem: &str) -> Experiment {
         if self.name.is_empty() {
             self.name = stem.to_owned();
@@ -310,23 +313,23 @@ impl Experiment {
         self
     }
 
-    /// Seeds to run.
+    /// Returns the seeds to run.
     pub fn seeds(&self) -> Range<u64> {
         self.first_seed..self.first_seed + self.seeds
     }
 
-    /// By a name that was checked.
+    /// Returns the list of this name. Names are checked on parsing, so an error is a bug.
     pub fn list(&self, name: &str) -> Result<&List> {
         self.lists.iter().find(|list| list.name == name).with_context(|| format!("there is no list `{name}`"))
     }
 
-    /// By a name that was checked.
+    /// Returns the system of this name. Names are checked on parsing, so an error is a bug.
     pub fn system(&self, name: &str) -> Result<&System> {
         let found = self.systems.iter().find(|system| system.name == name);
         found.with_context(|| format!("there is no system `{name}`"))
     }
 
-    /// The system of a role, if there is one.
+    /// Returns the name of the system that has a role, if there is one.
     pub fn role(&self, role: figures::Role) -> Option<&str> {
         match role {
             figures::Role::Baseline => self.baseline.as_deref(),
@@ -337,19 +340,19 @@ impl Experiment {
 }
 
 impl System {
-    /// A policy without options.
+    /// Returns a system with the policy's own options.
     pub fn plain(policy: PolicyName) -> System {
         System { name: policy.to_string(), policy, options: eager_core::Options::default() }
     }
 }
 
 impl List {
-    /// What tells its lists of one seed apart: the ratios, or nothing.
+    /// Returns the ratios, each of which makes one list of a seed; one empty ratio for a mix.
     pub fn draws(&self) -> Vec<&str> {
         if self.ratios.is_empty() { vec![""] } else { self.ratios.iter().map(String::as_str).collect() }
     }
 
-    /// The jobs of one seed and ratio.
+    /// Returns the jobs for one seed and ratio.
     pub fn choices(&self, ratio: &str, seed: u64) -> Result<Vec<Choice>> {
         let args = match (&self.mix, self.jobs) {
             (Some(mix), _) => {
@@ -364,7 +367,7 @@ impl List {
         Ok(args.choose()?.1)
     }
 
-    /// When the jobs of one seed come.
+    /// Returns when the jobs of one seed are submitted.
     pub fn submission(&self, seed: u64) -> Submission {
         match (self.workers, self.arrival_mean_s) {
             (Some(workers), _) => Submission::Workers(workers),

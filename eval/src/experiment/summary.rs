@@ -1,6 +1,6 @@
-//! What an experiment came to: by variant, list and system, each figure over the seeds with its interval.
+//! Results of an experiment: by variant, list and system, each figure over the seeds with its interval.
 //!
-//! Trap: tables and pages are made of this alone, so that they and `summary.json` cannot differ.
+//! Trap: tables and pages are made from this summary only, so that they and `summary.json` cannot differ.
 
 use super::figures::{COLUMNS, Role, Run};
 use super::sample::Sample;
@@ -10,26 +10,26 @@ use crate::record::Stamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// `summary.json`.
+/// Contents of `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     pub experiment: String,
     pub cards: String,
     pub first_seed: u64,
     pub seeds: u64,
-    /// The machine and the commit that made it.
+    /// Machine and commit that made the samples.
     pub stamp: Stamp,
-    /// By variant, then list (of all ratios, and of each), then system.
+    /// By variant, then list (all its ratios together, and each ratio), then system.
     pub variants: BTreeMap<String, BTreeMap<String, BySystem>>,
 }
 
 pub type BySystem = BTreeMap<String, Figures>;
 
-/// The numbers of one system on one kind of list. `low` and `high` bound the median with 95 % confidence.
+/// Figures of one system on one kind of list. `low` and `high` bound the median with 95 % confidence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures(BTreeMap<&'static str, Interval>);
 
-/// Flat, as `name`, `name_low` and `name_high`: what a person with `jq` expects.
+/// Serialises flat, as `name`, `name_low` and `name_high`, for easy use with `jq`.
 impl Serialize for Figures {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let one = |(name, interval): (&&'static str, &Interval)| {
@@ -47,13 +47,13 @@ impl Figures {
 }
 
 impl Summary {
-    /// The systems on a list under a variant.
+    /// Returns the systems on a list under a variant.
     pub fn systems(&self, variant: &str, list: &str) -> Option<&BySystem> {
         self.variants.get(variant)?.get(list)
     }
 }
 
-/// Samples by what they are of.
+/// Samples by variant, list, ratio and system, then by seed.
 pub struct Runs<'a> {
     by_run: BTreeMap<[&'a str; 4], BTreeMap<u64, &'a Sample>>,
 }
@@ -71,13 +71,13 @@ impl<'a> Runs<'a> {
         Runs { by_run }
     }
 
-    /// Another system's run of the list of this sample.
+    /// Returns another system's run of this sample's variant, list, ratio and seed.
     pub fn same(&self, sample: &Sample, system: Option<&str>) -> Option<&'a Sample> {
         let Sample { variant, list, ratio, seed, .. } = sample;
         self.by_run.get(&[variant, list, ratio, system?])?.get(seed).copied()
     }
 
-    /// All seeds and ratios of a system on a list under a variant.
+    /// Returns the samples of a system on a list under a variant, for all seeds and ratios.
     pub fn all(&self, variant: &str, list: &str, system: &str) -> impl Iterator<Item = &'a Sample> {
         let is_one = move |key: &&[&str; 4]| key[0] == variant && key[1] == list && key[3] == system;
         let keys = self.by_run.iter().filter(move |(key, _)| is_one(key));
@@ -118,7 +118,7 @@ pub fn summarize(experiment: &Experiment, samples: &[Sample], stamp: &Stamp) -> 
     }
 }
 
-/// What summary and tables call a list, or that of one ratio.
+/// Label of a list, or of one of its ratios, in summary and tables.
 pub fn label(list: &str, ratio: &str) -> String {
     if ratio.is_empty() { list.to_owned() } else { format!("{list}, {ratio}") }
 }

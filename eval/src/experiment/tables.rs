@@ -1,7 +1,7 @@
 //! Tables of an experiment, for the terminal, the report, and pages of the documentation.
 //!
-//! Trap: what a table does not have is left out and said, never an empty column: a figure without its baseline, a system
-//! without any value, a list to which the figure does not apply.
+//! A table never has an empty column: a figure without its baseline, a system without any value, and a list to which
+//! the figure does not apply are left out ([`left_out`] reports missing baselines).
 
 use super::figures::{self, Column, Role};
 use super::spec::{Experiment, Rows, Table as Wanted};
@@ -17,7 +17,7 @@ use std::ops::Range;
 /// Rows under a header; the first column names the row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// What pages call it.
+    /// Name in the marks of pages.
     pub key: String,
     pub title: String,
     pub header: Vec<String>,
@@ -25,7 +25,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Where numbers come from.
+    /// Table that states where the numbers come from.
     pub fn made(stamp: &Stamp, cards: &str, seeds: &Range<u64>) -> Table {
         let row = |name: &str, value: String| vec![name.to_owned(), value];
         Table {
@@ -47,7 +47,7 @@ impl Table {
         format!("<h3>{title}</h3>{}", html::table(&header, &self.rows))
     }
 
-    /// The first column and those named; all if none is.
+    /// Formats the first column and the named columns as Markdown; all columns if none is named.
     pub fn markdown(&self, columns: &[&str]) -> Result<String> {
         let mut kept: Vec<usize> = vec![0];
         for column in columns {
@@ -71,17 +71,17 @@ impl Table {
     }
 }
 
-/// A table with its drawing, as SVG in HTML, or nothing.
+/// Table, with its drawing as SVG in HTML, or an empty text.
 #[derive(Debug)]
 pub struct Made {
     pub table: Table,
     pub drawn: String,
 }
 
-/// A label and the figures of its systems.
+/// Label of a row, and the figures of its systems.
 type Row<'a> = (String, Option<&'a BySystem>);
 
-/// All tables that the experiment names, in its order.
+/// Makes all tables that the experiment names, in its order.
 pub fn all(experiment: &Experiment, summary: &Summary) -> Result<Vec<Made>> {
     let mut made = Vec::new();
     for wanted in &experiment.tables {
@@ -99,7 +99,7 @@ pub fn all(experiment: &Experiment, summary: &Summary) -> Result<Vec<Made>> {
     Ok(made)
 }
 
-/// What was left out because there is nothing to compare with: a sentence for each role.
+/// Returns a sentence for each role without a system, naming the figures left out because of that.
 pub fn left_out(experiment: &Experiment) -> Vec<String> {
     let roles = [
         (Role::Baseline, "baseline", "case"),
@@ -127,7 +127,7 @@ pub fn left_out(experiment: &Experiment) -> Vec<String> {
     sentences
 }
 
-/// What the figures of the tables are, for the report: name above columns, and definition.
+/// Returns, for the report, column heading and definition of each figure that the tables show.
 pub fn definitions(experiment: &Experiment) -> Vec<(String, &'static str)> {
     let is_shown = |column: &&Column| {
         experiment
@@ -141,7 +141,7 @@ pub fn definitions(experiment: &Experiment) -> Vec<(String, &'static str)> {
         .collect()
 }
 
-/// The table's figures without those that have nothing to be compared with.
+/// Returns the table's figures whose baselines all exist.
 fn possible(experiment: &Experiment, wanted: &Wanted) -> Vec<&'static Column> {
     let columns = wanted.figures.iter().filter_map(|name| figures::column(name));
     columns.filter(|column| column.against.iter().all(|role| experiment.role(*role).is_some())).collect()
@@ -179,7 +179,7 @@ fn one(experiment: &Experiment, summary: &Summary, wanted: &Wanted, columns: &[&
     Ok(Made { table: Table { key, title, header, rows }, drawn })
 }
 
-/// With the systems' names in place of their roles.
+/// Replaces the roles in a text by the systems' names.
 fn spelt(experiment: &Experiment, text: &str) -> String {
     [("{baseline}", Role::Baseline), ("{second}", Role::Second), ("{endless}", Role::Endless)]
         .iter()
@@ -188,7 +188,7 @@ fn spelt(experiment: &Experiment, text: &str) -> String {
         })
 }
 
-/// A row for each list and each of its ratios, or for each variant of the table's list.
+/// Returns a row for each list and each of its ratios, or for each variant of the table's list.
 fn rows<'a>(experiment: &Experiment, wanted: &Wanted, summary: &'a Summary) -> Result<Vec<Row<'a>>> {
     let mut rows = Vec::new();
     for variant in &wanted.variants {
@@ -217,7 +217,7 @@ fn cell(interval: Option<&Interval>, column: &Column, alone: bool) -> String {
     interval.map_or_else(|| "-".to_owned(), |interval| column.text(interval, alone))
 }
 
-/// A column for each system, and for each of its figures if there are several; at the end what is the list's.
+/// Lays out a column for each system and figure; figures that belong to the list come last, once.
 fn by_row(
     what: &str,
     rows: &[Row<'_>],
@@ -254,7 +254,7 @@ fn by_row(
     (header, rows.iter().filter_map(row).collect())
 }
 
-/// A row for each system, a column for each list and figure.
+/// Lays out a row for each system, and a column for each list and figure.
 fn by_system(
     experiment: &Experiment,
     wanted: &Wanted,
@@ -283,7 +283,7 @@ fn by_system(
     (header, wanted.systems.iter().map(row).collect())
 }
 
-/// A figure with its intervals.
+/// Draws a figure with its intervals.
 fn drawn(experiment: &Experiment, wanted: &Wanted, figure: &Column, rows: &[Row<'_>]) -> Result<String> {
     let whisker = |systems: Option<&BySystem>, system: &str| {
         let Interval { median, low, high } = *found(systems, system, figure)?;

@@ -1,7 +1,9 @@
-//! Which kernels the OS-ratio's threshold decides: the events of one run, before cores that differ in the threshold alone.
+//! Counts the kernels that the OS-ratio threshold decides: replays the events of one run to scheduler cores that
+//! differ in the threshold only.
 //!
-//! Trap: of first order. The run is that of the threshold 0 %, under which every kernel of an eager task stands at its gate
-//! until the Normal tasks beside it have launched everything; what programs would do after an earlier start is not played.
+//! The count is a first-order estimate. The run has the threshold 0 %, under which every kernel of an eager task
+//! stands at its gate until the Normal tasks beside it have launched everything; what programs would do after an
+//! earlier start is not simulated.
 
 use super::machine::Machine;
 use super::spec::{Experiment, List, System, Thresholds};
@@ -17,11 +19,11 @@ use eager_units::TaskId;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// How often a kernel stood at its gate, and how often each threshold would have let it go earlier.
+/// Number of kernels that stood at a gate, and how many of them each threshold would have let go earlier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
     pub stood: u64,
-    /// In the order of the thresholds.
+    /// One number for each threshold, in the order of the thresholds.
     pub earlier: Vec<u64>,
 }
 
@@ -36,10 +38,10 @@ impl Count {
     }
 }
 
-/// By list and kernel, over all seeds.
+/// Counts by list and kernel, over all seeds.
 pub type Counts = BTreeMap<(String, String), Count>;
 
-/// Runs every list once and shows its events to all cores.
+/// Runs every list once and replays its events to all cores.
 pub fn count(experiment: &Experiment, study: &Thresholds) -> Result<Counts> {
     let percents = &study.percents;
     let host = Host::new(&experiment.cards, &Machine::default())?;
@@ -65,7 +67,7 @@ pub fn count(experiment: &Experiment, study: &Thresholds) -> Result<Counts> {
     counts.into_inner().map_err(|_| anyhow!("a list panicked"))
 }
 
-/// One list under `eager-opt` with the threshold 0 %: the scheduler's options, and what happened.
+/// Runs one list under `eager-opt` with the threshold 0 %, and returns the scheduler's options and the journal.
 fn play(host: &Host, list: &List, ratio: &str, seed: u64) -> Result<(Options, Vec<JournalLine>)> {
     let choices = list.choices(ratio, seed)?;
     let system = System::plain(PolicyName::EagerOpt);
@@ -86,7 +88,8 @@ fn with_threshold(options: &Options, percent: u32) -> Options {
     options
 }
 
-/// Every kernel that stood at its gate, and which threshold would have let it go before the run did.
+/// Returns every kernel that stood at its gate, and for each threshold whether it would have let the kernel go
+/// earlier.
 fn decide(options: &Options, percents: &[u32], lines: &[JournalLine]) -> Vec<(String, Vec<bool>)> {
     let core = |percent: u32| Scheduler::new(PolicyName::EagerOpt, with_threshold(options, percent));
     let mut played = core(0);
@@ -119,7 +122,8 @@ fn is_closed(core: &Scheduler, task: TaskId) -> bool {
     bound.is_some_and(|bound| bound.gate == Gate::Hold)
 }
 
-/// What each threshold would have let go earlier, by kernel over all lists, and by list over all kernels.
+/// Makes two tables of the kernels that each threshold lets go earlier: by kernel over all lists, and by list over
+/// all kernels.
 pub fn tables(study: &Thresholds, counts: &Counts) -> [Table; 2] {
     let percents = &study.percents;
     let table = |key: &str, what: &str, of: fn(&(String, String)) -> &String| {

@@ -1,4 +1,4 @@
-//! The schedules that the report draws: one list, the first seed, some systems.
+//! Schedules that the report draws: one list, the first seed, some systems.
 
 use super::spec::{Experiment, Timeline};
 use super::summary::label;
@@ -8,7 +8,7 @@ use crate::workload::Choice;
 use crate::{gantt, html, stamp};
 use anyhow::Result;
 
-/// As HTML; nothing if the experiment has no such section.
+/// Draws the schedules as HTML; an empty text if the experiment has no such section.
 pub fn draw(experiment: &Experiment) -> Result<String> {
     let Some(Timeline { list, ratio, systems }) = &experiment.timeline else { return Ok(String::new()) };
     let machine = experiment.variants.first().map(|variant| variant.machine.clone()).unwrap_or_default();
