@@ -1,8 +1,8 @@
-//! The source document's (specification S-1) footprint table, measured: static size against footprint of each kernel of
+//! Measures the source document's (specification S-1) footprint table: static size and footprint of each kernel of
 //! backprop and srad_v1 (specification S-221), beside the document's own values.
 //!
-//! Trap: the programs run at 1/256 of their size and bytes are multiplied back, so a footprint here is coarse by 256
-//! blocks of the touch map; what a full-size page or block of the driver would add is not in it.
+//! The programs run at 1/256 of their size and bytes are multiplied back, so a footprint is a multiple of 256 blocks
+//! of the touch map. It does not include what a full-size page or block of the driver would add.
 
 use crate::programs::Programs;
 use crate::progress::Stage;
@@ -25,10 +25,10 @@ pub struct FootprintArgs {
     pub sources: PathBuf,
 }
 
-/// What the document says of a kernel, in bytes.
+/// Sizes that the document gives for a kernel.
 struct Published {
     program: &'static str,
-    /// Its number in the document: the order of first launches.
+    /// Number of the kernel in the document: the order of first launches.
     number: usize,
     static_gib: f64,
     /// `None`: equal to the static size.
@@ -39,7 +39,7 @@ const fn row(program: &'static str, number: usize, static_gib: f64, footprint_mi
     Published { program, number, static_gib, footprint_mib }
 }
 
-/// Specification S-221.
+/// The document's table (specification S-221).
 const PUBLISHED: [Published; 8] = [
     row("backprop", 1, 4.5, Some(128.0)),
     row("backprop", 2, 8.8, Some(78.0)),
@@ -51,7 +51,7 @@ const PUBLISHED: [Published; 8] = [
     row("srad_v1", 6, 1.5, None),
 ];
 
-/// The configurations whose static sizes are the document's.
+/// Configurations whose static sizes are those of the document.
 const CONFIGURATIONS: [(&str, &str); 2] = [("backprop", "backprop-64M"), ("srad_v1", "srad_v1-20000")];
 
 /// One measured kernel, at full size.
@@ -76,7 +76,7 @@ struct Kernel {
     footprint_bytes: u64,
 }
 
-/// Measures, prints the table and writes `footprints.json` and `footprints.html`.
+/// Measures the footprints, prints the table and writes `footprints.json` and `footprints.html`.
 pub fn run(args: &FootprintArgs) -> Result<()> {
     let tools = Tools::find()?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
@@ -104,7 +104,7 @@ pub fn run(args: &FootprintArgs) -> Result<()> {
     Ok(())
 }
 
-/// Names of a program's kernels in the order of their first launches.
+/// Returns the names of a program's kernels in the order of their first launches.
 fn launch_order(
     program: &eager_rodinia::Program,
     configuration: &eager_rodinia::Configuration,
@@ -183,9 +183,9 @@ mod tests {
     /// The driver's store of blocks on one card.
     #[derive(Default)]
     struct Store {
-        /// Taken from the card: what "memory in use" shows.
+        /// Blocks taken from the card, which "memory in use" shows.
         taken: u32,
-        /// Of these, not used for anything.
+        /// Blocks taken but not yet used.
         spare: u32,
     }
 
@@ -199,17 +199,17 @@ mod tests {
             }
         }
 
-        /// Each block that is freed goes back to the card; the spare ones of its batch do not.
+        /// Returns blocks to the card one by one; spare blocks of their batches stay.
         fn send_to_host(&mut self, blocks: u32) {
             self.taken -= blocks;
         }
 
-        /// An allocation that fills the card takes everything.
+        /// Models an allocation that fills the card: it takes all blocks of the store.
         fn empty(&mut self) {
             *self = Store::default();
         }
 
-        /// What a kernel's footprint is by memory in use before and after it, in MiB.
+        /// Footprint of a kernel in MiB, as memory in use after it minus memory in use before it.
         fn read(&mut self, blocks: u32) -> u32 {
             let before = self.taken;
             self.populate(blocks);
@@ -217,8 +217,8 @@ mod tests {
         }
     }
 
-    /// The document has 128 and 78 MiB (specification S-221). One batch is 128, the touched blocks of the
-    /// second kernel are 78, and no single way of reading gives both.
+    /// The document has 128 and 78 MiB (specification S-221). One batch is 128 MiB and the blocks that the second
+    /// kernel touches are 78 MiB, but no single way of reading gives both.
     #[test]
     fn one_batch_of_the_driver_is_the_documents_128_mib_but_no_one_reading_gives_its_78_too() {
         assert_eq!((LAYERFORWARD * BLOCK_MIB, ADJUST_WEIGHTS * BLOCK_MIB), (42, 78), "touched blocks");

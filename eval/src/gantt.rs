@@ -1,7 +1,8 @@
-//! Schedules as SVG text: per device one bar per job, what its kernels do in it, and the memory that is granted.
+//! Schedules as SVG text: per device one bar per job, the activity of its kernels within the bar, and the granted
+//! memory.
 //!
-//! Trap: a bar is as long as the job *holds* its device, which is mostly longer than its kernels run; the two have
-//! different colours, because that difference is what the policies are about.
+//! A bar is as long as the job *holds* its device, which is mostly longer than its kernels run. The two have
+//! different colours, because policies differ in that gap.
 
 use crate::html::escape;
 use crate::record::{JobRecord, Outcome, Record};
@@ -14,7 +15,7 @@ const ROW: f64 = 15.0;
 const MEMORY: f64 = 30.0;
 const GAP: f64 = 12.0;
 
-/// Of a class: while it holds its device, and while its kernels run.
+/// Colours of a class: while the job holds its device, and while its kernels run.
 struct Colours {
     holds: &'static str,
     runs: &'static str,
@@ -57,7 +58,7 @@ pub fn legend() -> String {
     format!("<p>{}</p>", entries.into_iter().map(entry).collect::<String>())
 }
 
-/// One figure per record, over one time axis, so that lengths compare.
+/// Draws one figure per record, all over the same time axis, so that lengths compare.
 pub fn draw_all(records: &[&Record]) -> Vec<String> {
     let end = records.iter().map(|record| record.makespan_s).fold(1e-9, f64::max);
     records.iter().map(|record| draw(record, end)).collect()
@@ -133,7 +134,7 @@ fn device_rows(body: &mut String, record: &Record, device: u32, axis: &Axis, top
     job_rows(body, &jobs, axis, top + MEMORY + 3.0) + GAP
 }
 
-/// The granted memory as a field under its limit.
+/// Draws the granted memory as an area under the device's capacity.
 fn memory(body: &mut String, record: &Record, device: u32, axis: &Axis, top: f64) {
     let Some(own) = record.devices.iter().find(|own| own.device == device) else { return };
     let bottom = top + MEMORY;
@@ -244,7 +245,7 @@ fn bar(x: f64, y: f64, width: f64, height: f64, fill: &str, said: &str) -> Strin
     )
 }
 
-/// Where a job was lost.
+/// Marks the place where a job was lost.
 fn cross(x: f64, y: f64, said: &str) -> String {
     let title = if said.is_empty() { String::new() } else { format!("<title>{}</title>", escape(said)) };
     let (left, right, top, bottom) = (x - 4.5, x + 4.5, y - 4.5, y + 4.5);
@@ -290,7 +291,7 @@ mod tests {
         let [svg] = &draw_all(&[&drawn])[..] else { panic!("one figure") };
         assert!(svg.contains("job-0: at the gate from 20.00 to 30.00 s"), "{svg}");
         assert!(svg.contains("job-0: waits 9.5 s, from 0.5 to 10.0 s"), "{svg}");
-        // Its kernels ran in both classes, so they are drawn in two colours.
+        // The kernels ran in both classes, so they are drawn in two colours.
         assert!(
             svg.contains("kernels from 40.00 to 50.00 s") && svg.contains("kernels from 50.00 to 60.00 s"),
             "{svg}"

@@ -2,7 +2,7 @@
 
 use crate::theme;
 
-/// A whole page, with a list of its parts if there are several.
+/// Returns a whole page, with a list of its parts if there are several.
 pub fn page(title: &str, body: &str) -> String {
     let title = escape(title);
     let body = with_contents(body);
@@ -14,7 +14,7 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// Behind what stands before the first heading comes the list of headings, each with a link to it.
+/// Inserts the list of headings, with links, before the first heading.
 fn with_contents(body: &str) -> String {
     const HEADING: &str = "<h2>";
     let parts: Vec<&str> = body.split(HEADING).collect();
@@ -31,7 +31,8 @@ fn with_contents(body: &str) -> String {
     format!("{first}<nav><ol>{links}</ol></nav>{parts}")
 }
 
-/// A table; the first column is the row's name. Of `1.53 [1.41–1.70]` the interval goes below its number.
+/// Returns a table; the first column names the row. In a cell like `1.53 [1.41–1.70]` the interval goes below its
+/// number.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let content = |cell: &str| match cell.split_once(" [") {
         Some((number, interval)) => format!("{}<small>[{}</small>", escape(number), escape(interval)),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Of a set of samples.
+/// Median and interval of a set of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub median: f64,
@@ -11,10 +11,11 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval lies between two order statistics: the k-th smallest and the k-th largest sample, with the largest k
-    /// for which a binomial(n, ½) stays below k with a probability of at most 2.5 % (the sign test turned round; Conover,
-    /// *Practical Nonparametric Statistics*, section 3.2; specification S-804). With ten samples these are the second and the
-    /// ninth; with fewer than six, the whole range, which then covers less than 95 %. None without samples.
+    /// Returns median and interval. The interval lies between two order statistics: the k-th smallest and the k-th
+    /// largest sample, with the largest k for which a binomial(n, ½) stays below k with a probability of at most 2.5
+    /// % (the sign test turned round; Conover, *Practical Nonparametric Statistics*, section 3.2; specification
+    /// S-804). With ten samples these are the second and the ninth; with fewer than six, the whole range, which then
+    /// covers less than 95 %. None without samples.
     pub fn of(mut samples: Vec<f64>) -> Option<Interval> {
         samples.sort_by(f64::total_cmp);
         let count = samples.len();
@@ -24,13 +25,13 @@ impl Interval {
         Some(Interval { median, low: samples[skip], high: samples[count - 1 - skip] })
     }
 
-    /// `1.53 [1.41–1.70]`.
+    /// Formats as `1.53 [1.41–1.70]`.
     pub fn text(&self) -> String {
         format!("{:.2} [{:.2}–{:.2}]", self.median, self.low, self.high)
     }
 }
 
-/// How many samples may lie outside the interval on each side.
+/// Number of samples that may lie outside the interval on each side.
 fn outside(count: usize) -> usize {
     let mut probability = 0.5_f64.powi(count.min(1000) as i32);
     let mut below = 0.0;

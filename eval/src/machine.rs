@@ -1,4 +1,4 @@
-//! Command-line choice of the machine that is modelled, and of when the jobs come to it.
+//! Command-line choice of the modelled machine, and of when jobs are submitted to it.
 
 use crate::experiment::Machine;
 use clap::Args;
@@ -30,7 +30,7 @@ pub struct MachineArgs {
 }
 
 impl MachineArgs {
-    /// The machine, as a change of the setting.
+    /// Returns the machine, as changes to the source document's setting.
     pub fn machine(&self) -> Machine {
         Machine {
             mps: self.no_mps.then_some(false),
@@ -41,7 +41,7 @@ impl MachineArgs {
         }
     }
 
-    /// When so many jobs come; the seed draws their arrivals.
+    /// Returns when `jobs` jobs are submitted; the seed draws their arrivals.
     pub fn submission(&self, seed: u64, jobs: usize) -> Submission {
         match (self.workers, self.arrival_mean_s) {
             (Some(workers), _) => Submission::Workers(workers),
@@ -51,7 +51,7 @@ impl MachineArgs {
     }
 }
 
-/// Arrivals of a Poisson process.
+/// Submission at the arrivals of a Poisson process.
 pub fn poisson(seed: u64, jobs: usize, mean_s: f64) -> Submission {
     Submission::At(arrivals(seed, jobs, mean_s).into_iter().map(Nanos).collect())
 }

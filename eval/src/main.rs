@@ -1,6 +1,6 @@
 //! `eager-eval`: runs job lists in the simulator and on virtual GPUs, keeps every record, and draws the report.
 //!
-//! Trap: exit code 1 means that a job was lost or wrong, or that something could not run; 2 is bad usage.
+//! Exit code 1 means that a job was lost or wrong, or that something could not run; 2 is bad usage.
 #![forbid(unsafe_code)]
 
 mod compare;

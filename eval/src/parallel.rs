@@ -1,4 +1,5 @@
-//! Runs independent steps on all cores; the first error wins, steps already begun end first.
+//! Runs independent steps on all cores. After the first error no step starts; running steps end, and that error is
+//! returned.
 
 use anyhow::Result;
 use std::num::NonZero;

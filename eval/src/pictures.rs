@@ -1,7 +1,8 @@
-//! The pictures of the book: one small list under each policy, simulated, drawn over one time axis but for the policy that
-//! takes many times as long.
+//! Pictures of the book: one small list under each policy, simulated and drawn over one time axis, except for a
+//! policy that takes many times as long.
 //!
-//! Trap: they are committed and a test draws them again, so nothing of this machine or moment may be in them.
+//! Trap: the pictures are committed and a test draws them again, so they must not contain anything of this machine or
+//! moment.
 
 use crate::experiment::{Machine, System};
 use crate::record::{Record, WorkloadStamp};
@@ -26,7 +27,7 @@ const POLICIES: [PolicyName; 6] = [
     PolicyName::EagerOpt,
     PolicyName::EagerLive,
 ];
-/// Drawn over a time axis of its own: it thrashes.
+/// Drawn over a time axis of its own, because it thrashes.
 const THRASHES: PolicyName = PolicyName::Eager;
 
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 //! Figures as SVG text: throughput bars per policy, and ratios with their intervals.
 //!
-//! Trap: a series has one colour in every figure of a page, whatever else is drawn there.
+//! Trap: a series must have the same colour in every figure of a page, whatever else a figure shows.
 
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
@@ -14,7 +14,7 @@ const GREY: RGBColor = RGBColor(140, 140, 140);
 const INK: RGBColor = RGBColor(40, 40, 40);
 const BAND: RGBColor = RGBColor(245, 245, 245);
 
-/// One bar per (label, value), with the value above it and a line at 1.
+/// Draws one bar per (label, value), with the value above it and a line at 1.
 pub fn bars(title: &str, axis: &str, values: &[(String, f64)]) -> Result<String> {
     let mut svg = String::new();
     {
@@ -74,7 +74,7 @@ pub struct Whisker {
     pub high: f64,
 }
 
-/// Colours of [`forest`]'s series, in order, as `#rrggbb` for a page's legend too.
+/// Colours of [`forest`]'s series, in order; as `#rrggbb` too, for a page's legend.
 pub const SERIES: [(RGBColor, &str); 7] = [
     (GREY, "#8c8c8c"),
     (RGBColor(148, 103, 189), "#9467bd"),
@@ -85,7 +85,7 @@ pub const SERIES: [(RGBColor, &str); 7] = [
     (INK, "#282828"),
 ];
 
-/// One row per label, in it one whisker per series that has one, over a line at 1.
+/// Draws one row per label, and in it one whisker per series that has a value there, with a line at 1.
 pub fn forest(axis: &str, rows: &[(String, Vec<Option<Whisker>>)]) -> Result<String> {
     let series = rows.iter().map(|(_, row)| row.len()).max().unwrap_or(0).max(1);
     let height = 104 + (rows.len() * (8 + 9 * series)) as u32;
@@ -98,14 +98,14 @@ pub fn forest(axis: &str, rows: &[(String, Vec<Option<Whisker>>)]) -> Result<Str
         area.fill(&WHITE).map_err(drawing)?;
         let mut chart = ChartBuilder::on(&area)
             .margin(8)
-            // A figure is taller than a screen: its axis stands at both ends.
+            // A figure may be taller than a screen, so its axis is drawn at both ends.
             .top_x_label_area_size(44)
             .x_label_area_size(44)
             .y_label_area_size(230)
             .build_cartesian_2d(low..high, 0.0..rows.len().max(1) as f64)
             .map_err(drawing)?;
         let count = rows.len() as f64;
-        // Every second row on a band, so that the eye finds the label of a whisker far from it.
+        // Every second row gets a band, so that the eye finds the label of a distant whisker.
         let bands = (0..rows.len()).step_by(2).map(|i| count - i as f64);
         let band = |top: f64| Rectangle::new([(low, top - 1.0), (high, top)], BAND.filled());
         chart.draw_series(bands.map(band)).map_err(drawing)?;

@@ -8,7 +8,7 @@ use eager_rodinia::{Configuration, Program};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Runs the scaled configuration alone and keeps its profile; its output is verified too.
+/// Runs the scaled configuration alone, verifies its output, and returns the path of its profile.
 pub fn measure(
     tools: &Tools,
     programs: &Programs,

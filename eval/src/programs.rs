@@ -7,10 +7,10 @@ use eager_rodinia::{Configuration, Program, Run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Seed of the generated inputs: fixed, so that every policy and every day runs on the same bytes.
+/// Seed of the generated inputs. It is fixed, so that every policy and every evaluation runs on the same bytes.
 const INPUT_SEED: u64 = 1;
 
-/// Where programs and inputs lie.
+/// Folder that holds the built programs and their inputs.
 #[derive(Debug, Clone)]
 pub struct Programs {
     folder: PathBuf,
@@ -58,7 +58,7 @@ impl Programs {
         self.folder.join("programs").join(&program.binary)
     }
 
-    /// Arguments of a scaled run that verifies itself, with its input made.
+    /// Makes the input of a scaled run that verifies itself, and returns the run's arguments.
     pub fn scaled_arguments(&self, configuration: &Configuration) -> Result<Vec<String>> {
         self.arguments(&configuration.scaled)
     }

@@ -1,4 +1,4 @@
-//! A bar on a terminal, one line per stage elsewhere (logs), so that nobody wonders whether anything happens.
+//! Progress bar on a terminal; elsewhere (logs) one line per stage.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -25,7 +25,7 @@ impl Stage {
         Stage { bar, name: name.to_string(), start: Instant::now(), steps }
     }
 
-    /// One step begins (or ended): its name.
+    /// Counts one step, which begins or ends, and shows its name.
     pub fn step(&self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(what.to_string());

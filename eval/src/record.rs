@@ -1,7 +1,8 @@
-//! One schema for every back end: a record is one workload run once under one policy, written as one JSON line at once.
+//! One schema for every back end: a record is one workload run once under one policy, written at once as one JSON
+//! line.
 //!
-//! Trap: a virtual record's times show that everything works, not how fast a GPU would be: its kernels run on the CPU.
-//! Every record names its back end, and whoever prints one must too.
+//! Trap: the times of a virtual record show that everything works, not how fast a GPU would be, because its kernels
+//! run on the CPU. Every record names its back end; anything that prints a record must name it too.
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
 
-/// Raised when a field changes its meaning.
+/// Version of the schema. Increase it when a field changes its meaning.
 pub const SCHEMA_VERSION: u32 = 3;
 
 /// Where the jobs ran.
@@ -43,7 +44,7 @@ pub enum HostWork {
     Measured,
 }
 
-/// One workload, one policy, one run.
+/// One run of one workload under one policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     pub schema: u32,
@@ -51,27 +52,28 @@ pub struct Record {
     pub experiment: String,
     pub workload: WorkloadStamp,
     pub policy: String,
-    /// As given to `eagerd --virtual`.
+    /// Devices, in the form of `eagerd --virtual`.
     pub cards: String,
     /// Modelled bytes per program byte (1 in the simulator).
     pub memory_scale: u64,
     pub clock: Clock,
     #[serde(default)]
     pub host_work: HostWork,
-    /// Processes shared a device's SMs at once.
+    /// True if processes shared a device's SMs at the same time.
     pub mps: bool,
     pub repetition: u32,
     pub stamp: Stamp,
-    /// From the first submission to the last end, seconds by `clock`. The other
-    /// clock is [`Record::ask_makespan_s`].
+    /// From the first submission to the last end, in seconds of `clock`. For the source document's measure see
+    /// [`Record::ask_makespan_s`].
     pub makespan_s: f64,
     pub jobs: Vec<JobRecord>,
-    /// Per device, seconds with any operation on it, and what over-subscription moved: bytes demand-faulted, evicted and
-    /// fetched again after an eviction, but not the first population by prefetch (simulator only; empty elsewhere).
+    /// Per device: seconds with any operation on it, and bytes that over-subscription moved (demand-faulted, evicted,
+    /// and fetched again after an eviction, but not the first population by prefetch). Simulator only; empty
+    /// elsewhere.
     pub devices: Vec<DeviceRecord>,
 }
 
-/// Which jobs, and how to draw them again.
+/// Jobs of the run, and the seed that draws them again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadStamp {
     pub name: String,
@@ -79,7 +81,7 @@ pub struct WorkloadStamp {
     pub jobs: Vec<String>,
 }
 
-/// What produced the record.
+/// Version, commit and machine that produced the record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stamp {
     pub version: String,
@@ -96,12 +98,12 @@ pub struct Stamp {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", content = "detail", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Ended well; on real processes its output was verified too.
+    /// Ended well; the output of a real process was also verified.
     Ok,
     WrongOutput(String),
     OutOfMemory(String),
     Failed(String),
-    /// Refused by the scheduler with this reason.
+    /// Rejected by the scheduler, with its reason.
     Refused(String),
 }
 
@@ -117,8 +119,8 @@ pub struct JobRecord {
     pub outcome: Outcome,
     pub verified: bool,
     pub submitted_s: f64,
-    /// When its task asked, was bound, had its whole requirement reserved after an eager start, and when the program
-    /// ended.
+    /// When the job's task asked, when it was bound, when its whole requirement was reserved after an eager start,
+    /// and when the program ended.
     pub asked_s: Option<f64>,
     pub bound_s: Option<f64>,
     pub promoted_s: Option<f64>,
@@ -127,24 +129,24 @@ pub struct JobRecord {
     /// `normal`, `eager`, or `eager` then `promoted`.
     pub classes: Vec<String>,
     pub requirement_bytes: u64,
-    /// Granted at first.
+    /// Bytes granted when the task was bound.
     pub grant_bytes: u64,
-    /// Time from asking to bound.
+    /// Seconds from requests to bindings, summed over the job's tasks.
     pub wait_s: f64,
-    /// The scheduler's sentence for the binding.
+    /// Sentence in which the scheduler explains the binding.
     pub reason: String,
-    /// Device-side time over that of the same configuration alone on the same devices under `case`; 0 where not known
-    /// (real processes). Device-side time of a task: from its binding to its end, without its host phases and without
-    /// what its kernels stood at a gate.
+    /// Device-side time over that of the same configuration alone on the same devices under `case`; 0 where unknown
+    /// (real processes). Device-side time of a task runs from its binding to its end, without its host phases and
+    /// without the time in which its kernels stood at a gate.
     pub slowdown: f64,
-    /// Managed memory that its operations moved, in bytes (simulator only; 0 elsewhere): prefetched for the first time,
-    /// prefetched again after an eviction, demand-faulted, and evicted to make room.
+    /// Bytes of managed memory that the job's operations moved (simulator only; 0 elsewhere): prefetched for the
+    /// first time, prefetched again after an eviction, demand-faulted, and evicted to make room.
     pub prefetched_bytes: u64,
     pub refetched_bytes: u64,
     pub faulted_bytes: u64,
     pub evicted_bytes: u64,
-    /// When its kernels ran, and when one stood at a gate, in seconds; pieces that no figure could tell apart are joined
-    /// (simulator only).
+    /// Spans in seconds in which the job's kernels ran, and (`held_s`) in which a kernel stood at a gate. Spans too
+    /// close together to be told apart in a figure are joined (simulator only).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels_s: Vec<(f64, f64)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -156,7 +158,8 @@ pub struct DeviceRecord {
     pub device: u32,
     pub busy_s: f64,
     pub paged_bytes: u64,
-    /// What the ledger may give away, and what it had given away since each moment, in seconds (simulator only).
+    /// Bytes that the ledger may grant, and (`granted`) the bytes that it has granted from each moment, in seconds,
+    /// on (simulator only).
     #[serde(default)]
     pub capacity_bytes: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -164,7 +167,7 @@ pub struct DeviceRecord {
 }
 
 impl JobRecord {
-    /// For tables: `verified`, `ended`, or what went wrong.
+    /// Text for tables: `verified`, `ended`, or what went wrong.
     pub fn outcome_text(&self) -> String {
         match &self.outcome {
             Outcome::Ok if self.verified => "verified".to_string(),
@@ -186,38 +189,38 @@ impl JobRecord {
 }
 
 impl Record {
-    /// From the last job's request to the last end, seconds: the source document's clock, "all have asked" to "all have
-    /// ended" (specification S-803). It leaves out the host work before the requests.
-    /// None for jobs that came one after the other: the last of them asks when nearly all is over.
+    /// Seconds from the last job's request to the last end: the source document's clock, "all have asked" to "all
+    /// have ended" (specification S-803). It leaves out the host work before the requests. None unless all jobs were
+    /// submitted at the start: otherwise the last job asks when nearly all work is done.
     pub fn ask_makespan_s(&self) -> Option<f64> {
         let asked = self.jobs.iter().filter_map(|job| job.asked_s).fold(0.0, f64::max);
         let together = self.jobs.iter().all(|job| job.submitted_s == 0.0);
         together.then_some(self.makespan_s - asked)
     }
 
-    /// Jobs that came to their end; others failed for want of memory or were refused.
+    /// Number of jobs that ended well; the other jobs ran out of memory, were rejected, or failed.
     pub fn jobs_ended(&self) -> usize {
         self.jobs.iter().filter(|job| job.outcome == Outcome::Ok).count()
     }
 
-    /// Jobs that ended well per second, over the baseline's.
+    /// Jobs that ended well per second, relative to the baseline.
     pub fn throughput_over(&self, baseline: &Record) -> f64 {
         let ended = self.jobs_ended() as f64 / baseline.jobs_ended() as f64;
         ended * (baseline.makespan_s / self.makespan_s)
     }
 
-    /// The same from the last request on.
+    /// Throughput like [`Record::throughput_over`], counted from the last request on.
     pub fn throughput_ask_over(&self, baseline: &Record) -> Option<f64> {
         let ended = self.jobs_ended() as f64 / baseline.jobs_ended() as f64;
         Some(ended * (baseline.ask_makespan_s()? / self.ask_makespan_s()?))
     }
 
-    /// What over-subscription moved in both directions, all devices.
+    /// Bytes that over-subscription moved in both directions, on all devices.
     pub fn paged_bytes(&self) -> u64 {
         self.devices.iter().map(|device| device.paged_bytes).sum()
     }
 
-    /// Mean and largest wait, seconds.
+    /// Mean and longest wait, in seconds.
     pub fn waits_s(&self) -> (f64, f64) {
         let count = self.jobs.len().max(1) as f64;
         let sum: f64 = self.jobs.iter().map(|job| job.wait_s).sum();
@@ -225,13 +228,13 @@ impl Record {
         (sum / count, max)
     }
 
-    /// Mean and worst time from submission to end, seconds.
+    /// Mean and longest time from submission to end, in seconds.
     pub fn turnarounds_s(&self) -> (f64, f64) {
         let all = || self.jobs.iter().map(|job| job.ended_s - job.submitted_s);
         (all().sum::<f64>() / self.jobs.len().max(1) as f64, all().fold(0.0, f64::max))
     }
 
-    /// Part of the makespan in which a device has any operation, averaged over the devices.
+    /// Share of the makespan in which a device has any operation, averaged over the devices.
     pub fn device_busy(&self) -> f64 {
         let busy: f64 = self.devices.iter().map(|device| device.busy_s).sum();
         busy / (self.makespan_s * self.devices.len().max(1) as f64)
@@ -247,7 +250,7 @@ impl Record {
     }
 }
 
-/// Appends one record as one line; whatever fails later, this one is kept.
+/// Appends one record as one line, so that a later failure does not lose it.
 pub fn append(path: &Path, record: &Record) -> Result<()> {
     let mut line = serde_json::to_string(record).context("record as JSON")?;
     line.push('\n');
@@ -259,7 +262,7 @@ pub fn append(path: &Path, record: &Record) -> Result<()> {
     file.write_all(line.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Reads what [`append`] wrote. An error names the line.
+/// Reads the records that [`append`] wrote. An error names the bad line.
 pub fn read(path: &Path) -> Result<Vec<Record>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     text.lines()
@@ -275,7 +278,7 @@ pub fn read(path: &Path) -> Result<Vec<Record>> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A record with jobs of these (classes, slowdown, wait).
+    /// Returns a record with jobs of these (classes, slowdown, wait).
     pub(crate) fn record(policy: &str, makespan_s: f64, jobs: &[(&[&str], f64, f64)]) -> Record {
         let job = |(index, (classes, slowdown, wait_s)): (usize, &(&[&str], f64, f64))| JobRecord {
             index,
@@ -376,7 +379,7 @@ pub(crate) mod tests {
         let summary = crate::summary::summarize(&records);
         let eager = &summary.sim["eager"];
         assert_eq!((eager.throughput_vs_case, eager.throughput_vs_case_fifo), (Some(1.25), Some(1.5)));
-        // All asked at 0.5 s.
+        // All jobs asked at 0.5 s.
         assert_eq!((eager.ask_makespan_s, eager.throughput_vs_case_ask), (Some(7.5), Some(9.5 / 7.5)));
         assert_eq!((eager.wait_mean_s, eager.wait_max_s, eager.bytes_paged), (2.0, 2.0, 15));
         let alone = crate::summary::summarize(&records[2..]);

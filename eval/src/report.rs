@@ -1,7 +1,7 @@
 //! `report.html`: one self-contained page (no network, no script) with the tables and figures of an experiment.
 //!
-//! Trap: the page says on top of each part what its numbers are: modelled time, or that of a CPU that computed kernels. A
-//! reader must not be able to take one for the other.
+//! Trap: each part of the page must start with the kind of its numbers: modelled time, or time of a CPU that computed
+//! kernels. Without that a reader takes one for the other.
 
 use crate::record::{Backend, Clock, HostWork, JobRecord, Outcome, Record};
 use crate::summary::{RealSummary, SimSummary, Summary};
@@ -27,7 +27,7 @@ pub fn write(path: &Path, records: &[Record], summary: &Summary) -> Result<()> {
     std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// What somebody takes along who reads one sentence: the best of the policies of this project, and who lost jobs.
+/// Summary in a few sentences: the best of this project's policies, policies that lost jobs, and verified outputs.
 fn in_short(summary: &Summary) -> String {
     let ratios = summary.sim.iter().filter(|(policy, _)| policy.starts_with("eager"));
     let ratios = ratios.filter_map(|(policy, sim)| Some((policy, sim.throughput_vs_case?)));
@@ -70,7 +70,7 @@ fn stamp(records: &[Record]) -> String {
     )
 }
 
-/// What the times of a run of real processes are.
+/// Describes the times in a record of real processes.
 pub fn of_time(record: &Record) -> String {
     let scale = record.memory_scale;
     match record.clock {
@@ -85,7 +85,7 @@ pub fn of_time(record: &Record) -> String {
     }
 }
 
-/// What its kernels and its host work count as.
+/// Describes how a record counts the work of kernels and hosts.
 fn of_work(record: &Record) -> &'static str {
     match (record.clock, record.host_work) {
         (Clock::Virtual, HostWork::Stated) => {
@@ -115,7 +115,7 @@ fn real_part(records: &[&Record], summary: &Summary) -> String {
     part
 }
 
-/// Columns of the table of real processes, here and in the terminal.
+/// Columns of the table of real processes, for report and terminal.
 pub const REAL_HEADER: [&str; 10] = [
     "policy",
     "jobs",
@@ -180,7 +180,7 @@ fn sim_part(records: &[&Record], summary: &Summary) -> Result<String> {
     Ok(part)
 }
 
-/// Each policy in a line.
+/// Describes each policy in one line.
 fn policies_part(policies: &[&str]) -> String {
     let known = policies.iter().filter_map(|name| Some(name.parse::<PolicyName>().ok()?.def()));
     let line = |policy: &PolicyDef| {
@@ -189,7 +189,7 @@ fn policies_part(policies: &[&str]) -> String {
     format!("<h3>The policies</h3><ul>{}</ul>", known.map(line).collect::<String>())
 }
 
-/// What many lists say, so that nobody takes the one above for all.
+/// Part on many seeded lists, so that the reader does not generalise from the list above.
 fn typical_part(summary: &Summary) -> String {
     if summary.typical.is_empty() {
         return String::new();
@@ -201,7 +201,7 @@ fn typical_part(summary: &Summary) -> String {
     note.to_string() + &html::table(&typical::HEADER, &typical::rows(&summary.typical))
 }
 
-/// Columns of the simulator's table, here and in the terminal.
+/// Columns of the simulator's table, for report and terminal.
 pub const SIM_HEADER: [&str; 14] = [
     "policy",
     "jobs lost",
@@ -243,7 +243,7 @@ pub fn sim_rows(policies: &[&str], summary: &Summary) -> Vec<Vec<String>> {
     policies.iter().filter_map(row).collect()
 }
 
-/// One row per job: what was decided and whether its output was right.
+/// Table of jobs: for each, the scheduler's decision and whether the output was right.
 fn jobs_table(record: &Record) -> String {
     let mut html = String::from(
         "<table><tr><th>job</th><th>size</th><th>GPU</th><th>class</th><th>requirement</th><th>grant</th>\

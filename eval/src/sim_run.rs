@@ -1,6 +1,6 @@
 //! Runs a workload at full size in the simulator, policy by policy, on one machine.
 //!
-//! Trap: the records of one machine must differ in nothing but the policy: same cards, same host, same model options.
+//! Trap: the records of one machine must differ in the policy only: same cards, same host, same model options.
 
 use crate::experiment::{Machine, System};
 use crate::record::{
@@ -15,37 +15,39 @@ use eager_sim::{JobResult, SimOptions, SimResult, Span, Submission};
 use eager_units::{Class, Nanos};
 use std::collections::BTreeMap;
 
-/// A machine as it is modelled, and what each configuration does on it alone.
+/// A modelled machine, and measurements of each configuration alone on it.
 pub struct Host {
     cards: String,
     parsed: Vec<Card>,
     machine: Machine,
-    /// What each configuration does, by its id.
+    /// Simulator's job of each configuration, by the configuration's id.
     descriptors: BTreeMap<String, Job>,
-    /// By configuration; without those that the machine cannot run.
+    /// Measurements by configuration id, without configurations that the machine cannot run.
     alone: BTreeMap<String, Alone>,
 }
 
-/// Policies under which a job alone may be quicker than under `case`, because it is filled in pieces or copied faster.
+/// Policies under which a job alone may be faster than under `case`, because its memory is filled in pieces or copied
+/// faster.
 const QUICKEST: [PolicyName; 2] = [PolicyName::EagerOpt, PolicyName::EagerLive];
 
-/// One job alone on the machine.
+/// Measurements of one job alone on the machine.
 #[derive(Debug, Clone, Copy)]
 struct Alone {
-    /// Under `case`; see [`JobResult::device_side`].
+    /// Device-side time under `case`; see [`JobResult::device_side`].
     device_side: Nanos,
-    /// Under the policy that is best for it, as are the next.
+    /// From submission to end. This and the following fields each take the least of `case` and the policies
+    /// [`QUICKEST`].
     turnaround: Nanos,
-    /// With any operation on its device, with a kernel, and with a copy.
+    /// Time with any operation on the device, with a kernel, and with a copy.
     device_busy: Nanos,
     kernel_busy: Nanos,
     copy_busy: Nanos,
-    /// What the ledger counted for it, times how long.
+    /// Bytes that the ledger granted the job, integrated over time in nanoseconds.
     byte_nanos: u128,
 }
 
 impl Host {
-    /// Simulates every configuration alone, once.
+    /// Parses the cards and simulates every configuration alone, once.
     pub fn new(cards: &str, machine: &Machine) -> Result<Host> {
         let mut parsed = eager_gpu_model::parse_cards(cards)?;
         parsed.iter_mut().for_each(|card| machine.apply_to_card(card));
@@ -83,7 +85,7 @@ impl Host {
         Ok(host)
     }
 
-    /// `None`: the machine cannot run it.
+    /// Simulates one job alone under a policy. None if the machine cannot run it.
     fn alone_under(&self, choice: &[Choice], policy: PolicyName) -> Result<Option<Alone>> {
         let with_timeline = |options: &mut SimOptions| options.timeline = true;
         let result =
@@ -102,12 +104,12 @@ impl Host {
         }))
     }
 
-    /// Simulates a list.
+    /// Simulates a list under a system.
     pub fn simulate(&self, choices: &[Choice], system: &System, submission: Submission) -> Result<SimResult> {
         self.simulate_with(choices, system, submission, &|_| {})
     }
 
-    /// The same; `change` has the last word on options, after the system's and the machine's.
+    /// Simulates a list; `change` is applied to the options last, after those of the system and the machine.
     pub fn simulate_with(
         &self,
         choices: &[Choice],
@@ -133,7 +135,7 @@ impl Host {
         choices.iter().enumerate().map(descriptor).collect()
     }
 
-    /// A list's run as a record, with what a schedule draws.
+    /// Simulates a list and returns the run as a record, with the spans that a schedule draws.
     pub fn run(
         &self,
         experiment: &str,
@@ -149,8 +151,9 @@ impl Host {
         Ok(self.record(experiment, workload, stamp, &result))
     }
 
-    /// The time in which these jobs alone have any operation on a device, spread evenly over the devices, or the longest job
-    /// alone, in seconds. A schedule in which copies overlap kernels can beat it.
+    /// Seconds of device work: the time in which these jobs alone have any operation on a device, spread evenly over
+    /// the devices, or the longest job alone if that is more. A schedule in which copies overlap kernels can be
+    /// faster.
     pub fn work_s(&self, jobs: &[JobResult]) -> f64 {
         let alone = || jobs.iter().filter_map(|job| self.alone.get(&job.name));
         let work: f64 = alone().map(|alone| seconds(alone.device_busy)).sum();
@@ -158,8 +161,8 @@ impl Host {
         longest.max(work / self.parsed.len().max(1) as f64)
     }
 
-    /// What no schedule can beat even if kernels and copies overlap, in seconds: all kernels or all copies spread evenly
-    /// over the devices, or the longest job.
+    /// Lower bound of the makespan in seconds, even if kernels and copies overlap: all kernels or all copies spread
+    /// evenly over the devices, or the longest job alone.
     pub fn bound_s(&self, jobs: &[JobResult]) -> f64 {
         let alone = || jobs.iter().filter_map(|job| self.alone.get(&job.name));
         let kernels: f64 = alone().map(|alone| seconds(alone.kernel_busy)).sum();
@@ -168,8 +171,9 @@ impl Host {
         longest.max(kernels.max(copies) / self.parsed.len().max(1) as f64)
     }
 
-    /// What no schedule without over-subscription can beat, in seconds: the memory that the jobs hold, for as long as each
-    /// alone holds it, spread evenly over all that there is. Jobs that share a device hold theirs longer.
+    /// Lower bound of the makespan in seconds without over-subscription: the memory that the jobs hold, for as long
+    /// as each holds it alone, spread evenly over all device memory. Jobs that share a device hold their memory
+    /// longer.
     pub fn memory_bound_s(&self, result: &SimResult) -> f64 {
         let alone = result.jobs.iter().filter_map(|job| self.alone.get(&job.name));
         let held: u128 = alone.map(|alone| alone.byte_nanos).sum();
@@ -177,7 +181,7 @@ impl Host {
         held as f64 / memory.max(1) as f64 / 1e9
     }
 
-    /// Device-side time relative to alone; 0 for a configuration that does nothing on a device.
+    /// Device-side time relative to the job alone; 0 for a configuration that does nothing on a device.
     fn slowdown(&self, job: &JobResult) -> f64 {
         match self.alone.get(&job.name) {
             Some(alone) if alone.device_side.0 > 0 => seconds(job.device_side()) / seconds(alone.device_side),
@@ -223,10 +227,10 @@ impl Host {
     }
 }
 
-/// A span shorter than this part of the whole run, and a gap as short, cannot be seen in a figure.
+/// Spans and gaps shorter than the whole run divided by this cannot be seen in a figure.
 const SEEN: u64 = 2_000;
 
-/// In seconds, with gaps closed that nobody could see.
+/// Converts spans to seconds and joins those whose gaps are too short to see.
 fn joined(spans: &[Span], makespan: Nanos) -> Vec<(f64, f64)> {
     let gap = Nanos(makespan.0 / SEEN);
     let mut joined: Vec<Span> = Vec::new();
@@ -279,7 +283,7 @@ fn outcome(outcome: &eager_sim::Outcome) -> Outcome {
     }
 }
 
-/// Bytes granted from each of these moments to the next, times how long; nothing is from the last on.
+/// Integrates granted bytes over time, in nanoseconds. The last entry counts nothing, because no time follows it.
 fn byte_nanos(granted: &[(Nanos, u64)]) -> u128 {
     let spans = granted.iter().zip(granted.iter().skip(1));
     spans.map(|((from, bytes), (to, _))| u128::from(*bytes) * u128::from(to.saturating_sub(*from).0)).sum()

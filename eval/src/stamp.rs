@@ -1,10 +1,11 @@
-//! What machine and which commit a record comes from. Trap: a missing fact is written as "unknown", never left out.
+//! Machine and commit that a record comes from. A fact that cannot be found out is written as "unknown", never left
+//! out.
 
 use crate::record::Stamp;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Looks at this machine once.
+/// Reads this machine's state once.
 pub fn stamp() -> Stamp {
     Stamp {
         version: env!("CARGO_PKG_VERSION").to_string(),
@@ -32,7 +33,7 @@ fn memory_bytes() -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// The value of the first `key : value` line.
+/// Returns the value of the first `key : value` line.
 fn first_value(path: &str, key: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(key))?;

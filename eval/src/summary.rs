@@ -1,4 +1,4 @@
-//! `summary.json`: the few numbers of an experiment that another program wants, and the comparison behind them.
+//! `summary.json`: the main numbers of an experiment, for other programs, and the comparison that they come from.
 
 use crate::record::{Backend, Clock, Outcome, Record};
 use crate::typical::Typical;
@@ -12,7 +12,7 @@ use std::path::Path;
 pub struct Summary {
     pub real: BTreeMap<String, RealSummary>,
     pub sim: BTreeMap<String, SimSummary>,
-    /// How typical the list is; empty if nobody asked.
+    /// Comparison over many lists; empty if it was not requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub typical: Vec<Typical>,
 }
@@ -21,7 +21,7 @@ pub struct Summary {
 pub struct RealSummary {
     pub jobs: usize,
     pub jobs_verified: usize,
-    /// Not ended well; a policy that lost some has no ratio.
+    /// Jobs that did not end well; a policy that lost any has no ratio.
     #[serde(default)]
     pub jobs_lost: usize,
     pub eager_launches: usize,
@@ -30,7 +30,8 @@ pub struct RealSummary {
     #[serde(default)]
     pub wait_mean_s: f64,
     pub makespan_s: f64,
-    /// As in [`SimSummary`]; on a virtual clock only, since this machine's time says nothing about a GPU.
+    /// Same measure as in [`SimSummary`]. Only on a virtual clock, since this machine's time says nothing about a
+    /// GPU.
     #[serde(default)]
     pub throughput_vs_case: Option<f64>,
 }
@@ -39,16 +40,16 @@ pub struct RealSummary {
 pub struct SimSummary {
     pub jobs: usize,
     pub jobs_ended: usize,
-    /// The others; a policy that lost some has no ratio.
+    /// Jobs that did not end well; a policy that lost any has no ratio.
     #[serde(default)]
     pub jobs_lost: usize,
     pub makespan_s: f64,
-    /// Jobs that ended well per second, over the baseline's; absent when the baseline was not run, or one of the two lost
-    /// jobs: less work is no speed.
+    /// Jobs that ended well per second, relative to the baseline. Absent if the baseline was not run or one of the
+    /// two lost jobs, because doing less work does not count as being faster.
     pub throughput_vs_case: Option<f64>,
     pub throughput_vs_case_fifo: Option<f64>,
-    /// The same on the source document's clock (specification S-803): from "all have asked" to "all have ended".
-    /// None for jobs that come one after the other.
+    /// Makespan and throughput on the source document's clock (specification S-803): from "all have asked" to "all
+    /// have ended". None for jobs that are submitted one after the other.
     pub ask_makespan_s: Option<f64>,
     pub throughput_vs_case_ask: Option<f64>,
     pub wait_mean_s: f64,
@@ -57,18 +58,18 @@ pub struct SimSummary {
     pub turnaround_mean_s: f64,
     #[serde(default)]
     pub turnaround_max_s: f64,
-    /// Part of the makespan in which a device has any operation, averaged over the devices.
+    /// Share of the makespan in which a device has any operation, averaged over the devices.
     #[serde(default)]
     pub device_busy: f64,
     /// See [`crate::record::JobRecord::slowdown`].
     pub normal_slowdown_p95: Option<f64>,
-    /// Demand-faulted, evicted, and fetched again after an eviction; not the first population by prefetch.
+    /// Bytes demand-faulted, evicted, and fetched again after an eviction, without the first population by prefetch.
     pub bytes_paged: u64,
     pub eager_launches: usize,
     pub promotions: usize,
 }
 
-/// Summarises records of one workload.
+/// Summarises the records of one workload.
 pub fn summarize(records: &[Record]) -> Summary {
     let of = |backend| records.iter().filter(move |r| r.backend == backend);
     let baseline = |policy: &str| of(Backend::Sim).find(|r| r.policy == policy);
@@ -84,7 +85,8 @@ pub fn summarize(records: &[Record]) -> Summary {
     summary
 }
 
-/// The part that no record of the list holds, from an earlier `summary.json`; none without that file.
+/// Reads the comparison over many lists, which no record holds, from an earlier `summary.json`; empty without that
+/// file.
 pub fn typical_of(path: &Path) -> Result<Vec<Typical>> {
     if !path.exists() {
         return Ok(Vec::new());
@@ -99,7 +101,7 @@ fn lost(record: &Record) -> usize {
     record.jobs.iter().filter(|job| job.outcome != Outcome::Ok).count()
 }
 
-/// The baseline, where a ratio over it means something.
+/// Returns the baseline if a ratio over it means something: neither run lost jobs.
 fn comparable<'a>(record: &Record, baseline: Option<&'a Record>) -> Option<&'a Record> {
     baseline.filter(|baseline| lost(record) == 0 && lost(baseline) == 0)
 }
@@ -150,7 +152,7 @@ mod tests {
     use super::*;
     use crate::record::tests::record;
 
-    /// Two jobs under each policy; the second of `cg` runs out of memory.
+    /// Returns records of two jobs under each policy; the second job of `cg` runs out of memory.
     fn records(backend: Backend) -> Vec<Record> {
         let of = |policy: &str, makespan: f64| Record {
             backend,

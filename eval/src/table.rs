@@ -1,6 +1,6 @@
-//! Tables for people: aligned columns, sizes in GiB or MiB, `-` where a number does not apply.
+//! Text tables: aligned columns, sizes in GiB or MiB, `-` where a number does not apply.
 
-/// A table as text; the first column is left-aligned, the others right-aligned.
+/// Formats a table as text; the first column is left-aligned, the others right-aligned.
 pub fn render(header: &[&str], rows: &[Vec<String>]) -> String {
     let columns = header.len();
     let width = |column: usize| {
@@ -23,7 +23,7 @@ pub fn render(header: &[&str], rows: &[Vec<String>]) -> String {
     line(&head) + &line(&rule) + &body
 }
 
-/// `12.64 GiB`, `78.0 MiB`, `0`.
+/// Formats bytes as `12.64 GiB`, `78.0 MiB` or `0`.
 pub fn size(bytes: u64) -> String {
     const MIB: f64 = (1 << 20) as f64;
     const GIB: f64 = (1 << 30) as f64;
@@ -36,12 +36,12 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// `41.2 s`.
+/// Formats seconds as `41.2 s`.
 pub fn seconds(value: f64) -> String {
     format!("{value:.1} s")
 }
 
-/// `1.39x`, or `-`.
+/// Formats a ratio as `1.39x`, or `-` without a value.
 pub fn ratio(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_string(), |v| format!("{v:.2}x"))
 }

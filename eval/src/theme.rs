@@ -1,14 +1,14 @@
-//! Colours by day and by night, of pages and of figures.
+//! Colours of pages and figures in light and dark mode.
 //!
-//! Trap: figures are drawn in the colours of the day, and a style sheet puts the night's over them. A colour that is not
-//! in [`NIGHT`] stays as it is, so a test looks for those that figures use.
+//! Figures are drawn in the colours of light mode, and a style sheet replaces them in dark mode. Trap: a colour that
+//! is not in [`NIGHT`] stays as it is, so a test checks that all colours of the figures are there.
 
 use std::fmt::Write as _;
 
 /// Layout and colours of a page.
 const PAGE: &str = include_str!("page.css");
 
-/// What a figure's colour becomes at night.
+/// Colours of figures, and their replacements in dark mode.
 const NIGHT: &[(&str, &str)] = &[
     ("#000000", "#e4e4e4"),
     ("#282828", "#e4e4e4"),
@@ -36,12 +36,12 @@ const NIGHT: &[(&str, &str)] = &[
     ("#9467bd", "#b794dd"),
 ];
 
-/// The style sheet of a page with figures in it.
+/// Returns the style sheet of a page that contains figures.
 pub fn of_page() -> String {
     format!("{PAGE}{}", night())
 }
 
-/// A figure as a file of its own: with its background and its colours at night.
+/// Returns a figure as a file of its own, with its background and its colours for dark mode.
 pub fn alone(svg: &str) -> String {
     let style = format!(
         "<style>svg{{background:#fff}}@media (prefers-color-scheme:dark){{svg{{background:#16181c}}}}{}</style>",
@@ -51,7 +51,7 @@ pub fn alone(svg: &str) -> String {
     format!("{head}>{style}{rest}\n")
 }
 
-/// Rules for fills, strokes and the squares of legends.
+/// Returns the dark-mode rules for fills, strokes and the squares of legends.
 fn night() -> String {
     let mut rules = String::from("@media (prefers-color-scheme:dark){");
     for (day, night) in NIGHT {

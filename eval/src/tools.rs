@@ -1,4 +1,4 @@
-//! The executables an evaluation runs: they lie beside `eager-eval`, in the same build folder.
+//! Executables that an evaluation runs; they are beside `eager-eval`, in the same build folder.
 
 use anyhow::{Result, bail};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Looks beside this executable. Fails when one is missing, with what to do.
+    /// Finds the executables beside this one. An error names the first missing one and the command that builds it.
     pub fn find() -> Result<Tools> {
         let own = std::env::current_exe()?;
         let Some(folder) = own.parent() else { bail!("{} has no folder", own.display()) };

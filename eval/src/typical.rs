@@ -1,7 +1,7 @@
-//! How typical one job list is: the same comparison over many seeded lists, simulated.
+//! Shows how typical one job list is: the same comparison over many seeded lists, simulated.
 //!
-//! Trap: a single list proves little. With 16 jobs on four devices the makespan mostly is the longest job's host work,
-//! and then no policy can gain; a seed that shows a gain is the exception, and a reader must see that beside it.
+//! A single list proves little. With 16 jobs on four devices the makespan mostly is the longest job's host work, and
+//! then no policy can gain. A seed that shows a gain is the exception, so the report shows both side by side.
 
 use crate::experiment::{Machine, System};
 use crate::interval::Interval;
@@ -15,25 +15,26 @@ use eager_sim::Submission;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Compared over the lists. `infinite` shows what endless memory would give under CASE's order; a better order can pass it.
+/// Policies compared over the lists. `infinite` shows the effect of endless memory under CASE's order; a better order
+/// can pass it.
 pub const POLICIES: [PolicyName; 3] = [PolicyName::EagerPb, PolicyName::EagerOpt, PolicyName::Infinite];
 
-/// Lists of one kind.
+/// Kind of lists.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
     pub jobs: u16,
     pub ratio: LargeToSmall,
-    /// Seeds 1 to this.
+    /// Number of lists, with the seeds 1 to this number.
     pub seeds: u64,
 }
 
-/// What a demo shows beside its own list: the same kind of list, and lists long enough for memory to matter.
+/// Kinds that a demo shows beside its own list: the same kind, and lists long enough for memory to matter.
 pub const KINDS: [Kind; 2] = [
     Kind { jobs: 16, ratio: LargeToSmall { large: 1, small: 1 }, seeds: 40 },
     Kind { jobs: 64, ratio: LargeToSmall { large: 2, small: 1 }, seeds: 10 },
 ];
 
-/// Throughput over one kind of list.
+/// Throughput over all lists of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Typical {
     pub lists: String,
@@ -43,14 +44,14 @@ pub struct Typical {
     pub policies: BTreeMap<String, Ratios>,
 }
 
-/// Relative to each baseline, over all lists.
+/// Throughput of a policy relative to each baseline, over all lists.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratios {
     pub vs_case: Interval,
     pub vs_case_fifo: Interval,
 }
 
-/// Simulates every list of the kind; `step` is told each seed.
+/// Simulates every list of the kind; `step` is called with each seed.
 pub fn run(cards: &str, kind: Kind, stamp: &Stamp, step: impl Fn(u64)) -> Result<Typical> {
     let mut waited_under_case = 0;
     let mut samples: BTreeMap<String, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
@@ -79,7 +80,7 @@ pub fn run(cards: &str, kind: Kind, stamp: &Stamp, step: impl Fn(u64)) -> Result
     Ok(Typical { lists, seeds: kind.seeds, waited_under_case, policies })
 }
 
-/// Seconds, and whether any task waited.
+/// Simulates a list, and returns its makespan in seconds and whether any task waited.
 fn makespan(
     host: &Host,
     policy: PolicyName,
@@ -95,7 +96,7 @@ fn makespan(
 /// Columns of [`rows`].
 pub const HEADER: [&str; 5] = ["lists", "some task waits under case", "policy", "vs case", "vs case-fifo"];
 
-/// One row per kind of list and policy: median over the seeds with its 95 % interval.
+/// Returns one row per kind of list and policy: median over the seeds with its 95 % interval.
 pub fn rows(typical: &[Typical]) -> Vec<Vec<String>> {
     let row = |kind: &Typical, policy: &String, ratios: &Ratios| {
         vec![

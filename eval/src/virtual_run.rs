@@ -1,6 +1,7 @@
-//! Runs a workload as real processes on virtual GPUs under one policy: a daemon of its own, every job an executable.
+//! Runs a workload as real processes on virtual GPUs under one policy: its own daemon, and an executable per job.
 //!
-//! Trap: everything started here ends here, also on an error: the daemon is stopped and jobs are killed when dropped.
+//! Trap: everything started here must end here, also after an error: dropping [`Daemon`] and [`Running`] kills their
+//! processes.
 
 use crate::progress::Stage;
 use crate::record::{
@@ -23,20 +24,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// One job as it will be started.
+/// One job to start.
 #[derive(Debug, Clone)]
 pub struct JobSpec {
     pub configuration: String,
     pub size_class: String,
     pub program: PathBuf,
     pub args: Vec<String>,
-    /// Measured footprints, for the shim.
+    /// File of measured footprints, for the shim.
     pub profile: Option<PathBuf>,
-    /// On a virtual clock, stated times of its host work (`EAGER_VGPU_HOST_TIMES`) in place of measured ones.
+    /// Stated times of the job's host work (`EAGER_VGPU_HOST_TIMES`), which replace measured ones on a virtual clock.
     pub host_times: Option<String>,
 }
 
-/// What all jobs of a run share.
+/// Settings that all jobs of a run share.
 #[derive(Debug, Clone)]
 pub struct Setting {
     pub experiment: String,
@@ -46,22 +47,22 @@ pub struct Setting {
     pub time_scale: f64,
     pub repetition: u32,
     pub clock: Clock,
-    /// Processes share a device's SMs at once.
+    /// True if processes share a device's SMs at the same time.
     pub mps: bool,
-    /// Where logs, the journal and the sockets go.
+    /// Folder for logs, the journal and the sockets.
     pub folder: PathBuf,
-    /// A job that takes longer is killed and counted as lost.
+    /// Time after which a job is killed and counted as lost.
     pub job_timeout: Duration,
 }
 
-/// Longer than any scaled job takes on two cores shared by all of them.
+/// More time than any scaled job takes when all jobs share two cores.
 const JOB_TIMEOUT: Duration = Duration::from_secs(300);
-/// On a virtual clock a busy machine makes nothing late but the person who waits.
+/// On a virtual clock a busy machine changes no result and only makes the run take longer.
 const JOB_TIMEOUT_VIRTUAL: Duration = Duration::from_secs(3600);
 
 impl Setting {
-    /// Of our programs, which are scaled. On a real clock kernels take no time beyond their computing; on a virtual one
-    /// processes share a device as the simulator's do.
+    /// Settings for the scaled Rodinia programs. On a real clock kernels take only the time to compute them; on a
+    /// virtual clock processes share a device as in the simulator.
     pub fn scaled(experiment: &str, policy: PolicyName, cards: &str, out: &Path, clock: Clock) -> Setting {
         Setting {
             experiment: experiment.to_string(),
@@ -78,13 +79,13 @@ impl Setting {
     }
 }
 
-/// A policy that may decide for real processes, as people write it.
+/// Parses the name of a policy that real processes can run under.
 pub fn policy(name: &str) -> Result<PolicyName, String> {
     let policy = name.parse().map_err(|error: UnknownPolicy| error.to_string())?;
     PolicyName::for_devices(policy).map_err(|error| error.to_string())
 }
 
-/// Runs all jobs at once and waits for them; a person sees each end.
+/// Starts all jobs at once, waits for them, and shows each end as progress.
 pub fn run(
     tools: &Tools,
     setting: &Setting,
@@ -125,7 +126,7 @@ pub fn run(
         Clock::Real => programs.first().map_or(Nanos(0), |first| first.connected),
         Clock::Virtual => Nanos(0),
     };
-    // Each job has a label of its own.
+    // Each job has its own label.
     let of = |label: &str| programs.iter().find(|program| program.label == label);
     if setting.clock == Clock::Virtual {
         for job in &mut running {
@@ -155,7 +156,7 @@ pub fn run(
     })
 }
 
-/// Modelled seconds since the list began.
+/// Modelled seconds from the list's start to a moment.
 fn since(at: Nanos, origin: Nanos) -> f64 {
     at.saturating_sub(origin).0 as f64 / 1e9
 }
@@ -167,7 +168,8 @@ fn host_work(jobs: &[JobSpec]) -> HostWork {
 /// Name of the virtual GPU server's socket in a daemon's run directory.
 const VGPU_SOCKET: &str = "vgpu.sock";
 
-/// The jobs' places in virtual time, reserved before the first starts: all begin at once, whatever starting them takes.
+/// Seats of the jobs on the virtual clock. They are reserved before the first job starts, so that all jobs begin at
+/// the same virtual time, however long starting them takes.
 struct Seats {
     link: Socket,
     first: u64,
@@ -191,14 +193,14 @@ impl Seats {
         Ok(())
     }
 
-    /// The job has ended; perhaps it never came to CUDA.
+    /// Releases the seat of a job that has ended; it may never have called CUDA.
     fn give_up(&self, job: usize) -> Result<()> {
         self.link.call(Request::GiveUp { seat: self.of(job) })?;
         Ok(())
     }
 }
 
-/// An `eagerd` of our own.
+/// An `eagerd` for this run only.
 struct Daemon {
     child: std::cell::RefCell<Child>,
     run_dir: tempfile::TempDir,
@@ -208,7 +210,7 @@ struct Daemon {
 
 impl Daemon {
     fn start(tools: &Tools, setting: &Setting) -> Result<Daemon> {
-        // Sockets need short paths, so the run directory is a temporary one.
+        // Socket paths must be short, so the run directory is a temporary one.
         let run_dir = tempfile::tempdir().context("cannot create a run directory for eagerd")?;
         let journal = setting.folder.join("journal.jsonl");
         let log = setting.folder.join("eagerd.log");
@@ -216,7 +218,7 @@ impl Daemon {
             .arg("--virtual")
             .arg(&setting.cards)
             .args(["--policy", &setting.policy])
-            // All jobs are one user's here, and the list is what is compared.
+            // All jobs belong to one user here, and limiting them would change the compared list.
             .args(["--queued-per-user", "1000000"])
             .args(["--memory-scale", &setting.memory_scale.to_string()])
             .args(["--time-scale", &setting.time_scale.to_string()])
@@ -266,7 +268,7 @@ impl Drop for Daemon {
     }
 }
 
-/// One started job.
+/// One job that was started.
 struct Running {
     index: usize,
     label: String,
@@ -298,14 +300,15 @@ impl Running {
         }
         command.arg("--").arg(&job.program).args(&job.args);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        // A scaled program copies little; at full size it would have its ring almost from the start.
+        // A full-size program copies enough to get its ring almost at once; a scaled program does not, so the
+        // threshold is 0.
         command.env("EAGER_RING_AFTER_BYTES", "0");
         command.env("EAGER_FILL_PIECE_BYTES", (FILL_PIECE_BYTES / setting.memory_scale).to_string());
         if let Some(times) = &job.host_times {
             command.env("EAGER_VGPU_HOST_TIMES", times);
         }
         if let Some(seats) = seats {
-            // What programs compute on two processors is not more for many threads each.
+            // All programs share this machine's cores, so more threads in each would not compute faster.
             command.env("EAGER_VGPU_SEAT", seats.of(index).to_string()).env("EAGER_VGPU_WORKERS", "1");
         }
         let child = command.spawn().with_context(|| format!("cannot start job {label}"))?;
@@ -324,7 +327,7 @@ impl Running {
         })
     }
 
-    /// Looks whether it ended; true when it just did.
+    /// Checks whether the job has ended; returns true if it just did. Kills it after `timeout`.
     fn poll(&mut self, timeout: Duration) -> Result<bool> {
         if let Some(status) = self.child.try_wait().context("waiting for a job")? {
             self.status = Some(status);

@@ -1,4 +1,4 @@
-//! Which jobs to run: a published mix by name, or a seeded draw.
+//! Choice of the jobs to run: a published mix by name, or a seeded draw.
 
 use crate::record::WorkloadStamp;
 use anyhow::{Result, bail};
@@ -43,7 +43,8 @@ impl Choice {
         }
     }
 
-    /// Its host phases at full size, as `EAGER_VGPU_HOST_TIMES` takes them: seconds by the copies to the host before.
+    /// Host phases at full size, in the format of `EAGER_VGPU_HOST_TIMES`: seconds, keyed by the number of earlier
+    /// copies to the host.
     pub fn host_times(&self) -> Result<String> {
         let phases = self.program.host_phases(self.configuration, &HostTimes::default())?;
         Ok(phases.iter().map(|(copies, s)| format!("{copies}:{s}")).collect::<Vec<_>>().join(","))
@@ -51,7 +52,7 @@ impl Choice {
 }
 
 impl WorkloadArgs {
-    /// The jobs in order, and the stamp that repeats them.
+    /// Returns the jobs in order, and the stamp that repeats the choice.
     pub fn choose(&self) -> Result<(WorkloadStamp, Vec<Choice>)> {
         let (name, ids) = match &self.workload {
             Some(name) => {
