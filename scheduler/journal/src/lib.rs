@@ -1,7 +1,8 @@
-//! A journal for those who read it: as text, program by program, as a timeline of tasks and devices, as a Perfetto trace.
+//! Renders a journal for readers: as text, program by program, as a timeline of tasks and devices, as a Perfetto
+//! trace.
 //!
-//! Trap: nothing here decides anything. What a task got is read from the recorded actions, never computed again, so that
-//! a journal of another version is shown as it was.
+//! Trap: do not compute decisions here. Everything that a task got is read from the recorded actions, so that a
+//! journal of another version is shown as it happened.
 #![forbid(unsafe_code)]
 
 pub mod names;

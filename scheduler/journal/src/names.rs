@@ -1,28 +1,29 @@
-//! C++ names as people write them. Pure.
+//! Demangles C++ names for display. Pure.
 //!
-//! Trap: names come from programs. A mangled name of a hundred bytes may stand for gigabytes, so no more of it is made than
-//! a line shows.
+//! Trap: names come from programs, and a mangled name of a hundred bytes may stand for gigabytes. Demangling
+//! therefore stops at the length that a line shows.
 
 use cpp_demangle::{DemangleOptions, Symbol};
 use std::fmt;
 
-/// Of a name in a line.
+/// Longest name in a line, in characters.
 const CHARS_MAX: usize = 80;
 
-/// The text with each mangled name in it made [`readable`].
+/// Returns the text with each mangled name in it replaced by its [`readable`] form.
 pub fn in_text(text: &str) -> String {
     let ends = |c: char| !(c.is_ascii_alphanumeric() || "_.$".contains(c));
     let piece = |piece: &str| {
-        // A name may have a point in it, and a sentence ends with one.
+        // A name may contain a point, but a point at the end of a piece ends a sentence.
         let (name, end) = piece.split_at(piece.trim_end_matches(|c| ends(c) || c == '.').len());
         if name.starts_with("_Z") { readable(name) + end } else { piece.to_owned() }
     };
     text.split_inclusive(ends).map(piece).collect()
 }
 
-/// `k<int>` of `_Z1kIiEvPT_`, cut where it gets too long for a line; what is no C++ name stays.
+/// Returns `k<int>` for `_Z1kIiEvPT_`, cut where it gets too long for a line. A name that is not a C++ name stays as
+/// it is.
 pub fn readable(name: &str) -> String {
-    // The demangler takes a bare type as well, and would call a C function `f` "float".
+    // The demangler accepts a bare type as well, and would turn a C function `f` into "float".
     if !name.starts_with("_Z") {
         return cut(name);
     }
@@ -36,13 +37,14 @@ pub fn readable(name: &str) -> String {
     }
 }
 
-/// Names and scopes in front of a mangled name that has lost its end: the daemon is told the first 72 bytes of one.
+/// Demangles scopes and names at the start of a mangled name whose end is missing: the daemon gets at most 72 bytes
+/// of a name.
 fn beginning(name: &str) -> Option<String> {
     let name = name.strip_prefix("_Z")?;
     let mut rest = name.strip_prefix('N').unwrap_or(name);
     let mut parts = Vec::new();
     loop {
-        // `L`: known in its own file only.
+        // `L` marks a name with internal linkage.
         let length = rest.strip_prefix('L').unwrap_or(rest);
         let Some(end) = length.find(|c: char| !c.is_ascii_digit()) else { break };
         let (digits, after) = length.split_at(end);
@@ -60,7 +62,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Takes what fits, and then fails, which ends the demangler.
+/// Writer that keeps the text that fits, and then fails, which stops the demangler.
 #[derive(Debug, Default)]
 struct Line {
     text: String,
@@ -117,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_name_that_stands_for_gigabytes_is_cut() {
-        // Each pair holds the one before twice.
+        // Each pair contains the pair before it twice.
         let pairs: String = (0..60).map(|_| "S1_IS2_S2_E").collect();
         for name in
             [format!("_Z1fI1pI1aS0_E{pairs}EvT_"), format!("_Z1k{}", "I1kE".repeat(5000)), "k".repeat(5000)]

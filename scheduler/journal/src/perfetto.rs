@@ -1,15 +1,15 @@
-//! A timeline as a Perfetto trace (TrackEvent packets; "Writing TrackEvent Protos Synthetically", perfetto.dev), to be
-//! opened at ui.perfetto.dev.
+//! Encodes a timeline as a Perfetto trace (TrackEvent packets; "Writing TrackEvent Protos Synthetically",
+//! perfetto.dev), for ui.perfetto.dev.
 //!
-//! Trap: field numbers are Perfetto's (`protos/perfetto/trace/`); only the fields used here are declared, so this reads
-//! back what it wrote and not any trace. A track's id 0 means "default track" there: ids begin at 1.
+//! Trap: field numbers are Perfetto's (`protos/perfetto/trace/`). Only the fields used here are declared, so this
+//! decodes its own traces and not any trace. Perfetto takes track id 0 as "default track", so ids begin at 1.
 
 use crate::timeline::{Entry, Event, Shows, Timeline, TrackId, What};
 use prost::Message;
 
-/// Every packet belongs to one writer.
+/// Sequence id of all packets, which have one writer.
 const SEQUENCE: u32 = 1;
-/// First packet of the writer: nothing before it is referred to.
+/// Flag of the writer's first packet: no packet refers to state before it.
 const STATE_CLEARED: u32 = 1;
 
 #[derive(Clone, PartialEq, Message)]
@@ -20,7 +20,7 @@ struct Trace {
 
 #[derive(Clone, PartialEq, Message)]
 struct TracePacket {
-    /// Nanoseconds.
+    /// Time in nanoseconds.
     #[prost(uint64, optional, tag = "8")]
     timestamp: Option<u64>,
     #[prost(uint32, tag = "10")]
@@ -115,7 +115,7 @@ enum SiblingMerge {
     Never = 2,
 }
 
-/// The bytes of a trace file.
+/// Returns the bytes of a trace file.
 pub fn encode(timeline: &Timeline) -> Vec<u8> {
     let descriptors = (0..timeline.tracks.len()).map(|index| descriptor(timeline, index));
     let mut packet: Vec<TracePacket> = descriptors.chain(timeline.entries.iter().map(event)).collect();
@@ -143,7 +143,7 @@ fn descriptor(timeline: &Timeline, index: usize) -> TracePacket {
         counter: unit.map(|unit| CounterDescriptor { unit: unit.into() }),
         child_ordering: Some(ChildOrder::Explicit.into()),
         sibling_order_rank: i32::try_from(index).ok(),
-        // Programs may have the same label and still are two.
+        // Programs may have the same label, and their tracks must not be merged.
         sibling_merge_behavior: Some(SiblingMerge::Never.into()),
     };
     TracePacket {
@@ -193,7 +193,7 @@ mod tests {
     use crate::timeline::{FlowId, Track};
     use eager_units::Nanos;
 
-    /// A device with one counter and one slice.
+    /// Returns a device with one counter and one slice.
     fn timeline() -> Timeline {
         let track = |name: &str, parent, shows| Track { name: name.into(), parent, shows };
         let device = Some(TrackId(0));
@@ -228,7 +228,7 @@ mod tests {
         let begin = (Some(5), 3, Kind::SliceBegin, Some("normal".to_owned()), vec![7]);
         let value = (Some(5), 2, Kind::Counter, None, vec![]);
         assert_eq!(events, [value, begin, (Some(9), 3, Kind::SliceEnd, None, vec![])]);
-        // More than the viewer can count is the most that it can.
+        // A value beyond the viewer's range becomes the greatest value of that range.
         assert_eq!(
             trace.packet[3].track_event.as_ref().and_then(|event| event.counter_value),
             Some(i64::MAX)

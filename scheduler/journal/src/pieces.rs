@@ -1,13 +1,15 @@
-//! A journal's files: the piece that is written has the journal's name, those before it the same with `.1`, `.2` and so on.
+//! Files of a journal: the piece being written has the journal's name, earlier pieces have `.1`, `.2` and so on
+//! appended.
 //!
-//! Trap: its writer goes on meanwhile, and removes the oldest. One that is gone by the time it is read is left out.
+//! Trap: the writer continues meanwhile, and removes the oldest piece. A piece that is gone by the time it is read is
+//! left out, which is no error.
 
 use crate::text::{Journal, TextError};
 use eager_core::journal::JournalHeader;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Why there is no journal.
+/// Reasons why a journal cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PiecesError {
     #[error("cannot read the journal {}: {error}", path.display())]
@@ -20,16 +22,16 @@ pub enum PiecesError {
     Several { path: PathBuf, names: Vec<String> },
 }
 
-/// A piece that was read.
+/// One piece of a journal, with its contents.
 #[derive(Debug)]
 pub struct Piece {
     pub path: PathBuf,
     pub journal: Journal,
-    /// It goes on where the one before it ended.
+    /// True if it continues where the piece before it ended.
     pub follows: bool,
 }
 
-/// The file's name with `.suffix` behind it.
+/// Returns the path with `.suffix` appended to the file's name.
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -37,10 +39,10 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The pieces before the one that is written, the oldest first.
+/// Returns the numbers and paths of the earlier pieces, oldest first.
 ///
 /// # Errors
-/// Its folder cannot be read.
+/// The folder cannot be read.
 pub fn numbered(path: &Path) -> std::io::Result<Vec<(u64, PathBuf)>> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(Vec::new()) };
@@ -57,7 +59,7 @@ pub fn numbered(path: &Path) -> std::io::Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// `journal.12` is piece 12 of `journal`.
+/// Splits the name of a piece: `journal.12` is piece 12 of `journal`.
 fn split(name: &str) -> Option<(&str, u64)> {
     let (base, number) = name.rsplit_once('.')?;
     let is_number =
@@ -65,10 +67,11 @@ fn split(name: &str) -> Option<(&str, u64)> {
     Some((base, number.parse().ok().filter(|_| is_number && !base.is_empty())?))
 }
 
-/// The files of a journal in order: of its name, of the only one in a folder, or one piece alone.
+/// Returns the files of a journal in order. `path` is the journal's name, a folder with only one journal, or a single
+/// piece.
 ///
 /// # Errors
-/// There is none, or none that can be told from others.
+/// The folder cannot be read, or holds no journal, or several.
 pub fn files(path: &Path) -> Result<Vec<PathBuf>, PiecesError> {
     let unreadable = |error| PiecesError::Unreadable { path: path.to_owned(), error };
     let base = if path.is_dir() { only_one_in(path)? } else { path.to_owned() };
@@ -107,10 +110,10 @@ fn is_journal(path: &Path) -> bool {
     path.is_file() && read.is_ok() && start == MARK
 }
 
-/// Reads a journal piece by piece, in order; one at a time is in memory.
+/// Reads a journal piece by piece, in order, with one piece in memory at a time.
 ///
 /// # Errors
-/// As of [`files`]; each piece may have one of its own.
+/// See [`files`]; each piece may also fail on its own.
 pub fn read(path: &Path) -> Result<impl Iterator<Item = Result<Piece, PiecesError>>, PiecesError> {
     let files = files(path)?;
     let last = files.last().cloned();
@@ -131,10 +134,10 @@ pub fn read(path: &Path) -> Result<impl Iterator<Item = Result<Piece, PiecesErro
     }))
 }
 
-/// The last pieces that follow each other without a gap, as one.
+/// Joins the last pieces that follow each other without a gap.
 ///
 /// # Errors
-/// As of [`read`].
+/// See [`read`].
 pub fn last_run(path: &Path) -> Result<Journal, PiecesError> {
     let mut joined: Option<Journal> = None;
     for piece in read(path)? {

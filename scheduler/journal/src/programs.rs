@@ -1,7 +1,7 @@
-//! What a journal says of each program: its tasks, what they asked for, got, and waited for.
+//! Extracts each program from a journal: its tasks with their requirements, grants and waits.
 //!
-//! Trap: a program may begin several tasks, and wait for each; its wait is the sum of them. A task that comes to its whole
-//! requirement because it frees memory was given none: that is no promotion here.
+//! Trap: a program may begin several tasks and wait for each, so its wait is their sum. A task whose requirement
+//! shrinks to its grant because it frees memory was granted nothing, so that is no promotion here.
 
 use eager_core::action::Action;
 use eager_core::event::Event;
@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 pub struct Program {
     pub label: String,
     pub connected: Nanos,
-    /// When its process was gone.
+    /// When its process ended.
     pub gone: Option<Nanos>,
-    /// In the order in which they began.
+    /// Tasks in the order in which they began.
     pub tasks: Vec<Task>,
 }
 
@@ -25,14 +25,14 @@ pub struct Program {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Task {
     pub asked: Nanos,
-    /// With what it asked for later.
+    /// Requirement, with all later extensions.
     pub requirement: Bytes,
     pub start: Option<Start>,
-    /// Its classes, in order of appearance.
+    /// Classes, each once, in order of appearance.
     pub classes: Vec<Class>,
-    /// When an eager start had been given all that it asked for.
+    /// When an eager task had its whole requirement granted.
     pub promoted: Option<Nanos>,
-    /// Why it was refused.
+    /// Reason of the refusal, if the task was refused.
     pub refused: Option<String>,
 }
 
@@ -43,19 +43,19 @@ pub struct Start {
     pub device: DeviceId,
     pub class: Class,
     pub grant: Bytes,
-    /// The scheduler's sentence.
+    /// Sentence in which the scheduler explains the start.
     pub reason: String,
 }
 
 impl Task {
-    /// Until it started; nothing for one that did not.
+    /// Time until the task started; 0 if it never did.
     pub fn wait(&self) -> Nanos {
         self.start.as_ref().map_or(Nanos(0), |start| start.at.saturating_sub(self.asked))
     }
 }
 
 impl Program {
-    /// Classes of its tasks, each once, in order of appearance.
+    /// Returns the classes of all tasks, each once, in order of appearance.
     pub fn classes(&self) -> Vec<Class> {
         let mut seen = Vec::new();
         for class in self.tasks.iter().flat_map(|task| &task.classes) {
@@ -67,7 +67,7 @@ impl Program {
     }
 }
 
-/// The programs in the order in which they connected.
+/// Returns the programs in the order in which they connected.
 pub fn programs(lines: &[JournalLine]) -> Vec<Program> {
     let mut reader = Reader::default();
     for line in lines {
@@ -81,7 +81,7 @@ pub fn programs(lines: &[JournalLine]) -> Vec<Program> {
 struct Reader {
     programs: Vec<Program>,
     clients: BTreeMap<ClientId, usize>,
-    /// A program, and which of its tasks.
+    /// For each task, the index of its program and the index among that program's tasks.
     tasks: BTreeMap<TaskId, (usize, usize)>,
 }
 

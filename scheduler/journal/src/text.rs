@@ -1,6 +1,6 @@
 //! Journals as text: one JSON object per line, the header first.
 //!
-//! Trap: a last line without its end of line was being written when the writer died; it is left out, never an error.
+//! A last line without a line end was cut off when the writer died. It is left out, which is no error.
 
 use eager_core::Scheduler;
 use eager_core::event::Event;
@@ -14,7 +14,7 @@ pub struct Journal {
     pub lines: Vec<JournalLine>,
 }
 
-/// Why a text is no journal.
+/// Reasons why a text is no journal.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
     #[error("the journal is empty: its first line must be the header, {{\"journal\":{JOURNAL_VERSION},...}}")]
@@ -26,7 +26,7 @@ pub enum TextError {
 }
 
 impl Journal {
-    /// What a fresh scheduler answers to these events, as the daemon would have written it.
+    /// Steps a fresh scheduler through the events, and returns the journal that the daemon would have written.
     pub fn recorded(mut scheduler: Scheduler, events: impl IntoIterator<Item = (Nanos, Event)>) -> Journal {
         let header = JournalHeader::of(&scheduler);
         let line = |(now, event): (Nanos, Event)| {
@@ -37,8 +37,10 @@ impl Journal {
         Journal { header, lines: events.into_iter().map(line).collect() }
     }
 
+    /// Parses a journal.
+    ///
     /// # Errors
-    /// The first line that is not a journal's, by its number from 1.
+    /// The first line that cannot be parsed, by its number from 1.
     pub fn read(text: &str) -> Result<Journal, TextError> {
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let mut lines = whole.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
@@ -54,6 +56,8 @@ impl Journal {
         Ok(Journal { header, lines })
     }
 
+    /// Formats the journal as text.
+    ///
     /// # Errors
     /// None in practice: all of it is plain data.
     pub fn write(&self) -> Result<String, serde_json::Error> {

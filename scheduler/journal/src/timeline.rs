@@ -1,8 +1,8 @@
-//! What a journal tells, as tracks for a viewer: one per device with its memory, one per task on its device and, while it
-//! waits, in the queue.
+//! Converts a journal to tracks for a viewer: one per device with its memory, one per task on its device and, while
+//! it waits, one in the queue.
 //!
-//! Trap: slices of one track must nest. A task's track holds the task, in it its class, in that the kernel that stands at
-//! the gate; kernels that run may overlap the last and have a track of their own.
+//! Trap: slices of one track must nest. A task's track holds the task, in it the class, in that the kernel that
+//! stands at the gate. Running kernels may overlap the slice of the gate, so they have a track of their own.
 
 mod reader;
 
@@ -13,29 +13,29 @@ use eager_units::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TrackId(pub usize);
 
-/// What two ends of an arrow share.
+/// Identifier that both ends of an arrow share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowId(pub u64);
 
-/// A row of the viewer.
+/// One row of the viewer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Track {
     pub name: String,
-    /// The track it is shown under.
+    /// Track that this track is shown under.
     pub parent: Option<TrackId>,
     pub shows: Shows,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shows {
-    /// Only the tracks under it.
+    /// Nothing itself; only the tracks under it are shown.
     Tracks,
     Slices,
     Bytes,
     Count,
 }
 
-/// Something on a track. A track's entries are in order of time.
+/// One entry of a track. A track's entries are in order of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     pub at: Nanos,
@@ -46,7 +46,7 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
     Begin(Event),
-    /// Of the slice begun last.
+    /// End of the slice that began last.
     End,
     Mark(Event),
     Value(u64),
@@ -58,13 +58,13 @@ pub struct Event {
     pub name: String,
     /// One of `wait`, `task`, `normal`, `eager`, `promoted`, `gate`, `kernels`, `device`, `daemon`.
     pub category: &'static str,
-    /// Name and value, for the viewer's details.
+    /// Names and values for the viewer's details.
     pub notes: Vec<(&'static str, String)>,
-    /// Arrows from request to grant to promotion.
+    /// Identifies the arrows from request to grant to promotion.
     pub flow: Option<FlowId>,
 }
 
-/// A journal, ready to be drawn.
+/// A journal in the form in which viewers draw it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timeline {
     pub tracks: Vec<Track>,
@@ -72,7 +72,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Slices that are open at the journal's last line stay open: those tasks were waiting or running.
+    /// Converts all lines. Slices still open at the last line stay open: those tasks were waiting or running.
     pub fn of(lines: &[JournalLine]) -> Timeline {
         let mut drawing = Drawing::default();
         drawing.add(lines);
@@ -80,12 +80,12 @@ impl Timeline {
     }
 }
 
-/// A timeline in the making, piece by piece.
+/// Timeline under construction, piece by piece.
 #[derive(Debug, Default)]
 pub struct Drawing(reader::Reader);
 
 impl Drawing {
-    /// Begins where the piece with this header begins, with what is known there.
+    /// Starts at the beginning of the piece with this header, with the state that the header records.
     pub fn from(header: &JournalHeader) -> Drawing {
         let mut reader = reader::Reader::default();
         if let Some(image) = &header.image {

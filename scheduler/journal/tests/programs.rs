@@ -1,6 +1,7 @@
-//! What a journal says of each program.
+//! Programs extracted from journals.
 //!
-//! Trap: journals here are what a scheduler answers, never written by hand: what it would not do is not tested.
+//! Journals here come from a real scheduler and are never written by hand, so that tests cover only journals that can
+//! occur.
 
 use eager_core::event::{DeviceProfile, Event, TaskRequest};
 use eager_core::{Options, PolicyName, Scheduler};
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 
 const GIB: u64 = 1 << 30;
 
-/// A journal as the daemon writes it: one step per second, from ten seconds on; its programs by label.
+/// Journal as the daemon writes it, with one step per second from ten seconds on; returns its programs by label.
 fn told(policy: PolicyName, events: Vec<Event>) -> BTreeMap<String, Program> {
     let scheduler = Scheduler::new(policy, Options::default());
     let seconds = (10..).map(Nanos::from_secs);

@@ -1,4 +1,4 @@
-//! What a viewer is shown of journals that the real core wrote, as text, and that every trace file is well-formed.
+//! Timelines of journals from the real core, as text; and every trace file is well-formed.
 
 use eager_core::event::{DeviceProfile, Event, KernelRequest, TaskRequest};
 use eager_core::journal::JournalHeader;
@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 const GIB: u64 = 1 << 30;
 
-/// One step per second.
+/// Journal with one step per second.
 fn journal(policy: PolicyName, events: Vec<Event>) -> Journal {
     let seconds = (0..).map(|second| Nanos(second * 1_000_000_000));
     Journal::recorded(Scheduler::new(policy, Options::default()), seconds.zip(events))
@@ -40,7 +40,7 @@ fn held(id: u64) -> Event {
     Event::KernelHeld { task: TaskId(id), kernel }
 }
 
-/// Second, track, what; details in brackets, an arrow's number behind `~`.
+/// Formats each entry as second, track and content; details in brackets, an arrow's number after `~`.
 fn told(timeline: &Timeline) -> String {
     let mut text = String::new();
     for entry in &timeline.entries {
@@ -247,7 +247,7 @@ fn what_is_no_journal_is_named_with_its_line() {
     assert!(Journal::read(&other("1")).is_ok(), "the release before wrote it");
 }
 
-/// A journal's later piece knows who runs, who waits and whose kernel stands at its gate.
+/// A later piece of a journal knows the running tasks, the waiting tasks, and the kernels that stand at a gate.
 #[test]
 fn a_piece_alone_shows_who_was_there_when_it_began() {
     let whole = eager_start();
@@ -261,7 +261,7 @@ fn a_piece_alone_shows_who_was_there_when_it_began() {
     drawing.add(after);
     let shown = told(&drawing.finish());
     let whole_shown = told(&Timeline::of(&whole.lines));
-    // The slices that end later were open when it began.
+    // Slices that end later were open when the piece began.
     for end in
         whole_shown.lines().filter(|line| line.ends_with("] )")).filter(|line| line.as_bytes()[0] > b'5')
     {

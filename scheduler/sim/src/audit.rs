@@ -1,13 +1,13 @@
-//! The simulator's own books of who holds what, made from events and actions alone.
+//! The simulator's own books of grants and buffers, kept from events and actions only.
 //!
-//! Trap: this must not read the scheduler's state; two accounts are worth more than one only if they are kept apart.
+//! Trap: do not read the scheduler's state here. Two books catch an error only if they are independent.
 
 use eager_core::action::Action;
 use eager_core::event::Event;
 use eager_units::{Bytes, Class, ClientId, DeviceId, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A rule that an action broke; `Display` says which.
+/// A rule that an action broke, with the task.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{task}: {what}")]
 pub struct Offence {
@@ -19,11 +19,11 @@ pub struct Offence {
 struct Entry {
     client: ClientId,
     requirement: Bytes,
-    /// Device, grant, class once bound.
+    /// Device, grant and class, once bound.
     bound: Option<(DeviceId, Bytes, Class)>,
 }
 
-/// The books.
+/// The simulator's books.
 #[derive(Debug)]
 pub struct Auditor {
     context_bytes: Bytes,
@@ -31,7 +31,7 @@ pub struct Auditor {
     capacities: BTreeMap<DeviceId, Bytes>,
     tasks: BTreeMap<TaskId, Entry>,
     contexts: BTreeSet<(ClientId, DeviceId)>,
-    /// What buffers hold, by program and name.
+    /// Device memory of each buffer, by client and buffer name.
     buffers: BTreeMap<(ClientId, String), Held>,
 }
 
@@ -55,7 +55,7 @@ impl Auditor {
         }
     }
 
-    /// Enters an event.
+    /// Records an event.
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::DeviceAdded { device, profile } => {
@@ -90,7 +90,7 @@ impl Auditor {
         }
     }
 
-    /// Enters an action.
+    /// Records an action.
     ///
     /// # Errors
     /// The action breaks a rule.
@@ -144,10 +144,10 @@ impl Auditor {
         Ok(())
     }
 
-    /// A buffer got memory.
+    /// Records that a buffer got memory.
     ///
     /// # Errors
-    /// Its task's buffers hold more than the ledger counts for it.
+    /// The task's buffers hold more than the ledger counts for the task.
     pub fn takes(
         &mut self,
         client: ClientId,
@@ -170,15 +170,15 @@ impl Auditor {
         judge(task, &rules)
     }
 
-    /// A buffer gave its memory back.
+    /// Records that a buffer gave its memory back.
     pub fn returns(&mut self, client: ClientId, buffer: &str) {
         self.buffers.remove(&(client, buffer.to_owned()));
     }
 
-    /// A step uses buffers on the device.
+    /// Checks that a step's buffers have memory on the device.
     ///
     /// # Errors
-    /// One of them has no memory: it is dead, or never had any.
+    /// A buffer has no memory: it is dead, or never had any.
     pub fn uses(&self, client: ClientId, task: TaskId, buffers: &BTreeSet<&str>) -> Result<(), Offence> {
         let is_missing = |name: &&&str| !self.buffers.contains_key(&(client, (**name).to_owned()));
         match buffers.iter().find(is_missing) {
@@ -187,7 +187,7 @@ impl Auditor {
         }
     }
 
-    /// Adds everything up, after the actions of one step.
+    /// Checks the sums after the actions of one step.
     ///
     /// # Errors
     /// A device is over-committed.
@@ -209,7 +209,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// After the last job: nothing may be left.
+    /// Checks, after the last job, that no task is left.
     ///
     /// # Errors
     /// A task is left over.

@@ -1,7 +1,7 @@
-//! One program as the runtime shim runs it: where it stands, its buffers, its stream.
+//! State of one program as the runtime shim runs it: its position, buffers and stream.
 //!
-//! Trap: launches and prefetches are asynchronous, everything else the program calls waits for the stream. What is in
-//! the stream starts in order, one at a time.
+//! Trap: launches and prefetches are asynchronous; every other call of the program waits for the stream. Operations
+//! in the stream start in order, one at a time.
 
 use crate::job::{Job, KernelOp};
 use crate::lives::Lives;
@@ -15,12 +15,13 @@ use eager_units::{AccessClass, Bytes, Class, ClientId, DeviceId, Habits, Nanos, 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
-/// Launches that wait in CUDA's queue at most (recalled: about a thousand; specification S-632), and the pieces in which a
-/// row of equal launches goes there, so that a gate that closes under way is seen.
+/// Most launches that wait in CUDA's queue (recalled: about a thousand; specification S-632); and the number of equal
+/// launches that enter it at once, so that a gate that closes meanwhile takes effect.
 const QUEUE_LAUNCHES: u32 = 1024;
 const PIECE_LAUNCHES: u32 = 256;
 
-/// Splits a row of launches where a gate may close between them. A diagonal is one walk and stays whole.
+/// Returns how many of these launches to enqueue at once where a gate may close between them. A diagonal is one walk
+/// and is not split.
 pub fn piece(launches: u32) -> u32 {
     launches.min(PIECE_LAUNCHES)
 }
@@ -28,10 +29,10 @@ pub fn piece(launches: u32) -> u32 {
 /// What a program waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocked {
-    /// The job has not come yet, or waits for host memory.
+    /// The job has not been submitted, or waits for host memory.
     NotSubmitted,
     Not,
-    /// A core, or its host phase's end.
+    /// Waits for a core, or works on one until the host phase ends.
     Host {
         since: Nanos,
     },
@@ -41,21 +42,21 @@ pub enum Blocked {
         since: Nanos,
         op: OpId,
     },
-    /// The stream to empty.
+    /// Waits for the stream to empty.
     Stream,
-    /// Its kernels to end; prefetches may go on.
+    /// Waits for its kernels to end; prefetches may continue.
     Kernels,
-    /// One operation outside the stream.
+    /// Waits for one operation outside the stream.
     Operation(OpId),
     Gate {
         since: Nanos,
     },
-    /// Room in the launch queue.
+    /// Waits for room in the launch queue.
     Queue,
     Ended,
 }
 
-/// For people, where neither the queue nor a gate has a reason of its own.
+/// Description for people, where neither the queue nor a gate gives a reason.
 impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -74,7 +75,7 @@ impl fmt::Display for Blocked {
     }
 }
 
-/// One buffer.
+/// One buffer with memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Buffer {
     pub alloc: AllocId,
@@ -84,7 +85,7 @@ pub struct Buffer {
     pub prefetched: u64,
 }
 
-/// Its open task.
+/// The program's open task.
 #[derive(Debug, Clone)]
 pub struct Open {
     pub task: TaskId,
@@ -93,38 +94,38 @@ pub struct Open {
     pub managed: bool,
     pub gate: Gate,
     pub watched: bool,
-    /// As last told while watched.
+    /// Activity last reported while the task is watched.
     pub told_busy: Option<bool>,
-    /// The class of the last kernel that the gate was asked for.
+    /// Access class of the last kernel that the gate was asked for.
     pub asked_for: Option<AccessClass>,
-    /// Since when it has a device.
+    /// When the task was bound to a device.
     pub bound: Option<Nanos>,
     pub all_launched: bool,
     pub books: Books,
     pub request: TaskRequest,
 }
 
-/// A task that has not asked yet: it will at its first use of the device.
+/// A task that has not been requested yet; it is at its first use of a device.
 #[derive(Debug, Clone)]
 pub struct Wish {
     pub request: TaskRequest,
     pub books: Books,
 }
 
-/// The bytes of a task with one site.
+/// Memory accounts of a task that has one site.
 #[derive(Debug, Clone, Default)]
 pub struct Books {
     pub account: Account,
-    /// That site's; none: it announced nothing.
+    /// Frame of the site; None if no site announced anything.
     pub frame: Option<FrameId>,
-    /// What was asked for.
+    /// Bytes requested from the scheduler.
     pub asked: u64,
-    /// What the task turned out not to need while it waited, and has not given back.
+    /// Bytes that turned out to be unneeded while the task waited, and that have not been given back.
     pub unneeded: u64,
 }
 
 impl Books {
-    /// Of a task whose site announces `bytes`, of which `live_bytes` are in use at once.
+    /// Books of a task whose site announces `bytes`, of which `live_bytes` are in use at once.
     pub fn of(bytes: u64, live_bytes: u64, reuses: bool) -> Books {
         let mut account = Account::default();
         let frame = account.open(Announced { site: 0, bytes, reuses });
@@ -132,41 +133,41 @@ impl Books {
         Books { account, frame: Some(frame), asked: 0, unneeded: 0 }
     }
 
-    /// The task is bound: until now it could not give anything back.
+    /// Called when the task is bound; until then it could not give anything back.
     pub fn bound(&mut self) {
         self.unneeded = self.asked.saturating_sub(self.account.reserved());
     }
 
-    /// Would an allocation without memory go beyond what its site announced?
+    /// True if an allocation without memory would exceed what the site announced.
     pub fn is_beyond(&self, bytes: u64) -> bool {
         self.account.clone().expect(self.frame, bytes) > 0
     }
 }
 
-/// An allocation without memory.
+/// An allocation that has no memory yet.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Address {
     pub bytes: u64,
-    /// Its open task has counted it as what may come.
+    /// True if the open task has counted it as memory that may still come.
     pub is_counted: bool,
-    /// Leading bytes that wait in pinned host memory for the buffer to get some.
+    /// Leading bytes staged in pinned host memory until the buffer gets memory.
     pub staged: u64,
 }
 
-/// What waits in the stream.
+/// An entry of the stream.
 #[derive(Debug, Clone)]
 pub enum Queued<'a> {
     Op {
         op: Op,
         launches: u32,
     },
-    /// A buffer that nothing uses any more gives its memory back.
+    /// Frees the memory of a buffer that nothing uses any more.
     Release(&'a str),
-    /// What was staged for a buffer has been sent: that host memory is free.
+    /// Frees the host memory staged for a buffer, because it has been sent.
     Unstage(u64),
 }
 
-/// The head of the stream, on the device.
+/// Operation at the head of the stream, running on the device.
 #[derive(Debug, Clone, Copy)]
 pub struct InFlight {
     pub op: OpId,
@@ -174,51 +175,52 @@ pub struct InFlight {
     pub since: Nanos,
 }
 
-/// One program.
+/// State of one program.
 #[derive(Debug)]
 pub struct Client<'a> {
     pub id: ClientId,
     pub job: &'a Job,
-    /// What it does of the policy's habits.
+    /// Policy habits that this program follows.
     pub habits: Habits,
     pub steps: Vec<Step<'a>>,
     pub at: usize,
-    /// Of the row of launches at `at`, how many are in the stream.
+    /// Launches of the row at `at` that are already in the stream.
     pub launched: u32,
     pub blocked: Blocked,
     pub open: Option<Open>,
     pub device: Option<DeviceId>,
-    /// Since when its open task is one of nothing: it asks where it may have its first context.
+    /// When the program asked for a foothold. Its open task then requires no memory and only gets it a device for its
+    /// first context.
     pub foothold: Option<Nanos>,
-    /// On `device`.
+    /// Context on `device`.
     pub context: Option<ContextId>,
     pub contexts: BTreeMap<DeviceId, ContextId>,
     pub buffers: BTreeMap<&'a str, Buffer>,
     pub lives: Lives<'a>,
     pub wish: Option<Wish>,
     pub addresses: BTreeMap<&'a str, Address>,
-    /// Host memory that its staged copies take.
+    /// Bytes of host memory that its staged copies take.
     pub staged: u64,
-    /// The buffer that what was staged for it is being filled into.
+    /// Buffer, and bytes staged for it, that is being filled.
     pub filling: Option<(&'a str, u64)>,
-    /// Expected of its tasks, in order, and how many of them have begun.
+    /// Estimates of its tasks, in order; and the number of tasks that have begun.
     pub estimates: Vec<Option<Estimate>>,
     pub tasks_begun: usize,
     pub stream: VecDeque<Queued<'a>>,
     pub in_flight: Option<InFlight>,
-    /// Promoted, and the scheduler does not know yet that its data has moved in.
+    /// True if the task is promoted and the scheduler does not yet know that its data has moved in.
     pub moving_in: bool,
-    /// Prefetches of a promoted task, beside the stream.
+    /// Prefetches of a promoted task, outside the stream.
     pub late: BTreeSet<OpId>,
     pub result: JobResult,
 }
 
 impl<'a> Client<'a> {
-    /// It starts, and has been told what to do.
+    /// Starts the program, with the habits that the scheduler assigned to it.
     pub fn come(&mut self, habits: Habits) {
         self.blocked = Blocked::Not;
         self.habits = habits;
-        // The lives of the buffers of a program that keeps them to its end are never looked at.
+        // Without these habits buffers keep their memory until they are freed, so lives are not needed.
         if habits.release_dead || habits.live_requirement {
             self.lives = Lives::of(&self.steps, habits.release_dead);
         }
@@ -281,7 +283,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Its open task, if any, is over; its time goes into the account.
+    /// Closes the open task, if any, and adds its time to the result.
     pub fn close_task(&mut self, now: Nanos) {
         self.note_release(now);
         if let Some(bound) = self.open.take().and_then(|open| open.bound) {
@@ -289,7 +291,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Its open task has given all its memory back, now if not before.
+    /// Records that the open task has given all its memory back, unless recorded before.
     pub fn note_release(&mut self, now: Nanos) {
         if self.open.as_ref().is_some_and(|open| open.bound.is_some())
             && let Some(task) = self.result.tasks.last_mut()
@@ -298,18 +300,18 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// It is in a context on the device that its task is bound to.
+    /// True if the program's current context is on the device that its task is bound to.
     pub fn is_in_context(&self) -> bool {
         self.context.is_some()
             && self.device.and_then(|device| self.contexts.get(&device)) == self.context.as_ref()
     }
 
-    /// Something waits in its stream that will give memory back.
+    /// True if the stream contains a release of memory.
     pub fn releases_pending(&self) -> bool {
         self.stream.iter().any(|queued| matches!(queued, Queued::Release(_)))
     }
 
-    /// A host phase or the making of a context is over.
+    /// Ends a host phase or the creation of a context.
     pub fn host_phase_ended(&mut self, now: Nanos) {
         let bound = self.open.as_ref().is_some_and(|open| open.bound.is_some());
         if let (true, Blocked::Host { since } | Blocked::Context { since, .. }) = (bound, self.blocked) {
@@ -318,7 +320,7 @@ impl<'a> Client<'a> {
         self.blocked = Blocked::Not;
     }
 
-    /// Launches in the stream or on the device.
+    /// Number of launches in the stream or on the device.
     pub fn launches_pending(&self) -> u32 {
         let launches = |queued: &Queued<'_>| match queued {
             Queued::Op { launches, .. } => *launches,
@@ -328,7 +330,7 @@ impl<'a> Client<'a> {
         queued + self.in_flight.map_or(0, |head| head.launches)
     }
 
-    /// The one test both for blocking on the launch queue and for going on, so that neither can undo the other.
+    /// Both blocking on the launch queue and resuming use this test, so that they cannot contradict each other.
     pub fn queue_has_room(&self) -> bool {
         self.launches_pending() + PIECE_LAUNCHES <= QUEUE_LAUNCHES
     }
@@ -337,7 +339,7 @@ impl<'a> Client<'a> {
         self.stream.is_empty() && self.in_flight.is_none()
     }
 
-    /// May a kernel of this footprint start?
+    /// True if the gate lets this kernel start.
     pub fn admits(&self, kernel: &KernelOp) -> bool {
         match self.open.as_ref().map(|open| open.gate) {
             Some(Gate::Hold) => false,
@@ -346,8 +348,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Was the gate last opened for a kernel that may over-subscribe more than this one? The gate has no class, so what
-    /// it allows then says nothing of this kernel and it is asked again, as the shim does.
+    /// True if the gate was last opened for a kernel that may over-subscribe more than this kernel. A gate has no
+    /// class, so its allowance does not apply to this kernel, and the gate is asked again, as the shim does.
     pub fn was_opened_for_less(&self, kernel: &KernelOp) -> bool {
         let streams = |class: AccessClass| matches!(class, AccessClass::OnePass | AccessClass::Sparse);
         let asked_for = self.open.as_ref().and_then(|open| open.asked_for);
@@ -358,8 +360,8 @@ impl<'a> Client<'a> {
         self.open.as_ref().is_some_and(|open| open.gate != Gate::Ungated)
     }
 
-    /// Of `wanted` leading bytes of a buffer, those that may be prefetched: all for a task that has its whole
-    /// requirement, else what its grant leaves (specification S-202).
+    /// Returns how many of the `wanted` leading bytes of a buffer may be prefetched: all for a task that has its
+    /// whole requirement, else what its grant leaves (specification S-202).
     pub fn prefetch_budget(&self, buffer: &str, wanted: u64) -> u64 {
         let Some(open) = &self.open else { return 0 };
         if open.class != Class::Eager {
@@ -370,7 +372,7 @@ impl<'a> Client<'a> {
         wanted.min(open.grant.0.saturating_sub(used))
     }
 
-    /// The model's form of a kernel.
+    /// Converts a kernel to the model's form.
     pub fn kernel(&self, kernel: &KernelOp, launches: u32, priority: i32) -> Op {
         let accesses = kernel.accesses.iter().filter_map(|access| {
             let buffer = self.buffers.get(access.buffer.as_str())?;
@@ -405,7 +407,7 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Sum of its buffers, for a kernel's static size.
+    /// Static size of a kernel in bytes: the sum of its buffers.
     pub fn static_size(&self, kernel: &KernelOp) -> u64 {
         let names: BTreeSet<&str> = kernel.accesses.iter().map(|a| a.buffer.as_str()).collect();
         names.into_iter().filter_map(|name| self.buffers.get(name)).map(|buffer| buffer.bytes).sum()

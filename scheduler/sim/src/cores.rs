@@ -1,7 +1,7 @@
-//! The host's cores: whose host phase runs, and when it ends.
+//! Cores of the host: decides which host phases run, and when they end.
 //!
-//! Trap: the ends of shared phases move with every phase that begins or ends, so they are kept as what each has to get
-//! and not as moments.
+//! Trap: the ends of shared phases move whenever a phase begins or ends. They are therefore kept as the core time
+//! that each phase needs, not as moments.
 
 use eager_units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -14,13 +14,14 @@ pub enum CoreOrder {
     /// A phase has a core to itself until it ends; others wait in order of arrival (specification S-634).
     #[default]
     Arrival,
-    /// The same, but programs that hold device memory go first.
+    /// Like `Arrival`, but programs that hold device memory go first.
     HoldersFirst,
-    /// All phases go on at once, as an operating system has it: with more of them than cores, each the slower.
+    /// All phases run at once, as under an operating system; with more phases than cores, all of them slow down
+    /// equally.
     Shared,
 }
 
-/// Phases that run and wait, by client.
+/// Running and waiting phases, by client.
 #[derive(Debug)]
 pub(crate) struct Cores {
     order: CoreOrder,
@@ -43,7 +44,7 @@ impl Cores {
         }
     }
 
-    /// A client begins a host phase, which may have to wait. `holds`: it has device memory.
+    /// Begins a client's host phase, which may have to wait. `holds`: the client has device memory.
     pub fn begin(&mut self, now: Nanos, client: usize, seconds: f64, holds: bool) {
         match self.order {
             CoreOrder::Shared => self.shared.begin(now, self.count, client, seconds),
@@ -66,7 +67,7 @@ impl Cores {
         running.or_else(|| self.shared.next_end(self.count))
     }
 
-    /// A client whose phase has ended by now.
+    /// Removes and returns a client whose phase has ended by now.
     pub fn take_ended(&mut self, now: Nanos) -> Option<usize> {
         if let Some(&(end, client)) = self.running.first().filter(|(end, _)| *end <= now) {
             self.running.remove(&(end, client));
@@ -76,7 +77,7 @@ impl Cores {
         self.shared.take_ended(now, self.count)
     }
 
-    /// The client is gone.
+    /// Drops the phases of a client that is gone.
     pub fn forget(&mut self, now: Nanos, gone: usize) {
         self.running.retain(|(_, client)| *client != gone);
         self.holders.retain(|(client, _)| *client != gone);
@@ -86,17 +87,17 @@ impl Cores {
     }
 }
 
-/// Phases that all go on at once.
+/// Phases that all run at once.
 #[derive(Debug, Default)]
 struct Shared {
-    /// What each that runs all the time has got so far, in seconds, and when that was.
+    /// Core time in seconds that a phase running from the start would have got so far; and the time of that state.
     got: f64,
     at: Nanos,
-    /// What each will have got at its end; of numbers that are not negative the bits are in order too.
+    /// Value of `got` at which each phase ends, as bits. The bits of non-negative floats sort like the floats.
     ends: BTreeSet<(u64, usize)>,
 }
 
-/// Seconds; more than rounding can be wrong by, and less than a nanosecond.
+/// Tolerance in seconds: more than the rounding error, less than a nanosecond.
 const SLACK_S: f64 = 5e-10;
 
 impl Shared {
@@ -141,7 +142,7 @@ impl Shared {
 mod tests {
     use super::*;
 
-    /// Ends in order, in milliseconds; all begin at 0, on two cores.
+    /// Returns the ends in order, in milliseconds; all phases begin at 0, on two cores.
     fn ends(order: CoreOrder, phases: &[(f64, bool)]) -> Vec<(usize, u64)> {
         let mut cores = Cores::new(order, 2);
         for (client, &(seconds, holds)) in phases.iter().enumerate() {
@@ -161,7 +162,7 @@ mod tests {
         let phases = [(10.0, false), (10.0, false), (10.0, false), (1.0, true)];
         let in_order = [(0, 10_000), (1, 10_000), (3, 11_000), (2, 20_000)];
         assert_eq!(ends(CoreOrder::Arrival, &phases), in_order);
-        // All four at half speed until the short one has ended, then three on two cores.
+        // All four run at half speed until the short phase has ended, then three share two cores.
         assert_eq!(ends(CoreOrder::Shared, &phases), [(3, 2_000), (0, 15_500), (1, 15_500), (2, 15_500)]);
         let phases = [(10.0, false), (10.0, false), (10.0, false), (10.0, true), (1.0, true)];
         let holders_first = [(0, 10_000), (1, 10_000), (4, 11_000), (3, 20_000), (2, 21_000)];

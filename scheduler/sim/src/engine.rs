@@ -1,7 +1,7 @@
-//! The loop of events: core, model and clients, stepped at the earliest moment that any of them names.
+//! Event loop: advances core, model and clients to the earliest moment at which any of them has an event.
 //!
-//! Trap: order within one moment is fixed (completions, timers, tick, and each client in turn), because the same input
-//! must give the same bytes.
+//! Trap: the order within one moment is fixed (completions, timers, tick, then each client in turn), because the same
+//! input must give the same bytes.
 
 use crate::audit::{Auditor, Offence};
 use crate::client::{Blocked, Client};
@@ -23,17 +23,17 @@ use eager_journal::Journal;
 use eager_units::{Bytes, Class, DeviceId, Nanos, TaskId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Why a run gives no result.
+/// Reasons why a run gives no result.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
     #[error(transparent)]
     Job(#[from] JobError),
     #[error("the simulation needs at least one device and one host core")]
     Empty,
-    /// A deadlock, with where its first job stands.
+    /// A deadlock, with the state of the first unfinished job.
     #[error("nothing can happen any more at {}; jobs not done: {jobs}; the first: {first}", at.moment())]
     Stuck { at: Nanos, jobs: usize, first: String },
-    /// A defect of the scheduler core or of the simulator: to be reported with the input.
+    /// A defect of the scheduler core or of the simulator. Report it with the input.
     #[error("at {}, after `{event}`: {offence}", at.moment())]
     Audit { at: Nanos, event: String, offence: String },
     /// A defect of the simulator.
@@ -41,18 +41,18 @@ pub enum SimError {
     Model(#[from] ModelError),
 }
 
-/// Device memory as if it had no end; far from overflow.
+/// Device memory under policies with endless memory; far from overflow.
 const ENDLESS_BYTES: u64 = 1 << 50;
 
-/// A moment at which a client goes on by itself.
+/// A scheduled event of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
-    /// The job comes.
+    /// The job is submitted.
     Arrives(usize),
     Killed(usize),
 }
 
-/// Everything in a run.
+/// Whole state of a run.
 pub(crate) struct World<'a> {
     pub(crate) now: Nanos,
     pub(crate) options: &'a SimOptions,
@@ -62,13 +62,13 @@ pub(crate) struct World<'a> {
     pub(crate) auditor: Auditor,
     jobs: &'a [Job],
     pub(crate) clients: Vec<Client<'a>>,
-    /// Jobs that came and wait for host memory, in order.
+    /// Submitted jobs that wait for host memory, in order.
     waiting: VecDeque<usize>,
     pub(crate) host: HostMemory,
     pub(crate) ended: usize,
     pub(crate) timers: BTreeSet<(Nanos, Timer)>,
     pub(crate) cores: Cores,
-    /// Clients to look at again.
+    /// Clients whose state must be examined again.
     pub(crate) ready: VecDeque<usize>,
     pub(crate) operations: BTreeMap<OpId, usize>,
     pub(crate) tasks: BTreeMap<TaskId, usize>,
@@ -77,14 +77,14 @@ pub(crate) struct World<'a> {
     promotions: u64,
     trace: Vec<String>,
     journal: Vec<JournalLine>,
-    /// By device, since when how many bytes are granted; for a timeline only.
+    /// By device: moments, and the bytes granted from each moment on; for a timeline only.
     granted: Vec<Vec<(Nanos, u64)>>,
 }
 
 /// Runs jobs to their end.
 ///
 /// # Errors
-/// A descriptor that makes no sense, a deadlock, or a broken rule.
+/// A descriptor is invalid, the run deadlocks, or a rule is broken.
 pub fn run(jobs: &[Job], options: &SimOptions) -> Result<SimResult, SimError> {
     for job in jobs {
         job.validate()?;
@@ -157,7 +157,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Puts arrivals and kills on the calendar.
+    /// Schedules arrivals and kills.
     fn expect_jobs(&mut self) {
         let arrivals = (0..self.jobs.len()).map(|job| match &self.options.submission {
             Submission::AllAtOnce => Some(Nanos(0)),
@@ -177,7 +177,7 @@ impl<'a> World<'a> {
         self.submit_jobs()
     }
 
-    /// Submits waiting jobs, in order, as far as the host's memory goes.
+    /// Starts waiting jobs, in order, while the host's memory suffices.
     pub(crate) fn submit_jobs(&mut self) -> Result<(), SimError> {
         while let Some(&job) = self.waiting.front()
             && self.host.admit(&self.jobs[job])
@@ -192,7 +192,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// What stands behind managed memory now. Where that has become less, the next job may come.
+    /// Updates the host memory that backs managed memory. If it has shrunk, waiting jobs may start.
     fn note_host_memory(&mut self) -> Result<(), SimError> {
         let mut bytes = 0;
         for device in 0..self.model.device_count() {
@@ -232,7 +232,7 @@ impl<'a> World<'a> {
         self.settle()
     }
 
-    /// Lets every client go on that can.
+    /// Lets every ready client proceed as far as it can.
     fn settle(&mut self) -> Result<(), SimError> {
         while let Some(index) = self.ready.pop_front() {
             self.pump(index)?;
@@ -248,7 +248,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The program works on the host.
+    /// Begins a host phase of the program.
     pub(crate) fn begin_host_phase(&mut self, index: usize, seconds: f64) {
         let client = &mut self.clients[index];
         client.blocked = Blocked::Host { since: self.now };
@@ -259,7 +259,7 @@ impl<'a> World<'a> {
         self.cores.begin(self.now, index, seconds, holds);
     }
 
-    /// One event through the core, its actions to the clients, both into the books.
+    /// Steps the core with one event, applies its actions to the clients, and records both in the books.
     pub(crate) fn step(&mut self, event: Event) -> Result<(), SimError> {
         let said = sentence(&event);
         let mut actions = Vec::new();
@@ -351,7 +351,7 @@ impl<'a> World<'a> {
                 let promoted = *class == Class::Promoted && open.class == Class::Eager;
                 (open.class, open.grant) = (*class, *grant);
                 client.result.grant_bytes_max = client.result.grant_bytes_max.max(grant.0);
-                // A task that needs no more because it frees is not one that got memory.
+                // A promotion by freeing grants no memory, so it is not a change of class in the result.
                 let by_freeing = matches!(reason, Reason::PromotedByShrinking { .. });
                 if !by_freeing && client.result.classes.last().map(|last| last.1) != Some(*class) {
                     client.result.classes.push((now, *class));
@@ -386,7 +386,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Gives back a job's host memory, and starts the next job of its worker.
+    /// Frees a job's host memory, and starts the next job of its worker.
     pub(crate) fn job_ended(&mut self, job: usize) -> Result<(), SimError> {
         self.host.leave(&self.jobs[job]);
         if let Submission::Workers(_) = self.options.submission
@@ -429,7 +429,7 @@ impl<'a> World<'a> {
             let totals = self.model.totals(model_time(self.now), index)?;
             devices.push(DeviceResult { name, capacity_bytes, totals, granted });
         }
-        // A header has what the scheduler knew before the first line, which was nothing.
+        // A header records what the scheduler knew before the first line, which is nothing.
         let header = JournalHeader::of(&Scheduler::new(self.options.policy, self.options.scheduler.clone()));
         let jobs: Vec<_> = self.clients.into_iter().map(|client| client.result).collect();
         let makespan = jobs.iter().map(|job| job.end).max().unwrap_or_default();
@@ -451,7 +451,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// The model's unit of the same time.
+/// Converts to the model's type for time.
 pub(crate) fn model_time(at: Nanos) -> eager_gpu_model::Nanos {
     eager_gpu_model::Nanos(at.0)
 }

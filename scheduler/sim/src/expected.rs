@@ -1,7 +1,7 @@
-//! What tasks are expected to take: each job alone on the machine's first device, times a factor for being wrong.
+//! Estimates of tasks: each job's run alone on the machine's first device, times a random error factor.
 //!
-//! Trap: a job alone is the truth only of what it does itself. What it waits for others is not in it, and no earlier run
-//! would know that either.
+//! A run alone contains only the job's own work. Waits for other jobs are not in it, as no earlier run would know
+//! them either.
 
 use crate::engine::{self, SimError};
 use crate::job::Job;
@@ -12,10 +12,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 
-/// Of one job's tasks, in order.
+/// Estimates of one job's tasks, in order.
 type OfTasks = Vec<Option<Estimate>>;
 
-/// By job; nothing where the policy does not ask or the job does not run alone.
+/// Returns the estimates by job; none where the policy does not use them or the job does not run alone.
 pub(crate) fn of_jobs(jobs: &[Job], options: &SimOptions) -> Result<Vec<OfTasks>, SimError> {
     let traits = options.policy.traits().under(&options.scheduler);
     let Some(quality) = options.estimates.filter(|_| traits.uses_estimates()) else {

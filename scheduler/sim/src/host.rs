@@ -1,30 +1,30 @@
-//! The host's memory: who may come, what may be staged, and how much is in use.
+//! Memory of the host: admits jobs, limits staging, and counts the bytes in use.
 //!
-//! Trap: what stands behind managed memory counts when it is there, not for every job that might have some. Only where
-//! every task's memory is managed is all of it set aside when the job comes, since all may be filled on the host or
-//! evicted at once (specification S-508).
+//! Trap: memory that backs managed memory counts only once it is in use, not for every job that might need some. Only
+//! where every task's memory is managed is all of it set aside when the job is admitted, since all may be filled on
+//! the host or evicted at once (specification S-508).
 
 use crate::job::Job;
 
-/// All in bytes.
+/// Host memory; all numbers in bytes.
 #[derive(Debug)]
 pub(crate) struct HostMemory {
     all: u64,
-    /// Every task's memory is managed.
+    /// True if every task's memory is managed.
     all_managed: bool,
-    /// For jobs that came.
+    /// Set aside for admitted jobs.
     set_aside: u64,
-    /// Of it, their own copies of what they send and fetch.
+    /// Part of `set_aside` for the jobs' own copies of data sent and fetched.
     copies: u64,
-    /// Copies that wait in pinned memory for a device.
+    /// Copies staged in pinned memory until a device is free.
     staged: u64,
-    /// Behind managed memory.
+    /// Memory that backs managed memory.
     managed: u64,
     most: u64,
 }
 
 impl HostMemory {
-    /// `None`: without end.
+    /// Creates the state; `None` means unlimited memory.
     pub fn new(all: Option<u64>, all_managed: bool) -> HostMemory {
         let all = all.unwrap_or(u64::MAX);
         HostMemory { all, all_managed, set_aside: 0, copies: 0, staged: 0, managed: 0, most: 0 }
@@ -35,13 +35,13 @@ impl HostMemory {
         self.all.saturating_sub(self.set_aside + self.staged + managed)
     }
 
-    /// One that is larger than all of it goes alone.
+    /// Memory to set aside for a job. A job that needs more than all memory gets all, and runs alone.
     fn share_of(&self, job: &Job) -> u64 {
         let managed = if self.all_managed { job.requirement() } else { 0 };
         (job.host_bytes() + managed).min(self.all)
     }
 
-    /// False: the job has to wait.
+    /// Sets a job's memory aside. Returns false if the job has to wait.
     pub fn admit(&mut self, job: &Job) -> bool {
         let share = self.share_of(job);
         if share > self.free() {
@@ -58,7 +58,7 @@ impl HostMemory {
         self.copies -= job.host_bytes();
     }
 
-    /// False: there is no room.
+    /// Takes memory for staging. Returns false if there is no room.
     pub fn stage(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.free();
         if fits {
@@ -72,7 +72,7 @@ impl HostMemory {
         self.staged -= bytes;
     }
 
-    /// True: there is more room than before.
+    /// Updates the memory that backs managed memory. Returns true if there is more room than before.
     pub fn note_managed(&mut self, bytes: u64) -> bool {
         let before = std::mem::replace(&mut self.managed, bytes);
         self.note();
@@ -83,7 +83,7 @@ impl HostMemory {
         self.most = self.most.max(self.copies + self.staged + self.managed);
     }
 
-    /// The most that was in use at a time.
+    /// Most bytes in use at any time.
     pub fn bytes_max(&self) -> u64 {
         self.most
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::job::{JobOp, SizeLabel};
 
-    /// Copies and allocates so many bytes.
+    /// Returns a job that copies and allocates `bytes`.
     fn job(bytes: u64) -> Job {
         let ops = vec![
             JobOp::TaskBegin { requirement: bytes, blocks: 0, threads_per_block: 0, lazy: false },

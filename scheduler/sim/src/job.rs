@@ -1,7 +1,7 @@
-//! Descriptors of jobs: what a program does to the host and to the device, at full size, without the program.
+//! Descriptors of jobs: the work of a program on host and device, at full size, without the program.
 //!
-//! Trap: descriptors hold times and bytes of one job alone; every wait (for the scheduler, the link, other kernels,
-//! page faults) is added by the simulation and must not be in them.
+//! Trap: descriptors hold times and bytes of one job alone. The simulation adds every wait (for the scheduler, the
+//! link, other kernels, page faults), so waits must not be in them.
 
 use eager_gpu_model::Pattern;
 use eager_units::AccessClass;
@@ -24,34 +24,34 @@ pub enum SizeLabel {
     L,
 }
 
-/// One program run.
+/// One run of a program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
     /// Program and size, such as `srad_v1-20000`; equal for equal jobs.
     pub name: String,
     pub class_label: SizeLabel,
-    /// The compiler saw through its memory: it can ask late and by name, and says what is dead. Descriptors without the
-    /// field are of such programs.
+    /// True if the compiler knows the program's use of memory: it can ask late and by name, and it reports dead
+    /// buffers. Descriptors without this field are of such programs.
     #[serde(default = "is_informed", skip_serializing_if = "Clone::clone")]
     pub informed: bool,
-    /// In program order. At most one task is open at a time.
+    /// Operations in program order. At most one task is open at a time.
     pub ops: Vec<JobOp>,
 }
 
-/// One step of a program. Times in seconds, sizes in bytes; buffers are named within the job.
+/// One operation of a program. Times in seconds, sizes in bytes; buffers are named within the job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum JobOp {
-    /// Work of one host core.
+    /// Work on one host core.
     Host {
         seconds: f64,
     },
-    /// The call the pass inserts before the task's first device operation.
+    /// The call that the pass inserts before the task's first device operation.
     TaskBegin {
         /// `M`: sum of the sizes of the task's device memory objects.
         requirement: u64,
-        /// Largest known launch; 0: unknown.
+        /// Blocks of the largest known launch; 0: unknown.
         #[serde(default)]
         blocks: u64,
         #[serde(default)]
@@ -89,7 +89,7 @@ pub enum JobOp {
         bytes: u64,
     },
     Kernel(KernelOp),
-    /// No kernel of the open task follows.
+    /// The open task launches no further kernel.
     AllLaunched,
     Free {
         buffer: String,
@@ -107,17 +107,17 @@ pub enum JobOp {
 pub struct KernelOp {
     pub name: String,
     pub launches: u32,
-    /// Host time after each launch, with a full synchronisation before it; 0: launched back to back.
+    /// Seconds of host time after each launch, with a full synchronisation before it; 0: launched back to back.
     #[serde(default)]
     pub host_gap_s: f64,
     pub blocks: u64,
     pub threads_per_block: u32,
     #[serde(default)]
     pub shared_bytes: u32,
-    /// 0: unknown.
+    /// Registers per thread; 0: unknown.
     #[serde(default)]
     pub registers_per_thread: u32,
-    /// Of one launch, as are the operations below.
+    /// Bytes of one launch; operation counts below are also per launch.
     pub dram_bytes: u64,
     #[serde(default)]
     pub flops32: u64,
@@ -125,11 +125,11 @@ pub struct KernelOp {
     pub flops64: u64,
     pub accesses: Vec<BufferAccess>,
     pub access_class: AccessClass,
-    /// Device memory one launch really touches; what the gate compares.
+    /// Device memory in bytes that one launch really touches; the gate compares it.
     pub footprint: u64,
 }
 
-/// How one launch walks one buffer.
+/// Access of one launch to one buffer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BufferAccess {
@@ -137,10 +137,10 @@ pub struct BufferAccess {
     /// Touched parts as fractions of the buffer, ascending and disjoint; empty: all of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
-    /// `Diagonal` means one window that grows over the first half of the launches and shrinks over the second (needle):
-    /// describe needle's two kernels as one [`KernelOp`].
+    /// Order of the access. `Diagonal` means one window that grows over the first half of the launches and shrinks
+    /// over the second (needle): describe needle's two kernels as one [`KernelOp`].
     pub pattern: Pattern,
-    /// Bytes used of each 2 MiB block touched, 0–1.
+    /// Share of the bytes used in each touched block of 2 MiB, 0–1.
     #[serde(default = "whole")]
     pub density: f64,
     #[serde(default)]
@@ -159,7 +159,7 @@ fn whole() -> f64 {
     1.0
 }
 
-/// Why a descriptor makes no sense.
+/// Reasons why a descriptor is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JobError {
     #[error("job {job}: {what} uses buffer `{buffer}`, which is not allocated there")]
@@ -174,13 +174,13 @@ pub enum JobError {
     Number { job: String, what: String, range: String },
 }
 
-/// For serde.
+/// Default for serde.
 fn is_informed() -> bool {
     true
 }
 
 impl Job {
-    /// Sum of the sizes asked for by the largest task of the job, in bytes.
+    /// Requirement in bytes of the job's largest task.
     pub fn requirement(&self) -> u64 {
         fn most(ops: &[JobOp]) -> u64 {
             ops.iter()
@@ -195,7 +195,7 @@ impl Job {
         most(&self.ops)
     }
 
-    /// Host memory that the program fills or empties: of each buffer the largest copy from or to the host, in bytes.
+    /// Host memory in bytes that the program fills or reads: for each buffer, its largest copy from or to the host.
     pub fn host_bytes(&self) -> u64 {
         fn copies<'a>(ops: &'a [JobOp], largest: &mut BTreeMap<&'a str, u64>) {
             for op in ops {
@@ -214,10 +214,10 @@ impl Job {
         largest.values().sum()
     }
 
-    /// Checks that buffers live when used, tasks nest properly, and numbers are sane.
+    /// Checks that buffers are allocated when used, tasks nest properly, and numbers are in range.
     ///
     /// # Errors
-    /// The first offence, with the job's name and what to look at.
+    /// The first mistake, with the job's name and its place.
     pub fn validate(&self) -> Result<(), JobError> {
         let mut check = Check { job: &self.name, sizes: BTreeMap::new(), in_task: false };
         check.ops(&self.ops)?;
@@ -292,7 +292,7 @@ impl<'a> Check<'a> {
                 self.in_task = false;
             }
             JobOp::Repeat { ops, times } => {
-                // Twice shows every error that a third time would.
+                // Two rounds show every error that a third would.
                 for _ in 0..(*times).min(2) {
                     self.ops(ops)?;
                 }

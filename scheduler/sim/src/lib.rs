@@ -1,7 +1,7 @@
 //! Discrete-event simulator around the scheduler core and the GPU model, in virtual time.
 //!
-//! Trap: the simulator decides nothing about scheduling. Whatever it seems to decide is either the core's (an action),
-//! the model's (a completion) or a fixed behaviour of the runtime shim that it imitates.
+//! Trap: the simulator makes no scheduling decisions. Every decision comes from the core (an action), the model (a
+//! completion), or a fixed behaviour of the runtime shim that the simulator imitates.
 #![forbid(unsafe_code)]
 
 mod audit;

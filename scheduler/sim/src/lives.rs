@@ -1,24 +1,24 @@
-//! Which buffers each step of a program uses on the device, where each is used for the last time, and what a task's
-//! buffers hold at once between those points: what a perfect compiler would know.
+//! Computes which buffers each step of a program uses on the device, where each is used for the last time, and how
+//! much a task's buffers hold at once between those points: the knowledge of a perfect compiler.
 //!
-//! Trap: this reads the written-out steps of one run, so it knows how often loops go round. A compiler proves less; the
-//! difference is what proofs cost.
+//! This reads the unrolled steps of one run, so it knows every loop count. A compiler can prove less; comparing both
+//! shows the cost of incomplete proofs.
 
 use crate::job::JobOp;
 use crate::steps::Step;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of one program.
+/// Lives of one program's buffers.
 #[derive(Debug, Default)]
 pub struct Lives<'a> {
-    /// By step: the buffers that nothing uses after it.
+    /// By step: buffers that nothing uses after it.
     dead_after: BTreeMap<usize, Vec<&'a str>>,
     /// By the step at which a task begins: see [`Lives::live_bytes`].
     live_bytes: BTreeMap<usize, u64>,
 }
 
 impl<'a> Lives<'a> {
-    /// `release_dead`: memory is back at the last use, not at the free.
+    /// Computes the lives. `release_dead`: buffers give memory back at their last use, not when they are freed.
     pub fn of(steps: &[Step<'a>], release_dead: bool) -> Lives<'a> {
         let dead_after = last_uses(steps);
         let none = BTreeMap::new();
@@ -26,18 +26,18 @@ impl<'a> Lives<'a> {
         Lives { dead_after: if release_dead { dead_after } else { none }, live_bytes }
     }
 
-    /// Buffers to give back after a step.
+    /// Returns the buffers to give back after a step.
     pub fn dead_after(&self, step: usize) -> &[&'a str] {
         self.dead_after.get(&step).map_or(&[], Vec::as_slice)
     }
 
-    /// The most that the buffers of the task that begins at this step hold at once, each from its first use on.
+    /// Most bytes that the buffers of the task that begins at this step hold at once, each from its first use on.
     pub fn live_bytes(&self, step: usize) -> u64 {
         self.live_bytes.get(&step).copied().unwrap_or(0)
     }
 }
 
-/// Buffers that a step uses on the device, each once.
+/// Returns the buffers that a step uses on the device, each once.
 pub fn uses<'a>(step: &Step<'a>) -> BTreeSet<&'a str> {
     match step {
         Step::Host(_) | Step::Synchronize => BTreeSet::new(),
@@ -126,7 +126,7 @@ mod tests {
         let mut steps = Vec::new();
         unroll(&ops, &mut steps);
         let lives = Lives::of(&steps, true);
-        // begin, three allocations, then a b a b a b, then c.
+        // Steps: begin, three allocations, then a b a b a b, then c.
         assert_eq!(
             (lives.dead_after(8), lives.dead_after(9), lives.dead_after(10)),
             (&["a"][..], &["b"][..], &["c"][..])

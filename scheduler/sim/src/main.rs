@@ -1,6 +1,6 @@
-//! `eager-sim`: runs a workload file in the simulator, or replays a journal through today's scheduler core.
+//! `eager-sim`: runs a workload file in the simulator, or replays a journal through the current scheduler core.
 //!
-//! Trap: everything printed is modelled time; the first line of every report says so.
+//! Trap: all times printed are modelled, and the first line of every report must say so.
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result};
@@ -24,8 +24,8 @@ struct Arguments {
 enum Command {
     /// Run the jobs of a workload file (JSON) under one policy.
     Run(RunArguments),
-    /// Step a journal of eagerd or of `run --journal` through this build's core and compare every decision: all its pieces by
-    /// its name or its folder, or one piece.
+    /// Step a journal of eagerd or of `run --journal` through this build's core and compare every decision: all its
+    /// pieces by its name or its folder, or one piece.
     Replay { journal: PathBuf },
     /// Compare the GPU model with published measurements, as a Markdown table.
     Checks,
@@ -122,14 +122,14 @@ fn carry_out(arguments: Arguments) -> Result<bool> {
     }
 }
 
-/// False if the model misses a measurement that it is not known to miss.
+/// Prints the model's checks. Returns false if the model misses a measurement that it is not known to miss.
 fn print_checks() -> bool {
     let results = eager_gpu_model::checks::run_all();
     print!("{}", eager_gpu_model::checks::markdown(&results));
     results.iter().all(|(check, value)| check.agrees(*value) == check.known_miss.is_none())
 }
 
-/// False if a seed failed; the line that repeats it is printed.
+/// Runs all seeds. Returns false if any failed, after printing the command that repeats it.
 fn swarm_all(from: u64, runs: u64) -> bool {
     let mut failed = 0;
     let (mut jobs, mut ended) = (0, 0);
@@ -153,7 +153,7 @@ fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// A list of jobs; a mistake is named with its place and what is allowed there.
+/// Parses a workload. An error names the place and the values allowed there.
 fn workload(path: &Path, text: &str) -> Result<Workload> {
     let words = Words {
         noun: "key",

@@ -1,8 +1,8 @@
-//! When a program's buffers take and give back device memory, the way the runtime shim would do it: at the allocation
-//! and the free, or, under the policy's habits, from the first use on the device to the last.
+//! When a program's buffers take and give back device memory, as in the runtime shim: at allocation and free, or,
+//! under the policy's habits, from the first use on the device to the last.
 //!
-//! Trap: a buffer gives its memory back in the order of its stream, so a program that goes on at once may want the next
-//! buffer's memory before the last one's is free; it waits for its stream then.
+//! Trap: a buffer gives its memory back in stream order. A program that continues at once may want the next buffer's
+//! memory before the last buffer's is free, and then waits for its stream.
 
 use crate::client::{Address, Blocked, Books, Buffer, Open, Queued, Wish};
 use crate::engine::{SimError, World, model_time};
@@ -16,12 +16,12 @@ use eager_gpu_model::{Advice, AllocKind, Location, Op, Range};
 use eager_units::{Bytes, Class, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a copy by the CPU fills of managed memory before a prefetch begins to move it in: the shim's default at full size
-/// (specification S-309), in bytes.
+/// Bytes of managed memory that the CPU fills before a prefetch starts to move them in: the shim's default at full
+/// size (specification S-309).
 pub const FILL_PIECE_BYTES: u64 = 32 << 20;
 
-/// Does the task that begins with these steps allocate more than the `bytes` that it announces, but never at once? The pass
-/// says of such a site that it allocates again what it frees. One that announces too little is none.
+/// True if the task that begins with these steps allocates more than the announced `bytes` in total, but never more
+/// at once. The pass marks such a site as reusing freed memory. False if more than `bytes` is allocated at once.
 fn reuses(steps: &[Step<'_>], bytes: u64) -> bool {
     let (mut sum, mut now, mut peak) = (0_u64, 0_u64, 0_u64);
     let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
@@ -43,18 +43,19 @@ fn reuses(steps: &[Step<'_>], bytes: u64) -> bool {
     peak <= bytes && bytes < sum
 }
 
-/// Whether a step may be done.
+/// Result of preparing a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readiness {
     Ready,
-    /// The program waits for something, or has ended.
+    /// The program waits, or has ended.
     Wait,
-    /// It was done in another way.
+    /// The step has already been carried out in another way.
     Done,
 }
 
 impl<'a> World<'a> {
-    /// The pass's call before a task's first device operation: it asks at once, or when it first uses the device.
+    /// Handles the pass's call before a task's first device operation: requests the task at once, or defers the
+    /// request to the first use of the device.
     pub(crate) fn task_begins(&mut self, index: usize, mut request: TaskRequest) -> Result<bool, SimError> {
         if request.lazy && !self.has_foothold(index)? {
             return Ok(false);
@@ -77,8 +78,8 @@ impl<'a> World<'a> {
         Ok(true)
     }
 
-    /// A program whose task is asked for at its first launch makes its first context before that, on a device that it is
-    /// given for it by a task of nothing. False: it waits for it.
+    /// Gives a lazy program, whose task is requested at its first launch, a device for its first context: a task that
+    /// requires no memory asks for one. Returns false while the program waits for it.
     fn has_foothold(&mut self, index: usize) -> Result<bool, SimError> {
         let now = self.now;
         let client = &mut self.clients[index];
@@ -114,7 +115,7 @@ impl<'a> World<'a> {
         self.step(Event::TaskBegin { task, client, request })
     }
 
-    /// Makes a task known; its actions may come at once.
+    /// Registers a task before the request is sent, because the scheduler may answer at once.
     fn open_task(&mut self, index: usize, books: Books, request: TaskRequest) -> TaskId {
         let task = TaskId(self.task_next);
         self.task_next += 1;
@@ -150,8 +151,8 @@ impl<'a> World<'a> {
         Ok(true)
     }
 
-    /// Sees to it that what a step uses on the device is there: asks, enters the context, sends what was staged, and
-    /// gives memory to the buffers that have none. A copy to the device that comes before the memory is staged instead.
+    /// Prepares a step's use of the device: requests the task, enters the context, sends staged data, and gives
+    /// memory to buffers without any. A copy to the device that comes before the memory is staged instead.
     pub(crate) fn prepare(&mut self, index: usize, step: &Step<'a>) -> Result<Readiness, SimError> {
         let names = lives::uses(step);
         if names.is_empty() {
@@ -185,14 +186,14 @@ impl<'a> World<'a> {
         Ok(Readiness::Ready)
     }
 
-    /// A step is about to use these buffers on the device.
+    /// Checks that the buffers which a step is about to use have memory.
     fn note_use(&self, index: usize, names: &BTreeSet<&str>) -> Result<(), SimError> {
         let client = &self.clients[index];
         let Some(open) = client.open.as_ref().filter(|_| self.options.audit) else { return Ok(()) };
         self.judge("a step uses its buffers", self.auditor.uses(client.id, open.task, names))
     }
 
-    /// Of all device operations only a copy to the device can be done before there is one.
+    /// Handles a step without a device: only a copy to the device can be done, by staging it.
     fn do_without_device(&mut self, index: usize, step: &Step<'a>) -> Result<Readiness, SimError> {
         if let Step::Other(JobOp::CopyToDevice { buffer, bytes, .. }) = step
             && self.clients[index].habits.early_copies
@@ -204,7 +205,7 @@ impl<'a> World<'a> {
         Ok(Readiness::Wait)
     }
 
-    /// Copies into pinned host memory, at the rate of one host thread on one core; false: there is no room.
+    /// Copies into pinned host memory, at the rate of one host thread on one core. Returns false if there is no room.
     fn stage(&mut self, index: usize, name: &'a str, bytes: u64) -> bool {
         let client = &mut self.clients[index];
         let Some(address) = client.addresses.get_mut(name) else { return false };
@@ -218,7 +219,7 @@ impl<'a> World<'a> {
         true
     }
 
-    /// Staged host memory is free again.
+    /// Frees staged host memory.
     pub(crate) fn unstage(&mut self, index: usize, bytes: u64) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         client.staged -= bytes;
@@ -226,15 +227,15 @@ impl<'a> World<'a> {
         self.submit_jobs()
     }
 
-    /// Sends what was staged, at the link's rate and beside the host's work. Into managed memory it is filled by the
-    /// host and prefetched within the grant, like any copy.
+    /// Sends staged data at the link's rate, beside the host's work. Into managed memory the host fills it and it is
+    /// prefetched within the grant, like any copy.
     fn send_staged(&mut self, index: usize) -> Result<Readiness, SimError> {
         loop {
             let client = &self.clients[index];
             let is_staged = |(_, address): &(&&'a str, &Address)| address.staged > 0;
             let next = client.addresses.iter().find(is_staged).map(|(name, address)| (*name, address.staged));
             let Some((name, bytes)) = client.filling.or(next) else { return Ok(Readiness::Ready) };
-            // Its address, which says what was staged, is gone once it has memory.
+            // The address, which records the staged bytes, is removed once the buffer has memory.
             self.clients[index].filling = Some((name, bytes));
             let placed = self.place(index, name)?;
             if placed != Readiness::Ready {
@@ -254,7 +255,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Gives an address its memory.
+    /// Gives memory to an address.
     fn place(&mut self, index: usize, name: &'a str) -> Result<Readiness, SimError> {
         let client = &mut self.clients[index];
         let Some(address) = client.addresses.get(name).copied() else { return Ok(Readiness::Ready) };
@@ -269,12 +270,12 @@ impl<'a> World<'a> {
         Ok(if has_memory && is_free { Readiness::Ready } else { Readiness::Wait })
     }
 
-    /// An allocation: an address only where memory comes later.
+    /// Handles an allocation; where memory comes later, it gets an address only.
     pub(crate) fn alloc(&mut self, index: usize, name: &'a str, bytes: u64) -> Result<bool, SimError> {
         let client = &mut self.clients[index];
         let habits = client.habits;
         if client.buffers.contains_key(name) {
-            // Another buffer of that name is about to give its memory back.
+            // Another buffer of this name has not given its memory back yet.
             client.blocked = Blocked::Stream;
             return Ok(false);
         }
@@ -284,7 +285,8 @@ impl<'a> World<'a> {
         self.take_memory(index, name, bytes, false)
     }
 
-    /// An address without memory; a bound task asks for what its site had not announced. False: the program waits, or ends.
+    /// Allocates an address without memory. A bound task requests what its site has not announced. Returns false if
+    /// the program waits or ends.
     fn alloc_address(&mut self, index: usize, name: &'a str, bytes: u64) -> Result<bool, SimError> {
         let client = &mut self.clients[index];
         let mut address = Address { bytes, is_counted: true, staged: 0 };
@@ -295,7 +297,7 @@ impl<'a> World<'a> {
             }
             (None, Some(open)) => {
                 if open.bound.is_none() && open.books.is_beyond(bytes) {
-                    // A task that waits cannot ask for more than it has asked for.
+                    // A waiting task cannot extend its request.
                     client.blocked = Blocked::Binding;
                     return Ok(false);
                 }
@@ -310,8 +312,8 @@ impl<'a> World<'a> {
         self.extend(index, beyond)
     }
 
-    /// Asks for what an allocation needs beyond what the task asked for at its begin; false: it was refused, and the
-    /// program ends.
+    /// Requests the bytes that an allocation needs beyond the task's original request. Returns false if they are
+    /// refused, and the program ends.
     fn make_room(&mut self, index: usize, bytes: u64, is_counted: bool) -> Result<bool, SimError> {
         let Some(open) = self.clients[index].open.as_mut() else { return Ok(true) };
         let Books { account, frame, .. } = &mut open.books;
@@ -319,7 +321,7 @@ impl<'a> World<'a> {
         self.extend(index, beyond)
     }
 
-    /// Asks for more for the open task; false: it was refused, and the program ends.
+    /// Requests more bytes for the open task. Returns false if they are refused, and the program ends.
     fn extend(&mut self, index: usize, beyond: u64) -> Result<bool, SimError> {
         if beyond == 0 {
             return Ok(true);
@@ -336,7 +338,8 @@ impl<'a> World<'a> {
         Ok(true)
     }
 
-    /// False: it was refused, and the program ends. True: it has it, but may have to wait until it is free.
+    /// Allocates a buffer's memory. Returns false if it is refused, and the program ends. After true the program may
+    /// still have to wait until the memory is free.
     fn take_memory(
         &mut self,
         index: usize,
@@ -372,10 +375,11 @@ impl<'a> World<'a> {
         Ok(true)
     }
 
-    /// Into plain memory a copy; into managed memory a fill by the CPU in pieces, each followed by its prefetch within the
-    /// grant, as the shim does: filling and moving in overlap, so that a buffer comes in as fast as the host copies.
+    /// Copies to a buffer. Into plain memory this is one copy; into managed memory the CPU fills pieces, each
+    /// followed by a prefetch within the grant, as in the shim. Filling and prefetching overlap, so that a buffer
+    /// arrives as fast as the host copies.
     ///
-    /// The program goes on once the last piece is filled; kernels wait for the prefetches in the stream.
+    /// The program continues once the last piece is filled; kernels wait for the prefetches in the stream.
     pub(crate) fn copy_in(
         &mut self,
         index: usize,
@@ -406,7 +410,8 @@ impl<'a> World<'a> {
         self.enqueue(index, Op::CopyToDevice { alloc: buffer.alloc, range, pinned })
     }
 
-    /// One visit for each piece, and a last one; `launched` counts the pieces that are filled or being filled.
+    /// Called once for each piece, and once more at the end; `launched` counts the pieces that are filled or being
+    /// filled.
     fn copy_into_managed(&mut self, index: usize, name: &'a str, bytes: u64) -> Result<bool, SimError> {
         let client = &mut self.clients[index];
         let (Some(buffer), Some(context)) = (client.buffers.get(name).copied(), client.context) else {
@@ -432,7 +437,7 @@ impl<'a> World<'a> {
         Ok(false)
     }
 
-    /// Moves a piece in that the CPU has filled, as far as the grant reaches.
+    /// Prefetches a piece that the CPU has filled, as far as the grant allows.
     fn fetch_piece(&mut self, index: usize, name: &'a str, start: u64, end: u64) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         let end = client.prefetch_budget(name, end);
@@ -443,7 +448,7 @@ impl<'a> World<'a> {
         self.enqueue(index, op)
     }
 
-    /// `cudaFree`; of a buffer that is dead already, nothing.
+    /// Handles `cudaFree`; does nothing for a buffer that is already dead.
     pub(crate) fn free(&mut self, index: usize, name: &'a str) -> Result<bool, SimError> {
         if self.clients[index].addresses.contains_key(name) {
             return self.forget_address(index, name).map(|()| true);
@@ -462,7 +467,7 @@ impl<'a> World<'a> {
         Ok(true)
     }
 
-    /// Buries what nothing uses after the step just finished: behind what is in the stream.
+    /// Gives back buffers that nothing uses after the step just finished, in stream order.
     pub(crate) fn bury(&mut self, index: usize) -> Result<(), SimError> {
         let client = &self.clients[index];
         for name in client.lives.dead_after(client.at).to_vec() {
@@ -476,7 +481,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// A buffer that never got memory never will.
+    /// Drops an address that never got memory, and gives back what was reserved for it.
     fn forget_address(&mut self, index: usize, name: &'a str) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         let Some(address) = client.addresses.remove(name) else { return Ok(()) };
@@ -487,7 +492,8 @@ impl<'a> World<'a> {
         };
         let forgone = |books: &mut Books| books.account.forgo(books.frame, address.bytes);
         let spare = books.filter(|_| address.is_counted).map_or(0, forgone);
-        // One that has not asked asks for less; one that waits cannot shrink, and tells when it is bound.
+        // A task that has not been requested just requests less. A waiting task cannot shrink; it gives the bytes
+        // back once bound.
         let is_bound = client.open.as_ref().is_some_and(|open| open.bound.is_some());
         let spare = if is_bound { spare } else { 0 };
         self.unstage(index, address.staged)?;
@@ -505,7 +511,7 @@ impl<'a> World<'a> {
         self.give_back(index, spare)
     }
 
-    /// The program finds its task bound: what that turned out not to need while it waited goes back.
+    /// Gives back, once the task is bound, the bytes that turned out to be unneeded while it waited.
     fn give_back_unneeded(&mut self, index: usize) -> Result<(), SimError> {
         let open = self.clients[index].open.as_mut();
         let spare = open.map_or(0, |open| std::mem::take(&mut open.books.unneeded));

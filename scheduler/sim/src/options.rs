@@ -1,25 +1,25 @@
-//! What a run of the simulator is given besides the jobs.
+//! Inputs of a simulator run other than the jobs.
 //!
-//! Trap: the ledger's context memory follows the model's unless it is set, so that plain allocations never fail for
-//! want of what contexts took.
+//! Trap: unless it is set, the ledger's context memory follows the model's. Otherwise contexts could take memory that
+//! the ledger has granted, and plain allocations would fail.
 
 use crate::cores::CoreOrder;
 use eager_core::PolicyName;
 use eager_gpu_model::Card;
 use eager_units::Nanos;
 
-/// When jobs come.
+/// When jobs are submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Submission {
     /// All at the start.
     AllAtOnce,
-    /// So many in progress at once, pulled in order.
+    /// This many in progress at once, pulled in order.
     Workers(u32),
-    /// Each at its own time; jobs without one come at the start.
+    /// Each at its own time; jobs without a time at the start.
     At(Vec<Nanos>),
 }
 
-/// A job whose process is killed at some time, if it runs then.
+/// Kills a job's process at some time, if it runs then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kill {
     pub at: Nanos,
@@ -27,10 +27,10 @@ pub struct Kill {
     pub job: usize,
 }
 
-/// How good estimates are.
+/// Quality of estimates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimates {
-    /// Each number is the true one times or divided by a factor of up to this, log-uniform; 1: exact.
+    /// Each estimate is the true value, multiplied or divided by a log-uniform factor of at most this; 1: exact.
     pub spread: f64,
     pub seed: u64,
 }
@@ -46,25 +46,25 @@ pub struct SimOptions {
     pub policy: PolicyName,
     pub scheduler: eager_core::Options,
     pub model: eager_gpu_model::Options,
-    /// Cores for host phases; a job's host phase takes one.
+    /// Cores for host phases; a job's host phase takes one core.
     pub host_cores: u32,
     pub core_order: CoreOrder,
     pub submission: Submission,
-    /// Memory that the ledger may give away on each device, in bytes; the last one holds for all devices after it. Empty:
-    /// all of it.
+    /// Memory that the ledger may grant on each device, in bytes; the last number also holds for all further devices.
+    /// Empty: all memory.
     pub device_memory_bytes: Vec<u64>,
-    /// Host memory, in bytes, for the jobs' own copies of what they send and fetch, for staged copies, and for what stands
-    /// behind managed memory. Under policies that make all memory managed, all of a job's is set aside: it is filled on
-    /// the host, and what is evicted goes there. A job that does not fit is submitted when it does, in order. `None`:
-    /// without end.
+    /// Host memory, in bytes, for the jobs' own copies of data sent and fetched, for staged copies, and for memory
+    /// that backs managed memory. Under policies that make all memory managed, all of a job's memory is set aside: it
+    /// is filled on the host, and evicted pages go there. A job that does not fit is submitted once it does, in
+    /// order. `None`: unlimited.
     pub host_memory_bytes: Option<u64>,
-    /// How good the estimates are that tasks come with, under policies that use them; `None`: they come without.
+    /// Quality of the tasks' estimates, under policies that use them; `None`: tasks have no estimates.
     pub estimates: Option<Estimates>,
-    /// Programs that are killed.
+    /// Jobs that are killed.
     pub kills: Vec<Kill>,
-    /// Keep the line-by-line account of every event and action.
+    /// Keep the line-by-line trace of every event and action.
     pub trace: bool,
-    /// Keep what a timeline draws: when kernels ran or stood at a gate, and what each device had granted.
+    /// Keep the spans for a timeline: when kernels ran or stood at a gate, and the bytes granted on each device.
     pub timeline: bool,
     /// Keep the journal, as the daemon would write it.
     pub journal: bool,
@@ -73,8 +73,8 @@ pub struct SimOptions {
 }
 
 impl SimOptions {
-    /// Under MPS, on a host of 40 cores as two of the source document's processors have (specification
-    /// S-633, S-638), all jobs at once.
+    /// Default settings: under MPS, on a host of 40 cores as two of the source document's processors have
+    /// (specification S-633, S-638), all jobs at once.
     pub fn new(cards: Vec<Card>, policy: PolicyName) -> SimOptions {
         let model = eager_gpu_model::Options { mps: true, ..eager_gpu_model::Options::default() };
         let context_bytes = eager_units::Bytes(model.context_memory());
@@ -97,7 +97,7 @@ impl SimOptions {
         }
     }
 
-    /// What the ledger may give away on a device; 0 for one that there is not.
+    /// Bytes that the ledger may grant on a device; 0 if there is no such device.
     pub fn capacity_bytes(&self, device: usize) -> u64 {
         let limits = &self.device_memory_bytes;
         let limit = limits.get(device).or(limits.last()).copied().unwrap_or(u64::MAX);

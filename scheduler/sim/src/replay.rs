@@ -1,14 +1,14 @@
-//! A journal, stepped again through today's core.
+//! Replays a journal through the current core.
 //!
-//! Trap: a piece replays to the same decisions only from its first line; and of two pieces that follow each other the second
-//! must begin as the first ended, or something was left out between them.
+//! Trap: a piece replays to the same decisions only from its first line. If a piece follows another, it must begin in
+//! the state in which the other ended; otherwise lines between them are missing.
 
 use eager_core::journal::{ReplayError, meets};
 use eager_journal::pieces::{self, Piece, PiecesError};
 use eager_journal::{Journal, TextError};
 use std::path::{Path, PathBuf};
 
-/// Why a journal was not replayed to the same decisions.
+/// Reasons why a journal was not replayed to the same decisions.
 #[derive(Debug, thiserror::Error)]
 pub enum Divergence {
     #[error(transparent)]
@@ -21,16 +21,16 @@ pub enum Divergence {
     In { path: PathBuf, error: ReplayError },
 }
 
-/// What was replayed.
+/// Counts of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Replayed {
     pub pieces: usize,
     pub steps: usize,
-    /// Places where a piece does not go on where the one before it ended: another run, or steps that were not recorded.
+    /// Pieces that do not continue where the piece before ended: another run, or steps that were not recorded.
     pub gaps: usize,
 }
 
-/// Steps the core through a journal's text and compares every action. Returns how many steps agreed.
+/// Steps the core through a journal's text and compares every action. Returns the number of steps.
 ///
 /// # Errors
 /// Text that is no journal, or the first step that decides differently.
@@ -41,10 +41,11 @@ pub fn replay(text: &str) -> Result<usize, Divergence> {
     Ok(count)
 }
 
-/// The same with all pieces of a journal, or one; and each must begin as the one before it ended, where nothing lies between.
+/// Replays all pieces of a journal, or one piece. Each piece that follows another must begin in the state in which
+/// that one ended.
 ///
 /// # Errors
-/// What cannot be read, or the first piece that decides differently.
+/// A piece that cannot be read, or the first one that decides differently.
 pub fn replay_pieces(path: &Path) -> Result<Replayed, Divergence> {
     let mut all = Replayed::default();
     let mut ended = None;

@@ -1,4 +1,4 @@
-//! What a run of the simulator hands back.
+//! Results of a simulator run.
 //!
 //! Trap: all times are modelled nanoseconds since the submission of the first job, never wall-clock time.
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum Outcome {
     Done,
-    /// The scheduler refused it.
+    /// The scheduler refused a request.
     Refused {
         why: String,
     },
@@ -21,20 +21,20 @@ pub enum Outcome {
     OutOfMemory {
         why: String,
     },
-    /// By the simulation itself ([`crate::Kill`]).
+    /// Killed by the simulation ([`crate::Kill`]).
     Killed,
 }
 
-/// One task of a job.
+/// Times of one task of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskTimes {
     pub ask: Nanos,
     pub bind: Option<Nanos>,
-    /// When it had given all its memory back.
+    /// When the task had given all its memory back.
     pub released: Option<Nanos>,
 }
 
-/// One job.
+/// Result of one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobResult {
     pub index: usize,
@@ -43,33 +43,34 @@ pub struct JobResult {
     #[serde(flatten)]
     pub outcome: Outcome,
     pub submit: Nanos,
-    /// Its first task's request, its binding, and its first device operation.
+    /// Times of the first task's request, of its binding, and of its first device operation.
     pub ask: Option<Nanos>,
     pub bind: Option<Nanos>,
     pub start: Option<Nanos>,
     pub end: Nanos,
-    /// Between requests and bindings, over all its tasks.
+    /// Time between requests and bindings, summed over the job's tasks.
     pub wait: Nanos,
-    /// Kernels standing at a closed gate.
+    /// Time in which kernels stood at a closed gate.
     pub held: Nanos,
-    /// Between bindings and ends of its tasks.
+    /// Time between bindings and ends of the job's tasks.
     pub bound: Nanos,
-    /// Of `bound`: in host phases (waits for a core included) and while its context was made.
+    /// Part of `bound` in host phases (waits for a core included) and in the creation of contexts.
     pub host: Nanos,
     pub device: Option<u32>,
-    /// Each class it had, and since when.
+    /// Each class that the job's tasks had, and since when.
     pub classes: Vec<(Nanos, Class)>,
     pub requirement_bytes: u64,
-    /// When bound, and the most later.
+    /// Bytes granted at the binding, and (`grant_bytes_max`) the most bytes later.
     pub grant_bytes: u64,
     pub grant_bytes_max: u64,
-    /// From submission to the device to completion, summed over its kernels, and what they would have taken alone.
+    /// Time from submission to the device to completion, summed over the kernels; and the time that they take alone.
     pub kernels: Nanos,
     pub kernels_alone: Nanos,
     pub tasks: Vec<TaskTimes>,
-    /// Managed memory moved by its operations; evictions they caused are counted here, not with the victim.
+    /// Managed memory that the job's operations moved. Evictions that they caused are counted here, not for the
+    /// victim.
     pub moved: Moved,
-    /// When its kernels were on the device, and when one stood at a closed gate; for a timeline only.
+    /// Spans in which kernels were on the device, and in which a kernel stood at a closed gate; for a timeline only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_spans: Vec<Span>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -77,34 +78,35 @@ pub struct JobResult {
 }
 
 impl JobResult {
-    /// Device-side time: what its tasks took from binding to end, without their host phases and without what their
-    /// kernels stood at a gate. Copies, prefetches, kernels, paging and waits for other tasks' operations are in it.
+    /// Device-side time: from binding to end of the job's tasks, without their host phases and without the time in
+    /// which their kernels stood at a gate. Copies, prefetches, kernels, paging and waits for other tasks' operations
+    /// are included.
     pub fn device_side(&self) -> Nanos {
         self.bound.saturating_sub(self.host).saturating_sub(self.held)
     }
 }
 
-/// From one moment to another.
+/// Time from one moment to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     pub from: Nanos,
     pub to: Nanos,
 }
 
-/// One device.
+/// Result of one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceResult {
     pub name: String,
-    /// What the ledger may give away.
+    /// Bytes that the ledger may grant.
     #[serde(default)]
     pub capacity_bytes: u64,
     pub totals: DeviceTotals,
-    /// Bytes granted since each of these moments; for a timeline only.
+    /// Moments, and the bytes granted from each moment on; for a timeline only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<(Nanos, u64)>,
 }
 
-/// One run.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SimResult {
     pub policy: String,
@@ -115,11 +117,12 @@ pub struct SimResult {
     pub eager_launches: u64,
     pub promotions: u64,
     pub oom_errors: u64,
-    /// The most host memory in use at a time: jobs' own copies, and what stood behind managed memory.
+    /// Most host memory in use at any time, in bytes: the jobs' own copies, staged copies, and memory that backs
+    /// managed memory.
     pub host_bytes_max: u64,
     pub jobs: Vec<JobResult>,
     pub devices: Vec<DeviceResult>,
-    /// Every event and action with its reason, one line each, if asked for.
+    /// Every event and action with its reason, one line each, if requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trace: Vec<String>,
     #[serde(skip)]
@@ -127,12 +130,12 @@ pub struct SimResult {
 }
 
 impl SimResult {
-    /// What over-subscription moved, in both directions and on all devices: see [`Moved::paged_bytes`].
+    /// Bytes that over-subscription moved, in both directions and on all devices: see [`Moved::paged_bytes`].
     pub fn bytes_paged(&self) -> u64 {
         self.devices.iter().map(|device| device.totals.moved.paged_bytes()).sum()
     }
 
-    /// Did every job run to its end?
+    /// True if every job ran to its end.
     pub fn all_done(&self) -> bool {
         self.jobs.iter().all(|job| job.outcome == Outcome::Done)
     }

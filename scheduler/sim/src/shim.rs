@@ -1,7 +1,7 @@
-//! What a program does next, the way the runtime shim would do it.
+//! Executes a program's next steps, as the runtime shim would.
 //!
-//! Trap: this imitates the shim and must follow it: gate before launch, shrink at free, prefetch within the grant,
-//! busy and idle only while watched.
+//! Trap: this must follow the shim: gate before launch, shrink at free, prefetch within the grant, report busy and
+//! idle only while watched.
 
 use crate::client::{Blocked, InFlight, Open, Queued, piece};
 use crate::engine::{SimError, World, model_time};
@@ -19,7 +19,7 @@ const PRIORITY_HIGH: i32 = -1;
 const PRIORITY_LOW: i32 = 0;
 
 impl<'a> World<'a> {
-    /// Lets a client go on until it must wait.
+    /// Lets a client proceed until it must wait.
     pub(crate) fn pump(&mut self, index: usize) -> Result<(), SimError> {
         self.tell_activity(index)?;
         self.tell_moved_in(index)?;
@@ -35,7 +35,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Looks whether what the client waits for has come.
+    /// True if the client can proceed; checks the event that it waits for.
     fn can_go_on(&mut self, index: usize) -> Result<bool, SimError> {
         let (now, timeline) = (self.now, self.options.timeline);
         let client = &mut self.clients[index];
@@ -82,7 +82,7 @@ impl<'a> World<'a> {
         Ok(free)
     }
 
-    /// Does a step; true when it is finished and the next one follows.
+    /// Executes a step. Returns true when it is finished and the next one follows.
     fn take(&mut self, index: usize, step: Step<'a>) -> Result<bool, SimError> {
         match self.prepare(index, &step)? {
             Readiness::Ready => {}
@@ -168,12 +168,13 @@ impl<'a> World<'a> {
             }
             JobOp::Free { buffer } => self.free(index, buffer),
             JobOp::TaskEnd => self.task_ends(index),
-            // Written out before the run.
+            // Unrolled before the run.
             JobOp::Host { .. } | JobOp::Kernel(_) | JobOp::Repeat { .. } => Ok(true),
         }
     }
 
-    /// Creates the process's context on its device, once per device; false: it has to wait for it, or it failed.
+    /// Creates the process's context on its device, once per device. Returns false if the program has to wait for it,
+    /// or it failed.
     pub(crate) fn enter_context(&mut self, index: usize) -> Result<bool, SimError> {
         let client = &self.clients[index];
         let Some(device) = client.device else { return Ok(true) };
@@ -198,7 +199,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Puts launches into the stream, as many as gate and queue let through.
+    /// Puts launches into the stream, as many as gate and queue admit.
     fn launch(&mut self, index: usize, kernel: &'a KernelOp, launches: u32) -> Result<bool, SimError> {
         let now = self.now;
         let asked = self.clients[index].was_opened_for_less(kernel);
@@ -215,7 +216,7 @@ impl<'a> World<'a> {
         }
         let diagonal = kernel.accesses.iter().any(|access| access.pattern == Pattern::Diagonal);
         let rest = launches - client.launched;
-        // A diagonal is one walk over all its launches, so it goes as a whole.
+        // A diagonal is one walk over all its launches, so it is not split.
         let now_launches = if client.gated() && !diagonal { piece(rest) } else { rest };
         if client.gated() && !client.queue_has_room() {
             client.blocked = Blocked::Queue;
@@ -233,7 +234,7 @@ impl<'a> World<'a> {
         Ok(finished)
     }
 
-    /// Tells which kernel stands at the gate.
+    /// Reports the kernel that stands at the gate.
     fn ask_for(&mut self, index: usize, kernel: &KernelOp) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         let request = KernelRequest {
@@ -281,7 +282,7 @@ impl<'a> World<'a> {
         Ok(id)
     }
 
-    /// The operation at the head of the stream ended.
+    /// Handles the end of the operation at the head of the stream.
     pub(crate) fn stream_completed(&mut self, index: usize, done: &Completion) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         if let Some(head) = client.in_flight.take()
@@ -297,7 +298,7 @@ impl<'a> World<'a> {
         self.tell_activity(index)
     }
 
-    /// A task's last missing memory was granted: its data moves in beside its kernels (specification
+    /// Called when a task's last missing memory was granted: its data moves in beside its kernels (specification
     /// S-208), unless no kernel follows that would use it.
     pub(crate) fn move_in(&mut self, index: usize) {
         let client = &mut self.clients[index];
@@ -313,7 +314,7 @@ impl<'a> World<'a> {
             ops.push(Op::Prefetch { alloc: buffer.alloc, range, to: Location::Device });
         }
         for op in ops {
-            // The buffers are the client's own and live: the model cannot refuse.
+            // The buffers are the client's own and allocated, so the model cannot reject the operation.
             if let Ok(id) = self.submit(index, context, op) {
                 self.clients[index].late.insert(id);
             }
@@ -329,7 +330,7 @@ impl<'a> World<'a> {
         self.tell(index, |task| Event::Promoted { task })
     }
 
-    /// Says busy or idle where it is watched and new.
+    /// Reports busy or idle if the task is watched and the state has changed.
     pub(crate) fn tell_activity(&mut self, index: usize) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         let busy = client.launches_pending() > 0;
@@ -343,7 +344,7 @@ impl<'a> World<'a> {
         self.step(if busy { Event::Busy { task } } else { Event::Idle { task } })
     }
 
-    /// An event of the client's open task, if it has one.
+    /// Steps the core with an event of the client's open task, if it has one.
     pub(crate) fn tell(
         &mut self,
         index: usize,
@@ -362,7 +363,7 @@ impl<'a> World<'a> {
         Ok(false)
     }
 
-    /// The process is over: its context goes, and the scheduler learns of it.
+    /// Ends the process: removes its context and reports its end to the scheduler.
     pub(crate) fn end(&mut self, index: usize) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         if !client.stream_empty() && client.result.outcome == Outcome::Done {
@@ -384,7 +385,7 @@ impl<'a> World<'a> {
         self.job_ended(index)
     }
 
-    /// The process is killed: whatever it was at.
+    /// Kills the process in whatever state it is.
     pub(crate) fn kill(&mut self, index: usize) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         if client.blocked == Blocked::Ended {

@@ -1,14 +1,14 @@
-//! A job as the steps that its program takes: loops, and gaps between launches, written out.
+//! Converts a job to the steps of its program, with loops and gaps between launches unrolled.
 //!
-//! Trap: a row of equal launches stays one step; the shim cuts it into pieces where a gate may close between them.
+//! Trap: a row of equal launches stays one step; the shim splits it where a gate may close between launches.
 
 use crate::job::{JobOp, KernelOp};
 
-/// A program step after loops and gaps are written out.
+/// A step of a program, with loops and gaps unrolled.
 #[derive(Debug, Clone, Copy)]
 pub enum Step<'a> {
     Host(f64),
-    /// Wait until the stream is empty.
+    /// Waits until the stream is empty.
     Synchronize,
     Launch {
         kernel: &'a KernelOp,
@@ -17,7 +17,7 @@ pub enum Step<'a> {
     Other(&'a JobOp),
 }
 
-/// Writes a job's loops out.
+/// Unrolls a job's loops.
 pub fn unroll<'a>(ops: &'a [JobOp], steps: &mut Vec<Step<'a>>) {
     for op in ops {
         match op {

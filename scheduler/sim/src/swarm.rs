@@ -1,8 +1,8 @@
-//! Swarm runs: a seed draws a machine, a policy, programs that lie about their sizes, and kills; the run must keep every
-//! rule all the same.
+//! Swarm runs: a seed draws a machine, a policy, programs that announce wrong sizes, and kills; the run must still
+//! keep every rule.
 //!
-//! Trap: a scenario is made from its seed and nothing else, so that one line repeats a failure on any machine. Changing
-//! how something is drawn changes what every seed means.
+//! Trap: a scenario depends on its seed only, so that one line repeats a failure on any machine. Any change of the
+//! draws changes the scenario of every seed.
 
 use crate::job::{BufferAccess, Job, JobOp, KernelOp, Part, SizeLabel};
 use crate::{Estimates, Kill, Outcome, SimError, SimOptions, SimResult, Submission, replay};
@@ -16,14 +16,14 @@ use rand_chacha::ChaCha8Rng;
 
 const MIB: u64 = 1 << 20;
 
-/// What a seed stands for.
+/// Jobs and options drawn from a seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
     pub jobs: Vec<Job>,
     pub options: SimOptions,
 }
 
-/// How a scenario failed: always a defect of core or simulator.
+/// Failures of a scenario, each a defect of core or simulator.
 #[derive(Debug, thiserror::Error)]
 pub enum SwarmError {
     #[error(transparent)]
@@ -44,7 +44,7 @@ pub fn scenario(seed: u64) -> Scenario {
     Scenario { jobs, options }
 }
 
-/// Runs the scenario of a seed and checks it.
+/// Runs and checks the scenario of a seed.
 ///
 /// # Errors
 /// A rule was broken.
@@ -117,7 +117,7 @@ fn any_options(rng: &mut ChaCha8Rng, mut options: SimOptions, jobs: usize) -> Si
     options
 }
 
-/// Half of the policies as they are, the others with parts switched on or off one by one.
+/// Leaves half of the policies as they are, and switches habits of the other half on or off one by one.
 fn any_habits(rng: &mut ChaCha8Rng, scheduler: &mut eager_core::Options) {
     let as_it_is = rng.random_bool(0.5);
     let mut switch =
@@ -137,7 +137,7 @@ fn moment(rng: &mut ChaCha8Rng, most_s: f64) -> Nanos {
     Nanos((rng.random::<f64>() * most_s * 1e9) as u64)
 }
 
-/// A program of one to three tasks, one after the other.
+/// Draws a program of one to three tasks, one after the other.
 fn any_job(rng: &mut ChaCha8Rng, number: u32) -> Job {
     let mut ops = Vec::new();
     for _ in 0..rng.random_range(1..4_u32) {
@@ -154,7 +154,7 @@ fn any_task(rng: &mut ChaCha8Rng, ops: &mut Vec<JobOp>) {
     let buffers: Vec<(String, u64)> =
         (0..rng.random_range(1..5_u32)).map(|i| (format!("buffer-{i}"), any_size(rng))).collect();
     let sum: u64 = buffers.iter().map(|(_, bytes)| bytes).sum();
-    // Most programs tell the truth; some say too little, some too much.
+    // Most programs announce the right size; some announce too little, some too much.
     let requirement = match rng.random_range(0..10_u32) {
         0 => sum / 2,
         1 => sum + sum / 3,
@@ -193,7 +193,7 @@ fn any_task(rng: &mut ChaCha8Rng, ops: &mut Vec<JobOp>) {
     ops.push(JobOp::TaskEnd);
 }
 
-/// From a few bytes to more than most cards have; gigabytes are common.
+/// Draws a size from a few bytes to more than most cards have; gigabytes are common.
 fn any_size(rng: &mut ChaCha8Rng) -> u64 {
     match rng.random_range(0..10_u32) {
         0 => rng.random_range(1..4096),

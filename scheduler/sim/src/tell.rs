@@ -5,7 +5,7 @@
 use eager_core::event::Event;
 use eager_units::Bytes;
 
-/// One line for people.
+/// Describes an event in one line for people.
 pub fn sentence(event: &Event) -> String {
     match event {
         Event::DeviceAdded { device, profile } => {

@@ -1,7 +1,7 @@
-//! Scenarios: a few jobs as a script in, every decision with its reason out.
+//! Golden runs: a script with a few jobs as input, every decision with its reason as output.
 //!
-//! Each file in `tests/golden` is a script, a line of dashes, and the account of the run. After a wanted change, write
-//! the accounts anew with `EAGER_BLESS=1 cargo test -p eager-sim --test golden` and read the difference.
+//! Each file in `tests/golden` is a script, a line of dashes, and the account of the run. After an intended change,
+//! write the accounts again with `EAGER_BLESS=1 cargo test -p eager-sim --test golden` and read the difference.
 
 mod common;
 use common::*;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 const RULE: &str = "----\n";
 
-/// `job NAME key=value …`; keys: gib, host, launches, gap, compute, access, tail.
+/// Parses `job NAME key=value …`; keys: gib, host, launches, gap, compute, access, tail.
 fn parse_job(line: &str) -> Job {
     let mut words = line.split_whitespace();
     assert_eq!(words.next(), Some("job"), "{line}");
@@ -40,7 +40,7 @@ fn parse_job(line: &str) -> Job {
     job(&shape)
 }
 
-/// First line `POLICY on N`, then jobs.
+/// Runs a script and returns its account. The first line is `POLICY on N`, the others are jobs.
 fn account(script: &str) -> String {
     let mut lines = script.lines().filter(|line| !line.starts_with('#'));
     let (policy, devices) = lines.next().unwrap().split_once(" on ").unwrap();
@@ -53,7 +53,7 @@ fn account(script: &str) -> String {
         text.push('\n');
     }
     for job in &result.jobs {
-        // To the millisecond: as people see times, a changed model could stay unseen.
+        // To the millisecond, since coarser times could hide a change of the model.
         let times = [job.wait, job.held, job.kernels, job.kernels_alone, job.end];
         let [waited, held, kernels, alone, ended] = times.map(Nanos::moment);
         text += &format!(

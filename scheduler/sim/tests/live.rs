@@ -1,4 +1,4 @@
-//! What the habits of `eager-live` buy, one by one, and that none of them breaks a rule: the auditor is on in every run.
+//! Gains from the habits of `eager-live`, one by one. The auditor is on in every run, so no habit may break a rule.
 
 mod common;
 use common::*;
@@ -9,7 +9,7 @@ use eager_units::Nanos;
 
 const SECOND: f64 = 1e9;
 
-/// `case` with some habits switched on.
+/// Options of `case` with some habits switched on.
 fn case_with(switch: impl Fn(&mut eager_core::Options)) -> SimOptions {
     let mut options = options(PolicyName::Case, 1);
     switch(&mut options.scheduler);
@@ -23,7 +23,7 @@ fn end(jobs: &[Job], options: &SimOptions) -> f64 {
     result.makespan.0 as f64 / SECOND
 }
 
-/// The allocation, and the task with it, moved before the host work.
+/// Moves the allocation, and the task with it, before the host work.
 fn allocate_first(mut job: Job) -> Job {
     job.ops[..3].rotate_left(1);
     job
@@ -48,7 +48,7 @@ fn late_reservation_frees_the_device_during_the_host_work_of_programs_that_alloc
     let plain = end(&jobs, &case_with(|_| {}));
     let late = end(&jobs, &case_with(|options| options.late_reservation = Some(true)));
     assert!(plain - late > 19.0, "{plain} {late}");
-    // The order of allocation and host work does not matter any more.
+    // The order of allocation and host work no longer matters.
     let usual = [job(&shape), job(&shape)];
     assert!((late - end(&usual, &case_with(|_| {}))).abs() < 0.1);
 }
@@ -64,17 +64,17 @@ fn early_copies_let_the_host_go_on_and_are_limited_by_its_memory() {
         options.host_memory_bytes = host_memory;
         end(&jobs, &options)
     };
-    // The second's 12 GiB are in pinned memory when the device becomes free: 11 GB/s in place of 6.
+    // The second job's 12 GiB are in pinned memory when the device becomes free: 11 GB/s in place of 6.
     let (early, plain) = (late(true, None), late(false, None));
     assert!(plain - early > 0.8, "{plain} {early}");
-    // Both jobs' own copies take 24 GiB; nothing is left for staging.
+    // Both jobs' own copies take 24 GiB, which leaves nothing for staging.
     assert!((late(true, Some(24 * GIB)) - plain).abs() < 0.01);
     assert!((late(true, Some(36 * GIB)) - early).abs() < 0.01);
 }
 
 #[test]
 fn a_live_requirement_lets_tasks_share_what_they_need_one_after_the_other() {
-    // Two phases of 7 GiB each: 14 GiB in sum, 7 at once.
+    // Two phases of 7 GiB each: 14 GiB in total, 7 GiB at once.
     let copy = |buffer: &str| JobOp::CopyToDevice { buffer: buffer.into(), bytes: 7 * GIB, pinned: true };
     let alloc = |buffer: &str| JobOp::Alloc { buffer: buffer.into(), bytes: 7 * GIB };
     let free = |buffer: &str| JobOp::Free { buffer: buffer.into() };
@@ -100,7 +100,8 @@ fn a_live_requirement_lets_tasks_share_what_they_need_one_after_the_other() {
     let waits = |options: &SimOptions| run(&jobs, options).unwrap().jobs[1].wait;
     assert!(waits(&with(false)) > Nanos(1));
     assert_eq!(waits(&with(true)), Nanos(0));
-    // The first buffer's memory becomes the second's: nothing is given back until the end, and nothing asked for again.
+    // The second buffer reuses the first buffer's memory: nothing is given back until the end, and nothing is
+    // requested again.
     let result = run(&jobs[..1], &with(true)).unwrap();
     assert_eq!(shrinks(&result), 1);
     assert!(!result.trace.iter().any(|line| line.contains("more")), "{:#?}", result.trace);
@@ -127,7 +128,8 @@ fn eager_live_is_no_slower_than_each_part_and_pages_nothing_while_estimates_are_
 
 #[test]
 fn estimates_decide_the_order_and_wrong_ones_lose_no_job() {
-    // Three that fit one at a time, the last to come with the longest tail: it should start second, not last.
+    // Three jobs of which only one fits at a time. The last to arrive has the longest tail, so it should start
+    // second.
     let short = Shape { tail: 0.5, ..CYCLIC };
     let long = Shape { tail: 30.0, host_before: 1.1, ..CYCLIC };
     let jobs = [job(&short), job(&short), job(&long)];
@@ -184,7 +186,7 @@ fn what_a_task_turns_out_not_to_need_while_it_waits_is_given_back_when_it_has_it
     });
     let result = run(&[job(&CYCLIC), second, third], &options).unwrap();
     assert!(result.all_done(), "{:?}", result.jobs);
-    // It fits beside what the second keeps, during that one's host work.
+    // The third job fits beside what the second keeps during the second's host work.
     assert!(result.jobs[2].end < result.jobs[1].end, "{:#?}", result.trace);
 }
 

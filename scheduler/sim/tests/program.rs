@@ -1,4 +1,4 @@
-//! The program `eager-sim` from outside: files in, a table and a journal out, one line for what it cannot use.
+//! Runs the program `eager-sim`: files in, a table and a journal out, one line of error for unusable input.
 
 mod common;
 use common::*;

@@ -1,4 +1,4 @@
-//! Journals of earlier releases are read, drawn and replayed. How they were made stands beside them.
+//! Reads, draws and replays journals of earlier releases. The files beside them describe how they were made.
 
 use eager_journal::{Timeline, pieces};
 use eager_sim::replay::replay_pieces;

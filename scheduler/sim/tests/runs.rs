@@ -1,4 +1,4 @@
-//! Whole runs: determinism, replay of their own journals, no job lost, and who is faster than whom.
+//! Whole runs: determinism, replay of their own journals, no job lost, and comparisons of speed between policies.
 
 mod common;
 use common::*;
@@ -34,7 +34,7 @@ fn every_policy_ends_every_job_and_its_journal_replays() {
     for policy in PolicyName::ALL {
         let result = run(&mix(), &options(policy, 2)).unwrap();
         assert_eq!(result.jobs.len(), mix().len());
-        // `cg` promises nothing about memory: here its third job on a device finds none.
+        // `cg` does not count memory, so here the third job on a device finds none.
         let fails = policy == PolicyName::Cg;
         assert_eq!(result.oom_errors > 0, fails, "{policy}");
         assert_eq!(result.all_done(), !fails, "{policy}: {:?}", result.jobs);
@@ -61,7 +61,7 @@ fn a_journal_cut_in_its_last_line_replays_up_to_there() {
 
 #[test]
 fn dead_memory_makes_eager_opt_faster_than_case() {
-    // Two jobs that fit one at a time, the first long on the host after its last kernel (specification S-810).
+    // Two jobs that fit one at a time; the first works long on the host after its last kernel (specification S-810).
     let jobs = [job(&CYCLIC), job(&CYCLIC)];
     let time = |policy| run(&jobs, &options(policy, 1)).unwrap().makespan.0 as f64;
     let (case, opt) = (time(PolicyName::Case), time(PolicyName::EagerOpt));
@@ -77,7 +77,7 @@ fn promotion_moves_the_rest_in_and_is_counted() {
     assert_eq!(told, 1);
 }
 
-/// Tasks that have their whole requirement get managed memory, too.
+/// True if the policy gives managed memory even to tasks that have their whole requirement.
 fn is_managed(policy: PolicyName) -> bool {
     let traits = policy.traits();
     traits.memory == MemoryRule::Paged || (traits.eager && !traits.habits.release_dead)
@@ -89,14 +89,14 @@ fn jobs_that_do_not_meet_take_as_long_on_the_device_as_alone_and_page_nothing() 
     let alone = run(&[job(&shape)], &options(PolicyName::Case, 4)).unwrap().jobs[0].device_side();
     // 3 GiB in and an eighth of it out at 6 GB/s, and a kernel of 5 s; no host phase.
     assert!((5.5..5.7).contains(&(alone.0 as f64 / 1e9)), "{alone}");
-    // `schedgpu` puts all four on the first device, where they meet.
+    // `schedgpu` puts all four jobs on the first device, where they meet.
     for policy in PolicyName::ALL.into_iter().filter(|&policy| policy != PolicyName::SchedGpu) {
         let jobs = vec![job(&shape); 4];
         let result = run(&jobs, &SimOptions { host_cores: 2, ..options(policy, 4) }).unwrap();
         assert_eq!(result.bytes_paged(), 0, "{policy}");
         for one in &result.jobs {
             let slowdown = one.device_side().0 as f64 / alone.0 as f64;
-            // Managed memory costs a kernel 1 %, and filling it by pieces is faster than a plain pageable copy.
+            // Managed memory costs a kernel 1 %, and filling it in pieces is faster than a plain pageable copy.
             let (least, most) = match (policy.traits().habits.fast_copies, is_managed(policy)) {
                 (true, _) => (0.9, 1.01),
                 (false, true) => (0.97, 1.01),
@@ -160,14 +160,14 @@ fn host_memory_counts_copies_and_what_stands_behind_managed_memory() {
     let used = |policy| run(&[job(&shape)], &options(policy, 1)).unwrap().host_bytes_max;
     assert_eq!(used(PolicyName::Case), 3 * GIB);
     assert_eq!(used(PolicyName::EagerOpt), 6 * GIB);
-    // With room for one of them, the second is submitted when the first is over.
+    // With room for one job, the second is submitted when the first has ended.
     let tight = |policy| {
         let options = SimOptions { host_memory_bytes: Some(7 * GIB), ..options(policy, 2) };
         let jobs = run(&[job(&shape), job(&shape)], &options).unwrap().jobs;
         jobs[1].ask > Some(jobs[0].end)
     };
     assert!(!tight(PolicyName::Case) && tight(PolicyName::EagerOpt));
-    // It may start eagerly, but no task has managed memory until it does.
+    // The job may start eagerly, but no task has managed memory until it does.
     assert!(!tight(PolicyName::EagerLive) && used(PolicyName::EagerLive) == 3 * GIB);
 }
 
@@ -231,12 +231,12 @@ fn a_program_that_needs_more_than_it_said_is_extended_or_refused_alone() {
         let jobs = [job(&CYCLIC), liar, job(&Shape { bytes: GIB, ..ONE_PASS })];
         run(&jobs, &options(PolicyName::Case, 1)).unwrap()
     };
-    // What is missing is granted over-subscribed, in managed memory; nobody else notices more than the paging.
+    // The missing memory is granted over-subscribed, in managed memory; other jobs notice only the paging.
     let extended = with(6 * GIB);
     assert!(extended.all_done(), "{:?}", extended.jobs);
     assert!(extended.jobs[1].classes.iter().any(|(_, class)| *class == Class::Eager));
     assert!(extended.trace.iter().any(|line| line.contains("runs over-subscribed by")));
-    // What no device could ever hold is refused, as an allocation would be.
+    // A request larger than any device is refused, as an allocation would be.
     let refused = with(20 * GIB);
     assert!(matches!(refused.jobs[1].outcome, Outcome::Refused { .. }), "{:?}", refused.jobs[1]);
     assert_eq!((&refused.jobs[0].outcome, &refused.jobs[2].outcome), (&Outcome::Done, &Outcome::Done));
@@ -261,7 +261,8 @@ fn host_memory_holds_jobs_back_and_a_smaller_ledger_makes_them_wait() {
     let waits = |options: &SimOptions| run(&jobs, options).unwrap().jobs[1].wait;
     assert_eq!(waits(&plain), Nanos(0));
     assert!(waits(&SimOptions { device_memory_bytes: vec![6 * GIB], ..plain.clone() }) > Nanos(0));
-    // Each copies 4 GiB: only one fits into 6 GiB of host memory, and the second does not even ask before.
+    // Each job copies 4 GiB: only one fits into 6 GiB of host memory, and the second does not ask before the first
+    // ends.
     let result = run(&jobs, &SimOptions { host_memory_bytes: Some(6 * GIB), ..plain }).unwrap();
     assert!(result.jobs[1].ask.unwrap() > result.jobs[0].end);
 }
@@ -270,7 +271,7 @@ fn host_memory_holds_jobs_back_and_a_smaller_ledger_makes_them_wait() {
 fn a_killed_job_leaves_its_device_to_the_next() {
     let jobs = vec![job(&CYCLIC); 2];
     let at = Nanos(3_000_000_000);
-    // Not `cg`, under which the second has failed for want of memory before.
+    // Not `cg`, under which the second job has failed for lack of memory before.
     for policy in PolicyName::ALL.into_iter().filter(|&policy| policy != PolicyName::Cg) {
         let options = SimOptions { kills: vec![Kill { at, job: 0 }], ..options(policy, 1) };
         let result = run(&jobs, &options).unwrap();
@@ -314,7 +315,7 @@ fn any_shape() -> impl Strategy<Value = Shape> {
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 48,
-        // The same cases every time, as in the core's; `eager-sim swarm` searches for new ones.
+        // The same cases every time, as in the core's tests; `eager-sim swarm` searches for new ones.
         rng_seed: RngSeed::Fixed(2026),
         failure_persistence: None,
         ..ProptestConfig::default()
@@ -356,7 +357,7 @@ fn a_timeline_accounts_for_held_kernels_and_grants() {
     let granted = &with.devices[0].granted;
     assert_eq!(granted.last().map(|(_, bytes)| *bytes), Some(0), "{granted:?}");
     assert!(granted.iter().any(|(_, bytes)| *bytes > 12 * GIB), "{granted:?}");
-    // Drawing changes nothing.
+    // Keeping the timeline does not change the run.
     let without = run(&[job(&CYCLIC), job(&late)], &plain).unwrap();
     assert_eq!(without.trace, with.trace);
     assert!(without.jobs.iter().all(|job| job.kernel_spans.is_empty()));

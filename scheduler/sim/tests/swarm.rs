@@ -14,7 +14,7 @@ fn no_rule_is_broken_whatever_machine_programs_and_kills_are_drawn() {
             *outcomes.entry(kind).or_insert(0) += 1;
         }
     }
-    // Each way to end was met, or the scenarios would prove little.
+    // Every kind of end must occur; otherwise the scenarios would prove little.
     assert_eq!(
         outcomes.keys().collect::<Vec<_>>(),
         ["Done", "Killed", "OutOfMemory", "Refused"],

@@ -1,6 +1,6 @@
-//! Goes through a journal line by line and keeps what is open: devices, tasks, their slices.
+//! Reads a journal line by line, and tracks devices, tasks and their open slices.
 //!
-//! Trap: an extension counts only once it is answered; the answer stands in the same line.
+//! Trap: count an extension only when it is granted; the answer is an action of the same line.
 
 use super::{Entry, Event, FlowId, Shows, Timeline, Track, TrackId, What};
 use crate::names;
@@ -18,7 +18,7 @@ pub(super) struct Reader {
     pub timeline: Timeline,
     now: Nanos,
     queue: Option<TrackId>,
-    /// What people told the daemon, once they did.
+    /// Track of commands to the daemon, once there was a command.
     told: Option<TrackId>,
     devices: BTreeMap<DeviceId, Device>,
     clients: BTreeMap<ClientId, String>,
@@ -31,11 +31,11 @@ struct Device {
     granted: TrackId,
     missing: TrackId,
     tasks: TrackId,
-    /// What was last shown on the three: nothing is said twice.
+    /// Values last shown on the three counters, so that unchanged values are not repeated.
     shown: [Option<u64>; 3],
-    /// Memory in use by programs that are not scheduled, once there was some.
+    /// Track of memory used by programs that are not scheduled, once there was any.
     foreign: Option<TrackId>,
-    /// Why nothing new starts there: where it shows, once it was so, and whether it is so now.
+    /// By reason why no new task starts here: its track, once the reason applied, and whether it applies now.
     closed: BTreeMap<&'static str, (TrackId, bool)>,
 }
 
@@ -44,7 +44,7 @@ struct Task {
     client: ClientId,
     name: String,
     requirement: Bytes,
-    /// Where its wait is shown, while it waits.
+    /// Track of the task's wait, while it waits.
     waits: Option<TrackId>,
     held_by: Option<u32>,
     bound: Option<Bound>,
@@ -57,7 +57,7 @@ struct Bound {
     grant: Bytes,
     track: TrackId,
     held: Option<KernelRequest>,
-    /// Its kernels' track, and whether some run.
+    /// Track of the task's kernels, and whether any run.
     kernels: Option<(TrackId, bool)>,
 }
 
@@ -72,7 +72,7 @@ impl Reader {
         for action in &line.actions {
             self.decided(action, &line.event);
         }
-        // Ends come last: the same step may still have promoted others with what this one gave back.
+        // Ends come last, because the same step may have promoted other tasks with the memory of the task that ended.
         match &line.event {
             Happened::TaskEnd { task } => self.end(*task),
             Happened::ClientGone { client } => {
@@ -86,7 +86,7 @@ impl Reader {
         self.count();
     }
 
-    /// What a journal's piece knew when it began. Why somebody waits was said in the piece before.
+    /// Starts from the state that a piece records at its beginning. Reasons for waiting are in earlier pieces only.
     pub fn begin_with(&mut self, image: &Image) {
         self.now = image.now();
         for model::Device { id, profile, drained, lost, .. } in image.devices() {
@@ -199,7 +199,7 @@ impl Reader {
         self.put(track, What::Value(bytes.0));
     }
 
-    /// Nothing new starts on the device for this reason, or it does again.
+    /// Opens or closes the slice in which no new task starts on the device for this reason.
     fn close(&mut self, id: DeviceId, why: &'static str, now: bool) {
         let Some(device) = self.devices.get(&id) else { return };
         let (group, known) = (device.group, device.closed.get(why).copied());
@@ -224,7 +224,7 @@ impl Reader {
         self.tasks.insert(id, Task { client, name, requirement, waits: None, held_by: None, bound: None });
     }
 
-    /// A slice in the task's wait from when a person holds it back to when it is released, or its wait ends.
+    /// Marks in the task's wait the slice from when a person holds the task to when it is released or its wait ends.
     fn hold_back(&mut self, id: TaskId, by: Option<u32>) {
         let Some(task) = self.tasks.get_mut(&id) else { return };
         let before = std::mem::replace(&mut task.held_by, by);
@@ -239,7 +239,8 @@ impl Reader {
         }
     }
 
-    /// What people told the daemon. A policy that could not be set is in the journal too: what comes behind shows it.
+    /// Marks a command to the daemon. The journal also has policy changes that failed; the lines after them show
+    /// that.
     fn tell(&mut self, name: String) {
         let new_track = || new_track(&mut self.timeline, "daemon".into(), None, Shows::Slices);
         let track = *self.told.get_or_insert_with(new_track);
@@ -314,7 +315,7 @@ impl Reader {
         self.end_wait(id);
         let track = self.track(name.clone(), Some(group), Shows::Slices);
         let notes = vec![note("requirement", requirement), note("why", reason)];
-        // An arrow needs two ends: the wait, or the promotion to come.
+        // An arrow needs a second end: the wait before, or the promotion to come.
         let flow = (waited.is_some() || class == Class::Eager).then_some(FlowId(id.0));
         self.put(track, What::Begin(Event { name, category: "task", notes, flow }));
         self.put(track, What::Begin(class_slice(class, grant)));
@@ -385,7 +386,7 @@ impl Reader {
             self.mark(id, "more memory refused", "task", vec![note("why", reason)]);
             return;
         }
-        // Most refusals come with the request: there is no wait to end, and still the refusal must be seen.
+        // Most refusals answer the request at once, so no wait is open; a wait is opened to make the refusal visible.
         if task.waits.is_none() {
             self.wait(id, reason);
         }
@@ -427,14 +428,14 @@ impl Reader {
         self.end_wait(id);
         let Some(task) = self.tasks.remove(&id) else { return };
         if let Some(bound) = task.bound {
-            // The kernel at the gate, the class, the task.
+            // Ends the slices of the kernel at the gate, if any, of the class, and of the task.
             for _ in 0..2 + usize::from(bound.held.is_some()) {
                 self.put(bound.track, What::End);
             }
         }
     }
 
-    /// The devices' memory as it stands after a line.
+    /// Updates the devices' counters to the state after a line.
     fn count(&mut self) {
         let mut sums: BTreeMap<DeviceId, [u64; 3]> = BTreeMap::new();
         for task in self.tasks.values() {

@@ -1,5 +1,5 @@
 //! Small jobs for tests, shaped like the programs of the evaluation.
-// Each test program uses its own part of this.
+// Each test program uses only a part of this.
 #![allow(dead_code)]
 
 use eager_core::PolicyName;
@@ -15,7 +15,8 @@ pub fn options(policy: PolicyName, devices: usize) -> SimOptions {
     SimOptions { trace: true, journal: true, ..SimOptions::new(cards, policy) }
 }
 
-/// One job: host work, one buffer filled, a kernel that sweeps it `launches` times, copied out, output written, freed.
+/// Shape of a job: host work, one buffer filled, a kernel that sweeps it `launches` times, copied out, output
+/// written, freed. Times in seconds.
 #[derive(Debug, Clone)]
 pub struct Shape {
     pub name: &'static str,
@@ -27,7 +28,7 @@ pub struct Shape {
     /// Arithmetic of one launch, in seconds on a V100 at the model's efficiency.
     pub compute: f64,
     pub access: AccessClass,
-    /// Between the copy out and the free: dead memory.
+    /// Host time between the copy out and the free, in which the memory is dead.
     pub tail: f64,
 }
 
