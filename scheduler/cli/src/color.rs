@@ -1,10 +1,10 @@
-//! Colours, only where a terminal shows them and nobody asked for none (`NO_COLOR`, no-color.org).
+//! Colours for standard output, only on a terminal and only without `NO_COLOR` (no-color.org).
 //!
-//! Trap: a column is aligned before it is coloured, or the codes count as letters.
+//! Trap: align a column before colouring it. Otherwise the colour codes count as letters.
 
 use std::io::IsTerminal;
 
-/// May standard output be coloured?
+/// True if standard output may be coloured.
 pub fn is_wanted() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     !refused && std::io::stdout().is_terminal()

@@ -1,6 +1,6 @@
-//! Where the daemon is, and questions to it.
+//! Finds the daemon, and sends requests to it.
 //!
-//! Trap: a socket file may be there without a daemon. Only a connection says that one listens.
+//! Trap: a socket file may exist without a daemon. Only a successful connection proves that a daemon listens.
 
 use crate::say;
 use anyhow::{Context, bail};
@@ -17,20 +17,20 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A daemon that does not answer for so long is stuck.
+/// A daemon that does not answer within this time is stuck.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A daemon that is alive takes a connection at once.
+/// A running daemon accepts a connection at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two looks whether one is there.
+/// Interval at which to look for a daemon.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Between two questions to a daemon that is busy: at first, and after some of them (specification S-715).
+/// Shortest and longest pause before a busy daemon is asked again; the pause doubles each time (specification S-715).
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Who waits for longer says so.
+/// A wait longer than this is reported.
 const UNSAID_MAX: Duration = Duration::from_secs(1);
 
-/// How long to wait for a daemon that is to be expected, as programs do.
+/// Returns how long to wait for a daemon that is expected to come, as programs do.
 pub fn connect_max() -> anyhow::Result<Duration> {
     let Some(value) = std::env::var_os(ENV_CONNECT_MAX).filter(|value| !value.is_empty()) else {
         return Ok(CONNECT_MAX);
@@ -40,7 +40,7 @@ pub fn connect_max() -> anyhow::Result<Duration> {
         .with_context(|| format!("{ENV_CONNECT_MAX}={value:?} is not a number of seconds, such as 10 or 0.5"))
 }
 
-/// The client socket that programs take when they are told nothing else.
+/// Returns the client socket in the environment, which programs use by default.
 pub fn socket_of_environment() -> Option<PathBuf> {
     std::env::var_os(ENV_SOCKET).filter(|socket| !socket.is_empty()).map(PathBuf::from)
 }
@@ -49,19 +49,19 @@ pub fn socket_of_environment() -> Option<PathBuf> {
 #[derive(Debug)]
 pub struct Present {
     pub client_socket: PathBuf,
-    /// Of the virtual GPU server, where its devices are virtual.
+    /// Socket of the virtual GPU server, if the daemon's devices are virtual.
     pub vgpu_socket: Option<PathBuf>,
 }
 
-/// A run directory.
+/// Run directory of a daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaemonPlace {
     pub run_dir: PathBuf,
 }
 
 impl DaemonPlace {
-    /// The named run directory, or that of the socket in the environment, or the first of the usual ones that has a daemon's
-    /// socket, or had one, or the first.
+    /// Returns the named run directory, else that of the socket in the environment. Without both, returns the first
+    /// usual directory that has a daemon's socket, else the first that had one, else the first.
     pub fn find(named: Option<PathBuf>) -> anyhow::Result<DaemonPlace> {
         if let Some(run_dir) = named {
             return Ok(DaemonPlace { run_dir });
@@ -77,7 +77,7 @@ impl DaemonPlace {
         Ok(DaemonPlace { run_dir: run_dir.context("no run directory; give --run-dir DIR")? })
     }
 
-    /// Of the daemon whose client socket this is: all its sockets lie in one folder.
+    /// Returns the run directory of the daemon with this client socket: all its sockets are in one folder.
     pub fn of_socket(socket: &Path) -> DaemonPlace {
         let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty());
         DaemonPlace { run_dir: folder.unwrap_or(Path::new(".")).into() }
@@ -87,13 +87,13 @@ impl DaemonPlace {
         self.run_dir.join(CLIENT_SOCKET_NAME)
     }
 
-    /// Socket of the virtual GPU server; it is there only while the daemon's devices are virtual.
+    /// Socket of the virtual GPU server. It exists only while the daemon's devices are virtual.
     pub fn vgpu_socket(&self) -> PathBuf {
         self.run_dir.join(VGPU_SOCKET_NAME)
     }
 
-    /// Waits for a daemon that is being started again; `find` says where to look, and is asked anew each time. `Err`: the
-    /// place where none came.
+    /// Waits for a daemon that is being restarted. `find` returns where to look, and is called before each attempt.
+    /// The inner `Err` is the place where no daemon came.
     pub fn await_daemon(
         patience: Duration,
         mut find: impl FnMut() -> anyhow::Result<(DaemonPlace, PathBuf)>,
@@ -118,8 +118,9 @@ impl DaemonPlace {
         }
     }
 
-    /// `None`: nobody is there, or one that ends. A daemon whose devices are virtual has their server's socket there for as
-    /// long as its own; where there is none, it may be about to go or to come, and only its word counts.
+    /// Returns None if no daemon is there or the daemon ends meanwhile. A daemon with virtual devices keeps their
+    /// server's socket for as long as its own. If that socket is missing, it may be about to go or to come, so the
+    /// daemon is asked.
     fn look(&self, socket: &Path) -> Option<Present> {
         let is_there = || eager_shm::connect_seqpacket(socket, CONNECT_TIMEOUT).is_ok();
         let present = |is_virtual: bool| {
@@ -137,24 +138,24 @@ impl DaemonPlace {
             Ok(AdminReply::Info { devices, .. }) => {
                 present(devices.iter().any(|device| device.kind == "virtual"))
             }
-            // It tells this user nothing, or not now.
+            // The daemon rejects this user's request, or cannot answer now.
             _ if is_there() => present(has_server()),
             _ => None,
         }
     }
 
-    /// One line that says what to do.
+    /// Error message for a missing daemon, with the command that starts one.
     pub fn nobody_there(&self) -> String {
         format!("no daemon at {}: start one with `eagerd --virtual 4xV100-16GB`", self.run_dir.display())
     }
 
-    /// An answer that is no [`AdminReply::Error`]. A daemon that has too many questions of this user is asked again for as
-    /// long as programs look for one.
+    /// Sends a request, and returns the answer unless it is an [`AdminReply::Error`]. If the daemon has too many
+    /// requests of this user, retries for as long as programs look for a daemon.
     pub fn ask(&self, request: &AdminRequest) -> anyhow::Result<AdminReply> {
         self.ask_busy_for(None, request)
     }
 
-    /// The same for as long as it takes, while the daemon says that it is busy.
+    /// Sends a request like [`DaemonPlace::ask`], but retries without limit while the daemon is busy.
     pub fn ask_patiently(&self, request: &AdminRequest) -> anyhow::Result<AdminReply> {
         self.ask_busy_for(Some(Duration::MAX), request)
     }
@@ -186,7 +187,8 @@ impl DaemonPlace {
         };
         let here = self.run_dir.display();
         let silent = || format!("the daemon at {here} does not answer");
-        // What it says before it closes the connection is there to be read although it took no question.
+        // A message that the daemon sent before it closed the connection can be read even if it did not read the
+        // request.
         let written = stream.write_all(&to_line(request)?);
         let mut answer = Vec::new();
         let read = BufReader::new(stream).read_until(b'\n', &mut answer);
@@ -202,14 +204,14 @@ impl DaemonPlace {
             };
         }
         match written.and(read.map(drop)) {
-            // It closed the connection with the question unread.
+            // The daemon closed the connection without reading the request.
             Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
                 Ok(Asked::CutOff(anyhow::Error::new(error).context(silent())))
             }
             Err(error) => Err(anyhow::Error::new(error).context(silent())),
             Ok(()) => {
                 let error = anyhow::anyhow!("the daemon at {here} closed the connection without an answer");
-                // What it has done may be done once only.
+                // The daemon may have carried out the request; only a request that changes nothing may be repeated.
                 if is_a_look(request) { Ok(Asked::CutOff(error)) } else { Err(error) }
             }
         }
@@ -222,23 +224,23 @@ impl DaemonPlace {
             Errno::EACCES => {
                 anyhow::anyhow!("{} is for the daemon's own user and root only", path.display())
             }
-            // Its queue was full for all that time.
+            // The daemon's connection queue was full for the whole time limit.
             Errno::EAGAIN => anyhow::anyhow!("the daemon at {} does not answer", self.run_dir.display()),
             errno => anyhow::Error::new(errno).context(path.display().to_string()),
         })
     }
 }
 
-/// What became of a question.
+/// Outcome of one request.
 enum Asked {
     Answer(Box<AdminReply>),
-    /// It is worth asking again in a moment.
+    /// The daemon is busy; the request may be retried soon.
     Busy(anyhow::Error),
-    /// The connection ended before there was an answer; asking again does no harm.
+    /// The connection ended before an answer came, and retrying is harmless.
     CutOff(anyhow::Error),
 }
 
-/// Does the question change nothing?
+/// True if the request changes nothing.
 fn is_a_look(request: &AdminRequest) -> bool {
     use AdminRequest as Ask;
     match request {
@@ -249,7 +251,7 @@ fn is_a_look(request: &AdminRequest) -> bool {
     }
 }
 
-/// With limits from the start: also a connection waits where the daemon takes none in.
+/// Connects with time limits set first, since connecting also blocks while the daemon accepts no connection.
 fn connect_stream(path: &Path) -> nix::Result<UnixStream> {
     let socket = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     let limit = TimeVal::seconds(ANSWER_TIMEOUT.as_secs() as i64);

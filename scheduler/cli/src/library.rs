@@ -1,6 +1,6 @@
-//! Where the stand-in runtime and the shim are.
+//! Finds the stand-in runtime and the shim.
 //!
-//! Trap: `eager` may have been installed alone; then neither is there.
+//! Trap: `eager` may be installed without them.
 
 use anyhow::bail;
 use eager_proto::place::companion_folders;
@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 const SHIM: &str = "libeager.so";
 
-/// The folder with the stand-in runtime, if it is there. `executables` is where `eager` itself lies.
+/// Returns the folder with the stand-in runtime, if there is one. `executables` is the folder of `eager` itself.
 pub fn stand_in(executables: &Path) -> Option<PathBuf> {
     companion_folders(executables).into_iter().find(|folder| folder.join(LIBRARY_13.0).is_file())
 }
 
-/// The library that compiled programs are linked with, if it is there.
+/// Returns the library that compiled programs are linked with, if it is there.
 pub fn shim(executables: &Path) -> Option<PathBuf> {
     companion_folders(executables)
         .into_iter()
@@ -22,8 +22,8 @@ pub fn shim(executables: &Path) -> Option<PathBuf> {
         .find(|library| library.is_file())
 }
 
-/// The folder for `LD_LIBRARY_PATH`; makes it if it is not there, which an installation never needs. `executables` is
-/// where `eager` itself lies.
+/// Returns the folder for `LD_LIBRARY_PATH`. Creates it if needed, which never happens in an installation.
+/// `executables` is the folder of `eager` itself.
 pub fn folder(executables: &Path) -> anyhow::Result<PathBuf> {
     let Some(libraries) = stand_in(executables) else {
         bail!(

@@ -1,7 +1,7 @@
-//! `eager`: run programs under the daemon, and see what it decides.
+//! `eager`: runs programs under the daemon, and shows the daemon's decisions.
 //!
-//! Trap: `eager run` becomes the program (`exec`), so that its exit code, signals and terminal are the program's own.
-//! Whatever must be said is said before.
+//! Trap: `eager run` becomes the program (`exec`), so that exit code, signals and terminal are the program's own.
+//! Every message must be printed before that.
 #![forbid(unsafe_code)]
 
 mod color;
@@ -53,8 +53,8 @@ enum Verb {
     /// List your submitted jobs, and how they ended.
     #[command(after_help = "Examples:\n  eager jobs\n  eager jobs --json")]
     Jobs(JobsFlags),
-    /// Wait for submitted jobs to end; ends with the exit code of the first that failed, 128 + N for one that signal N ended,
-    /// 125 for a lost one.
+    /// Wait for submitted jobs to end; ends with the exit code of the first that failed, 128 + N for one that signal
+    /// N ended, 125 for a lost one.
     #[command(after_help = "Examples:\n  eager wait\n  eager wait 3 4")]
     Wait(WaitFlags),
     /// Print what a submitted job has printed.
@@ -74,7 +74,8 @@ enum Verb {
                             eager ps --json"
     )]
     Ps(ps::PsFlags),
-    /// List programs that have ended: how long they ran and waited, in which classes, with how much memory, and how they ended.
+    /// List programs that have ended: how long they ran and waited, in which classes, with how much memory, and how
+    /// they ended.
     #[command(after_help = "Examples:\n  eager history\n  eager history --user anna --sort waited -n 5\n  \
                             eager history --format label,ran,waited,held,end\n  eager history --json")]
     History(history::HistoryFlags),
@@ -104,8 +105,8 @@ enum Verb {
     /// Let a held task start again; it stands last in the queue.
     #[command(after_help = "Examples:\n  eager release 12")]
     Release(TaskFlags),
-    /// Change which of your own waiting tasks go first: of a task's program, now and for its later tasks. Nobody else's place in
-    /// the queue changes. Your own, or any for root.
+    /// Change which of your own waiting tasks go first: of a task's program, now and for its later tasks. Nobody
+    /// else's place in the queue changes. Your own, or any for root.
     #[command(after_help = "Examples:\n  eager priority 12 10\n  eager priority 12 -5")]
     Priority(PriorityFlags),
     /// Show which policy decides, or set another.
@@ -161,7 +162,7 @@ fn main() -> ExitCode {
     carry_out(flags.verb, &words)
 }
 
-/// `words`: the command line.
+/// Executes a verb. `words` is the command line.
 fn carry_out(verb: Verb, words: &[OsString]) -> ExitCode {
     let done = match verb {
         Verb::Run(flags) => return run::run(flags),
@@ -200,18 +201,18 @@ fn carry_out(verb: Verb, words: &[OsString]) -> ExitCode {
     }
 }
 
-/// One line and exit code 1.
+/// Prints the error in one line and returns exit code 1.
 fn fail(error: &anyhow::Error) -> ExitCode {
     say(&format!("{error:#}"));
     ExitCode::FAILURE
 }
 
 fn say(line: &str) {
-    // Nobody is left to be told that standard error is closed.
+    // If standard error is closed, there is no place to report that.
     let _ = writeln!(std::io::stderr(), "eager: {line}");
 }
 
 fn print(text: &str) {
-    // A reader that has seen enough (`| head`) is no error.
+    // A reader that stops reading early (`| head`) is no error.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

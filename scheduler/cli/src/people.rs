@@ -1,22 +1,22 @@
-//! Users by the names that this machine knows them by.
+//! Names of users on this machine.
 //!
-//! Trap: the daemon may serve users of containers, whom nobody here knows; they keep their numbers.
+//! The daemon may serve users of containers, whom this machine does not know; they are shown by number.
 
 use nix::unistd::{Uid, User};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Names that were asked for; a directory service may take long to answer, and screens ask again and again.
+/// Names found so far. A directory service may be slow, and screens ask repeatedly.
 static KNOWN: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
 
-/// The user's name, or the number.
+/// Returns the user's name, or the number if there is none.
 pub fn name(uid: u32) -> String {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let found = || User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name);
     known.entry(uid).or_insert_with(|| found().unwrap_or_else(|| uid.to_string())).clone()
 }
 
-/// The number of a user who is given by name or number.
+/// Returns the number of a user given by name or number.
 pub fn uid(text: &str) -> Option<u32> {
     let named = || User::from_name(text).ok().flatten().map(|user| user.uid.as_raw());
     text.parse().ok().or_else(named)

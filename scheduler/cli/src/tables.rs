@@ -1,7 +1,7 @@
-//! Tables for people: aligned, sizes and times with their units. Pure.
+//! Tables for people: aligned columns, sizes and times with their units. Pure.
 //!
-//! Trap: names come from programs. The daemon has made them safe to print, but not short: a column is as wide as its
-//! longest entry.
+//! Trap: names come from programs. The daemon has made them safe to print but not short, so a column is as wide as
+//! its longest entry.
 
 mod history;
 mod jobs;
@@ -17,7 +17,7 @@ use eager_journal::names;
 use eager_proto::admin::{AfterRow, DaemonRow, DeviceRow, TaskRow};
 use eager_units::shown::{size, time};
 
-/// Which side of a column is straight.
+/// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Align {
     Left,
@@ -26,7 +26,7 @@ enum Align {
 
 use Align::{Left, Right};
 
-/// A column of a table whose columns are chosen.
+/// Column of a table whose columns the user can choose.
 #[derive(Debug)]
 pub struct Column<R> {
     name: &'static str,
@@ -34,7 +34,7 @@ pub struct Column<R> {
     cell: fn(&R) -> String,
 }
 
-// Derived, they would want rows that can be copied.
+// Derived implementations would require rows that can be copied.
 impl<R> Clone for Column<R> {
     fn clone(&self) -> Self {
         *self
@@ -43,17 +43,17 @@ impl<R> Clone for Column<R> {
 
 impl<R> Copy for Column<R> {}
 
-/// A column of `eager ps`.
+/// Column of `eager ps`.
 pub type TaskColumn = Column<TaskRow>;
 
 const fn column<R>(name: &'static str, align: Align, cell: fn(&R) -> String) -> Column<R> {
     Column { name, align, cell }
 }
 
-/// Its cell is the user's name, which only the caller knows.
+/// Column whose cell is the user's name, which only the caller can look up.
 const USER: &str = "USER";
 
-/// Shown where some row has a priority, or somebody asks for it.
+/// Column shown only if some row has a priority, or the user asks for it.
 const PRIORITY: &str = "PRIO";
 
 const TASK_COLUMNS: [TaskColumn; 15] = [
@@ -74,10 +74,10 @@ const TASK_COLUMNS: [TaskColumn; 15] = [
     column("WHY", Left, |row| row.reason.clone()),
 ];
 
-/// From here on numbers are those of programs that have no task yet: they stand last, and each has its own.
+/// First number for programs that have no task yet. Each gets a number of its own, and they come last.
 const NO_TASK: u64 = 1 << 63;
 
-/// A program that waits for a task of another, as a row among tasks.
+/// Converts a program that waits for another program's task to a row among tasks.
 pub fn as_task(row: AfterRow) -> TaskRow {
     let AfterRow { pid, uid, label, waited_ms, reason, .. } = row;
     let state = "waiting".into();
@@ -85,12 +85,12 @@ pub fn as_task(row: AfterRow) -> TaskRow {
     TaskRow { task, pid, uid, label, state, waited_ms, reason, ..TaskRow::default() }
 }
 
-/// The task's number; none: the program has no task yet.
+/// Returns the task's number; None if the program has no task yet.
 pub fn number(row: &TaskRow) -> Option<u64> {
     Some(row.task).filter(|task| *task < NO_TASK)
 }
 
-/// The named columns in their order, or all.
+/// Returns the named columns in the named order, or all columns.
 pub fn task_columns(wanted: Option<&[String]>) -> Result<Vec<TaskColumn>, String> {
     chosen_columns(&TASK_COLUMNS, wanted)
 }
@@ -107,7 +107,7 @@ fn chosen_columns<R>(all: &[Column<R>], wanted: Option<&[String]>) -> Result<Vec
     wanted.iter().map(find).collect()
 }
 
-/// `eager ps`. `user`: a user's name.
+/// Formats the table of `eager ps`. `user` returns a user's name.
 pub fn tasks(rows: &[TaskRow], columns: &[TaskColumn], user: impl Fn(u32) -> String) -> String {
     let is_plain = columns.len() == TASK_COLUMNS.len() && rows.iter().all(|row| row.priority == 0);
     let shown: Vec<TaskColumn> =
@@ -126,7 +126,7 @@ fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or("-".into(), |value| value.to_string())
 }
 
-/// How it runs, or that it does not.
+/// Describes the class in which a task runs, or its state if it does not run.
 fn class(row: &TaskRow) -> String {
     match (row.class.as_str(), row.state.as_str()) {
         ("", state) => state.into(),
@@ -136,7 +136,7 @@ fn class(row: &TaskRow) -> String {
     }
 }
 
-/// `eager info`.
+/// Formats the table of `eager info`.
 pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
     const HEADER: [(&str, Align); 14] = [
         ("GPU", Right),
@@ -188,7 +188,7 @@ pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
     )
 }
 
-/// What is not as it should be, a line each.
+/// Returns a line for each thing that is not as it should be.
 pub fn notes(daemon: &DaemonRow) -> String {
     let mut lines = String::new();
     for (_, words) in daemon.problems() {
@@ -207,7 +207,7 @@ pub fn notes(daemon: &DaemonRow) -> String {
     lines
 }
 
-/// A line for each device on which nothing new starts.
+/// Returns a line for each device on which no new task starts.
 pub fn drained(rows: &[DeviceRow]) -> String {
     let line = |row: &DeviceRow| {
         let (device, since) = (row.device, time(row.drained_ms?));
@@ -217,7 +217,7 @@ pub fn drained(rows: &[DeviceRow]) -> String {
     rows.iter().filter_map(line).collect()
 }
 
-/// Memory that is in use and was granted to nobody, a line for each device that has some.
+/// Returns a line for each device with memory that is in use but granted to no task.
 pub fn unaccounted(rows: &[DeviceRow]) -> String {
     let line = |row: &DeviceRow| {
         let (device, foreign) = (row.device, size(row.foreign_bytes));
@@ -234,7 +234,7 @@ fn table<const N: usize>(header: [(&str, Align); N], rows: impl Iterator<Item = 
     lined_up(&header, rows.map(Vec::from))
 }
 
-/// Each row has a cell for each column.
+/// Aligns rows; each row must have a cell for each column.
 fn lined_up(header: &[(&str, Align)], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut lines = vec![header.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>()];
     lines.extend(rows);

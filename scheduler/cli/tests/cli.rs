@@ -1,4 +1,4 @@
-//! `eager` from outside, against a daemon that only listens: what it prints, and with which exit code it ends.
+//! Runs `eager` against a daemon that only listens, and checks output and exit codes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
@@ -30,7 +30,7 @@ fn without_a_daemon_one_line_says_what_to_do() {
         assert_eq!((code, out.as_str()), (Some(1), ""), "{verb}: {said}");
         assert!(said.starts_with(&nobody) && said.lines().count() == 1, "{verb}: {said}");
     }
-    // A socket that nobody listens at any more is no daemon either.
+    // A socket file that no process listens at is no daemon either.
     drop(UnixListener::bind(dir.path().join("admin.sock")).expect("bind"));
     let (code, _, said) = printed(&eager(dir.path(), "ps", &[]));
     assert!(code == Some(1) && said.starts_with(&nobody), "{said}");
@@ -65,7 +65,7 @@ fn a_program_that_runs_is_the_program() {
     assert!(code == Some(1) && said.starts_with("eager: profile /no/such.json: "), "{said}");
 }
 
-/// Answers one question with `reply`; gives the question.
+/// Answers one request with `reply`, and returns the request.
 fn answer_once(run_dir: &Path, reply: &'static str) -> std::thread::JoinHandle<String> {
     let listener = UnixListener::bind(run_dir.join("admin.sock")).expect("bind");
     std::thread::spawn(move || {
@@ -102,7 +102,7 @@ TASK  PID  USER  LABEL  FUNCTION  CLASS   GPU  NEEDS  GRANT  RESIDENT  PINNED  W
     daemon.join().expect("daemon");
 }
 
-/// As programs do; what is named by a flag comes before it.
+/// As for programs; a place named by a flag takes precedence.
 #[test]
 fn the_socket_of_the_environment_says_which_daemon_is_asked() {
     const NO: &str = "{\"version\":2,\"reply\":\"error\",\"message\":\"this one\"}\n";
@@ -125,7 +125,7 @@ fn the_socket_of_the_environment_says_which_daemon_is_asked() {
     assert!(said.starts_with(&format!("eager: no daemon at {}: ", dir.path().display())), "{said}");
 }
 
-/// One that was busy, or put the connection out before it read the question, is asked again.
+/// A busy daemon is asked again, and so is one that closed the connection before it read the request.
 #[test]
 fn a_daemon_that_is_busy_is_asked_again() {
     let dir = tempfile::tempdir().expect("folder");
@@ -142,7 +142,7 @@ fn a_daemon_that_is_busy_is_asked_again() {
             if !answer.is_empty() {
                 BufReader::new(stream.try_clone().expect("clone")).read_line(&mut question).expect("a line");
             }
-            // The first goes with the question unread, or before it came.
+            // The first connection ends with the request unread, or before the request came.
             stream.write_all(answer).expect("answer");
         }
     });

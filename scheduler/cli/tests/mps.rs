@@ -1,12 +1,12 @@
-//! `eager mps` beside a script that answers as NVIDIA's control program does: no GPU and no MPS is needed.
+//! Runs `eager mps` with a script in place of NVIDIA's control program, so no GPU and no MPS is needed.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// Keeps what it was told in `told`; `clients` has what it says of its server's programs. The daemon is `sleep` under a name
-/// that begins as MPS's.
+/// Script that records its input in `told` and answers with the contents of `clients` for its server's programs. The
+/// daemon is `sleep` under a name that begins as that of MPS's.
 const CONTROL: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 if [ "$1" = -d ]; then
@@ -82,7 +82,7 @@ impl Mps {
 
 impl Drop for Mps {
     fn drop(&mut self) {
-        // None is left of a test that stopped it.
+        // Nothing to kill after a test that stopped it.
         if let Ok(pid) = std::fs::read_to_string(self.path("nvidia-cuda-mps-control.pid")) {
             let _ = Command::new("kill").arg(pid.trim()).output();
         }
@@ -142,7 +142,7 @@ fn one_that_died_does_not_run_and_is_started_again() {
     mps.says(&["stop"]);
 }
 
-/// Its file is there, and another program has its number.
+/// The file with the process number exists, but another program has that number.
 #[test]
 fn another_program_under_its_number_is_not_taken_for_it() {
     let mps = Mps::new();
@@ -155,7 +155,7 @@ fn another_program_under_its_number_is_not_taken_for_it() {
     assert!(!mps.says(&["start"]).contains(&format!("process {own},")));
 }
 
-/// It ends between two questions: what is known of it is not told as if it were all.
+/// MPS ends between two requests; the partial result must not be shown as complete.
 #[test]
 fn one_that_ends_while_it_is_asked_is_said_in_one_line() {
     let mps = Mps::new();
@@ -182,7 +182,7 @@ fn what_cannot_be_done_is_said_in_one_line() {
     }
 }
 
-/// Behind a GPU that hangs. It waits for as long as `eager` does.
+/// The control program hangs, as it does if a GPU hangs. The test waits for as long as `eager` does.
 #[test]
 #[ignore = "takes half a minute: make test-long"]
 fn long_one_that_never_answers_is_given_up_in_one_line_and_none_of_it_is_left() {

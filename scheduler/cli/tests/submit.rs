@@ -1,5 +1,5 @@
-//! `eager submit`, `jobs`, `wait`, `log` and `--time-limit` from outside, against a daemon that only listens: also as another
-//! user, and when the watching process, its disk or its user goes.
+//! Runs `eager submit`, `jobs`, `wait`, `log` and `--time-limit` against a daemon that only listens: also as another
+//! user, and when the supervising process, its disk or its user goes away.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 struct Place {
     dir: tempfile::TempDir,
     _listener: OwnedFd,
-    /// Words before the command: how to become another user.
+    /// Words before the command that make it run as another user.
     become_user: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ impl Place {
         printed(&self.command(words).output().expect("run eager"))
     }
 
-    /// The job's number.
+    /// Submits a job, and returns its number.
     fn submit(&self, words: &[&str]) -> String {
         let run_dir = self.dir.path().to_str().expect("text").to_owned();
         let (code, out, said) = self.eager(&[&["submit", "--run-dir", &run_dir], words].concat());
@@ -56,7 +56,7 @@ impl Place {
         self.state().join("eager/jobs").join(id)
     }
 
-    /// The process that watches over a job.
+    /// Returns the supervising process of a job.
     fn supervisor(&self, id: &str) -> i32 {
         let folder = self.job(id);
         let of = |pid: &Path| {
@@ -95,7 +95,7 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn a_job_goes_on_alone_and_its_output_and_end_are_kept() {
     let place = Place::new();
-    // Its own session, no input, the submitter's folder; standard error is in the log as well.
+    // The job has its own session, no input, and the submitter's folder; standard error is in the log as well.
     let script = "read line; echo \"got $?\"; echo oops >&2; pwd; echo $EAGER_LABEL; exit 7";
     let first = place.submit(&["--label", "night", "sh", "-c", script]);
     let second = place.submit(&["sh", "-c", "kill -TERM $$"]);
@@ -172,7 +172,8 @@ fn a_time_limit_ends_what_ignores_it() {
     let expected = "eager: the time limit of 1 s is over: the program gets SIGTERM\n\
                     eager: it is still there: it gets SIGKILL\n";
     assert_eq!((code, said.as_str()), (None, expected));
-    // One that listens ends by its own exit code, one that is quick sees nothing of it, and neither has a child too many.
+    // A program that handles SIGTERM ends with its own exit code, a quick program is not affected, and neither has an
+    // extra child.
     let listens = "trap 'exit 3' TERM; while :; do sleep 0.1; done";
     assert_eq!(place.eager(&[&["run"], &limit[..], &["sh", "-c", listens]].concat()).0, Some(3));
     let quick = "cat /proc/$$/task/$$/children; exit 4";
@@ -195,7 +196,7 @@ fn jobs_are_their_users_own() {
         .expect("open");
     let words = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
     place.become_user = words.map(String::from).to_vec();
-    // The build's folder may be root's alone.
+    // Only root may have access to the build's folder.
     let copy = place.dir.path().join("eager");
     std::fs::copy(env!("CARGO_BIN_EXE_eager"), &copy).expect("a copy");
     let eager = |words: &[&str]| {
@@ -208,7 +209,7 @@ fn jobs_are_their_users_own() {
     assert_eq!((code, out.as_str()), (Some(0), "1\n"), "{said}");
     assert_eq!(eager(&["wait"]).0, Some(5));
     assert_eq!(eager(&["log"]).1, "65534\n");
-    // Root, who has another user's home by mistake, leaves nothing of root's there.
+    // Root with another user's HOME must leave no files of root's there.
     let (code, _, said) = Place { become_user: Vec::new(), ..place }.eager(&["jobs"]);
     assert!(code == Some(1) && said.contains("belongs to uid 65534, not to you"), "{said}");
 }
@@ -231,7 +232,7 @@ fn a_full_disk_does_not_stop_the_program_or_hide_its_end() {
     let (code, out, said) = eager(&["submit", "--run-dir", &run_dir, "sh", "-c", script]);
     assert_eq!((code, out.as_str()), (Some(0), "1\n"), "{said}");
     let (code, _, said) = eager(&["wait", "1"]);
-    // With nothing left, a job is refused, and leaves nothing behind.
+    // With no space left, a job is rejected and leaves no files behind.
     let (next, _, why) = eager(&["submit", "--run-dir", &run_dir, "true"]);
     let left = std::fs::read_dir(dir.path().join("eager/jobs")).expect("jobs").count();
     let unmounted = Command::new("umount").arg(dir.path()).status().expect("umount");

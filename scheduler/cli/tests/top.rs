@@ -1,7 +1,7 @@
-//! `eager top` on a terminal that the test plays: what the screen shows, and what keys do.
+//! Runs `eager top` on a terminal that the test emulates, and checks the screen and the effect of keys.
 //!
-//! Trap: a screen is looked at until it shows what is wanted; nothing here counts on how fast it is drawn. Screens are
-//! golden files in `screens/`: `EAGER_BLESS=1` writes them, and then they are to be read.
+//! Trap: wait until the screen shows the expected text, never for a fixed time. Screens are golden files in
+//! `screens/`: `EAGER_BLESS=1` writes them; read the new ones.
 
 mod picture;
 
@@ -67,10 +67,11 @@ fn running(task: u64, label: &str, class: &str, device: u32, gib: (u64, u64)) ->
     }
 }
 
-/// `needle_cuda_shared_1`, as screens show it; scripts get it as it is.
+/// Mangled name of `needle_cuda_shared_1`. Screens show the readable name, scripts get the mangled one.
 const NEEDLE: &str = "_Z20needle_cuda_shared_1PiS_iiii";
 
-/// Three devices, one of them over-subscribed; tasks of every kind. The second moment has paged 3 GiB more.
+/// Snapshot with three devices, one of them over-subscribed, and tasks of every kind. In the second, 3 GiB more have
+/// been paged.
 fn moment(second: bool) -> Snapshot {
     let eager = TaskRow {
         gate: "hold".into(),
@@ -132,7 +133,7 @@ fn moment(second: bool) -> Snapshot {
     Snapshot { daemon, devices, tasks, after: vec![after], ..Snapshot::default() }
 }
 
-/// A daemon that only answers: the first moment once, then the second.
+/// A daemon that only answers: with the first moment once, then with the second.
 struct Daemon {
     dir: TempDir,
     asked: Arc<AtomicUsize>,
@@ -143,7 +144,7 @@ impl Daemon {
         Daemon::telling(moments, explained)
     }
 
-    /// `explained`: what it says of a task.
+    /// `explained` returns the answer about a task.
     fn telling(moments: [Snapshot; 2], explained: impl Fn(u64) -> AdminReply + Send + 'static) -> Daemon {
         let dir = tempfile::tempdir().expect("folder");
         let listener = UnixListener::bind(dir.path().join("admin.sock")).expect("bind");
@@ -169,7 +170,7 @@ fn answer(mut stream: UnixStream, moment: &Snapshot, explained: &dyn Fn(u64) -> 
         AdminRequest::Hold { task } => AdminReply::Error { message: format!("task {task} runs already") },
         other => panic!("{other:?}"),
     };
-    // One that has ended does not read its answer.
+    // An `eager top` that has ended does not read its answer.
     let _ = stream.write_all(&to_line(&reply).expect("a line"));
 }
 
@@ -200,8 +201,8 @@ impl Terminal {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(Some(&size), None).expect("a terminal");
         let end = || Stdio::from(pty.slave.try_clone().expect("clone"));
-        // Its own session, so that the terminal that runs the tests is not asked how large it is.
-        // And it goes with the test, whatever ends that: other children may have inherited the terminal.
+        // The program runs in a session of its own, so that it does not ask the terminal of the test run for its
+        // size. It is killed with the test, however that ends, since other children may have inherited the terminal.
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL", "setsid", "--ctty", "--wait", env!("CARGO_BIN_EXE_eager"), "top"])
@@ -222,7 +223,7 @@ impl Terminal {
         let (tell, output) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // An error is the terminal's end.
+            // An error marks the end of the terminal.
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
                 if tell.send(bytes[..count].to_vec()).is_err() {
                     break;
@@ -242,7 +243,7 @@ impl Terminal {
         lines.map(|line| line.trim_end().to_owned() + "\n").collect()
     }
 
-    /// Until the screen is as wanted.
+    /// Waits until the screen is as wanted, and returns it.
     fn until(&mut self, wanted: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + LONG;
         while !wanted(&self.shown()) {
@@ -255,12 +256,12 @@ impl Terminal {
         self.shown()
     }
 
-    /// Until the screen is the golden one of this name.
+    /// Waits until the screen equals the golden file of this name.
     fn shows(&mut self, name: &str, first: &str) {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/screens").join(name);
         if std::env::var_os("EAGER_BLESS").is_some() {
             self.until(|screen| screen.contains(first));
-            // What else is on its way.
+            // Takes output that is still on its way.
             let end = Instant::now() + Duration::from_secs(1);
             while let Ok(bytes) = self.output.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 self.parser.process(&bytes);
@@ -287,7 +288,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // Gone already, unless the test failed.
+        // It has already ended unless the test failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -297,7 +298,7 @@ fn some(length: u16) -> NonZero<u16> {
     NonZero::new(length).expect("a terminal has cells")
 }
 
-/// On the second moment's screen.
+/// Text that only the second moment's screen shows.
 const PAGES: &str = "up 1m02s";
 
 #[test]
@@ -314,7 +315,7 @@ fn a_screen_of_80_by_24_shows_devices_tasks_and_why() {
     assert_eq!(top.ends(), Some(0));
 }
 
-/// The second moment, with five minutes of devices that rise, fall and rest; one tells how warm it is.
+/// The second moment, with five minutes of devices that rise, fall and rest; one reports its temperature.
 fn with_minutes() -> Snapshot {
     let mut snapshot = moment(true);
     let row = |device: u32, moments: Vec<Moment>| Minutes { device, moment_ms: 5000, moments };
@@ -376,8 +377,9 @@ fn a_screen_of_110_by_22_explains_in_full() {
     assert_eq!(top.ends(), Some(0));
 }
 
-/// What a daemon said at two moments half a second apart, and of the task that then stood at its gate: `eager top --json`,
-/// twice, and `eager explain TASK --json`, while the programs of `docs/pictures/top.sh` ran.
+/// Snapshots that a daemon sent at two moments half a second apart, and its explanation of the task that then stood
+/// at its gate: `eager top --json`, twice, and `eager explain TASK --json`, while the programs of
+/// `docs/pictures/top.sh` ran.
 fn recorded() -> ([Snapshot; 2], u64, AdminReply) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/screens/recorded");
     let read = |name: &str| {
@@ -449,7 +451,7 @@ fn tasks_are_ordered_by_what_is_chosen() {
     assert_eq!(top.ends(), Some(0), "Ctrl-C ends it as q does");
 }
 
-/// Colours of the cells that show an eager task's row.
+/// Returns the colours of the cells that show an eager task's row.
 fn colours(top: &Terminal) -> Vec<vt100::Color> {
     let screen = top.parser.screen();
     let (rows, columns) = screen.size();
@@ -477,7 +479,7 @@ fn colours_are_there_unless_they_are_not_wanted() {
 fn the_terminal_is_given_back_as_it_was() {
     let mut top = Terminal::open(80, 24, false);
     top.until(|screen| screen.contains("q quit"));
-    // The cursor is hidden after what is drawn, and may come in a piece of its own.
+    // The cursor is hidden after drawing, possibly in a separate piece of output.
     while !top.parser.screen().hide_cursor() {
         let bytes = top.output.recv_timeout(LONG).expect("a hidden cursor");
         top.parser.process(&bytes);

@@ -1,13 +1,14 @@
 //! `eager history` for people.
 //!
-//! Trap: times of day would need this machine's zone and the daemon's clock; how long ago it was needs neither to be read right.
+//! The table shows how long ago things happened. Times of day would depend on this machine's time zone and the
+//! daemon's clock.
 
 use super::{Column, Left, Right, USER, chosen_columns, column, in_columns, or_dash};
 use eager_journal::names;
 use eager_proto::admin::ProgramRow;
 use eager_units::shown::{size, time};
 
-/// A program that has ended, and when it is looked at (milliseconds since 1970).
+/// A program that has ended, and the time at which it is shown (milliseconds since 1970).
 #[derive(Debug, Clone)]
 pub struct Past {
     pub row: ProgramRow,
@@ -47,18 +48,18 @@ fn ago(past: &Past, at_ms: u64) -> String {
 fn end(past: &Past) -> String {
     match (past.row.end.as_str(), past.row.reason.as_str()) {
         (end, "") => end.to_owned(),
-        // The core's reasons say it themselves.
+        // The core's reasons already begin with the kind of end.
         (end, reason) if reason.starts_with(end) => reason.to_owned(),
         (end, reason) => format!("{end}: {reason}"),
     }
 }
 
-/// The named columns in their order, or all.
+/// Returns the named columns in the named order, or all columns.
 pub fn program_columns(wanted: Option<&[String]>) -> Result<Vec<Column<Past>>, String> {
     chosen_columns(&COLUMNS, wanted)
 }
 
-/// `eager history`. `user`: a user's name.
+/// Formats the table of `eager history`. `user` returns a user's name.
 pub fn programs(rows: &[Past], columns: &[Column<Past>], user: impl Fn(u32) -> String) -> String {
     in_columns(rows, columns, |past| user(past.row.uid))
 }

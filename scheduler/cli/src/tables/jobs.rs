@@ -9,15 +9,15 @@ pub struct JobRow {
     pub job: u64,
     /// `runs`, `ended`, `lost`, `damaged`.
     pub state: &'static str,
-    /// A number or a signal's name.
+    /// Exit code, or a signal's name.
     pub exit: String,
-    /// From submission to its end, or until now; none where that is not known.
+    /// Time from submission to end, or until now, in milliseconds; None if unknown.
     pub took_ms: Option<u64>,
     /// The command line, safe to print.
     pub words: String,
 }
 
-/// `eager jobs`.
+/// Formats the table of `eager jobs`.
 pub fn jobs(rows: &[JobRow]) -> String {
     const HEADER: [(&str, Align); 5] =
         [("JOB", Right), ("STATE", Left), ("EXIT", Left), ("TIME", Right), ("COMMAND", Left)];

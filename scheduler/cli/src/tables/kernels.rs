@@ -1,18 +1,18 @@
-//! `eager profile` for people: kernels as profiles have them.
+//! `eager profile` for people: the kernels of a profile.
 //!
-//! Trap: a profile of a GPU has no detail, and its table fewer columns.
+//! A profile of a real GPU has no detail, so its table has fewer columns.
 
 use super::{Align, Left, Right, table};
 use serde::Deserialize;
 
-/// One kernel: bytes of the program, sums over all launches in `detail` where they are no sizes.
+/// One kernel. Sizes are in bytes of the program; all else in `detail` is summed over all launches.
 #[derive(Debug, Deserialize)]
 pub struct Kernel {
     pub static_bytes: u64,
     pub footprint_bytes: u64,
     pub launches: u64,
     pub access: String,
-    /// Of virtual GPUs.
+    /// Only in profiles of virtual GPUs.
     pub detail: Option<Detail>,
 }
 
@@ -31,7 +31,7 @@ fn mib(bytes: u64) -> String {
     format!("{:.3}", bytes as f64 / f64::from(1 << 20))
 }
 
-/// `eager profile`.
+/// Formats the table of `eager profile` for virtual GPUs.
 pub fn kernels(rows: &[(String, Kernel)]) -> String {
     const HEADER: [(&str, Align); 10] = [
         ("LAUNCHES", Right),
@@ -64,7 +64,7 @@ pub fn kernels(rows: &[(String, Kernel)]) -> String {
     table(HEADER, cells)
 }
 
-/// The same of a GPU that tells no more.
+/// Formats the table of `eager profile` for a real GPU, which reports no detail.
 pub fn footprints(rows: &[(String, Kernel)]) -> String {
     const HEADER: [(&str, Align); 5] = [
         ("LAUNCHES", Right),

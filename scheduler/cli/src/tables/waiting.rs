@@ -1,13 +1,14 @@
 //! `eager queue` and `eager policy` for people.
 //!
-//! Trap: who stands beside the queue has no place, and comes last.
+//! Programs that wait outside the queue have no place, and come last.
 
 use super::{Align, Left, PRIORITY, Right, lined_up, or_dash};
 use eager_journal::names;
 use eager_proto::admin::{AfterRow, PolicyRow, QueueRow};
 use eager_units::shown::{size, time};
 
-/// `eager queue`: tasks, and programs that wait for one of another to end. `user`: a user's name.
+/// Formats `eager queue`: tasks, and programs that wait for another program's task to end. `user` returns a user's
+/// name.
 pub fn queue(rows: &[QueueRow], after: &[AfterRow], user: impl Fn(u32) -> String) -> String {
     const HEADER: [(&str, Align); 12] = [
         ("PLACE", Right),
@@ -54,7 +55,7 @@ pub fn queue(rows: &[QueueRow], after: &[AfterRow], user: impl Fn(u32) -> String
     lined_up(&header, cells.chain(comes_after).map(shorter))
 }
 
-/// `eager policy`.
+/// Formats `eager policy`.
 pub fn policy(row: &PolicyRow) -> String {
     let PolicyRow { policy, about, configured, reverted, queue, eager, gate, known } = row;
     let source = match (reverted.as_str(), policy == configured) {
@@ -64,7 +65,7 @@ pub fn policy(row: &PolicyRow) -> String {
     };
     let starts = if *eager { "starts tasks that do not fit" } else { "starts what fits only" };
     let known = known.join(", ");
-    // A daemon of the release before does not say it.
+    // A daemon of the previous release does not send it.
     let about = if about.is_empty() { String::new() } else { format!("a task starts {about}\n") };
     format!("policy {policy} ({source})\n{about}queue {queue}, gate {gate}, {starts}\nknown: {known}\n")
 }

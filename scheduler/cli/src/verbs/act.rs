@@ -1,7 +1,7 @@
-//! Verbs that change something: `cancel`, `hold`, `release`, `policy set`, `drain`, `undrain`, `shutdown`. Each prints one
-//! line that says what was done.
+//! Verbs that change something: `cancel`, `hold`, `release`, `policy set`, `drain`, `undrain`, `shutdown`. Each
+//! prints one line with the result.
 //!
-//! Trap: the daemon alone decides who may; nothing is checked here that it would have to check again.
+//! Trap: only the daemon decides about permissions; a check here would be repeated there.
 
 use super::look::{json, look};
 use super::{Question, WhichDaemon};
@@ -76,7 +76,8 @@ pub struct PolicyFlags {
 
 #[derive(Debug, Subcommand)]
 enum PolicyChange {
-    /// Let another policy decide from now on: what runs stays, what waits is planned anew. For root and the daemon's own user.
+    /// Let another policy decide from now on: what runs stays, what waits is planned anew. For root and the daemon's
+    /// own user.
     Set {
         /// One of those that `eager policy` lists.
         policy: String,
@@ -104,7 +105,7 @@ pub fn priority(flags: &PriorityFlags) -> anyhow::Result<()> {
     act(&task.question, &AdminRequest::SetPriority { task: task.task, priority: *priority })
 }
 
-/// Has it done.
+/// Sends a request that changes something, and prints the daemon's answer.
 pub fn act(question: &Question, request: &AdminRequest) -> anyhow::Result<()> {
     let reply = DaemonPlace::find(question.which.run_dir.clone())?.ask(request)?;
     match &reply {
@@ -115,7 +116,7 @@ pub fn act(question: &Question, request: &AdminRequest) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Silent where the daemon is gone.
+/// Stops the daemon. Prints nothing if the daemon answers without a message.
 pub fn shutdown(flags: &ShutdownFlags) -> anyhow::Result<()> {
     let ShutdownFlags { which, force, when_idle } = flags;
     let request = AdminRequest::Shutdown { force: *force, when_idle: *when_idle };

@@ -1,7 +1,7 @@
 //! `eager calibrate`: times a GPU, writes a card file that describes it, and shows how the model's times compare.
 //!
-//! Trap: on a real GPU nobody else may use it meanwhile; that cannot be checked from here. The program keeps its managed
-//! memory far below what is free.
+//! Trap: no other program may use a real GPU meanwhile, which cannot be checked from here. The calibration program
+//! keeps its managed memory far below the free memory.
 
 use super::run::{self, RunFlags};
 use crate::{print, say};
@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const SOURCE: &str = include_str!("../../../../virtual-gpu/model/calibrate/calibrate.cu");
-/// Variables of the stand-in runtime (`virtual-gpu`): modelled time alone, which does not depend on this machine's.
+/// Variables of the stand-in runtime (`virtual-gpu`). They select modelled time only, which does not depend on this
+/// machine.
 const ENV_VGPU_CLOCK: &str = "EAGER_VGPU_CLOCK";
 const ENV_VGPU_TIME_SCALE: &str = "EAGER_VGPU_TIME_SCALE";
 const ENV_VGPU_HOST_FACTOR: &str = "EAGER_VGPU_HOST_FACTOR";
@@ -43,8 +44,8 @@ pub struct CalibrateFlags {
     /// Multiply-adds of each thread where arithmetic is timed.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(16..=1_000_000))]
     work: u64,
-    /// The program, where eagercc cannot make it: compiled elsewhere from `virtual-gpu/model/calibrate/calibrate.cu` [default:
-    /// made on the spot].
+    /// The program, where eagercc cannot make it: compiled elsewhere from `virtual-gpu/model/calibrate/calibrate.cu`
+    /// [default: made on the spot].
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
     /// Print the measures as JSON.
@@ -59,7 +60,7 @@ struct Report<'a> {
     measures: &'a [Comparison],
 }
 
-/// Writes the card and prints the comparison.
+/// Writes the card file and prints the comparison.
 pub fn calibrate(flags: CalibrateFlags) -> anyhow::Result<()> {
     let known = flags.out.clone().or_else(|| flags.name.as_deref().map(named));
     known.as_deref().map_or(Ok(()), check_place)?;
@@ -80,11 +81,11 @@ pub fn calibrate(flags: CalibrateFlags) -> anyhow::Result<()> {
     let file = measured.card_file(&name, &Options::default());
     let file = file.map_err(|why| anyhow!("what the calibration program printed makes no card: {why}"))?;
     if let Err(error) = keep(&out, &file) {
-        // Somebody has come first; minutes of measuring are in it.
+        // Another process has created the file meanwhile. The measurement took minutes, so its result is printed.
         print(&file);
         return Err(anyhow!("card file {}: {}: the card is printed instead", out.display(), error.kind()));
     }
-    // The model always gives the same time.
+    // The model always gives the same times, so one round is enough.
     let modelled = on_virtual(&program, &flags, &listed(&out)?, 1)
         .and_then(|command| printed(command, |_| Ok(())))
         .and_then(|text| read(&text));
@@ -102,12 +103,12 @@ pub fn calibrate(flags: CalibrateFlags) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the card of this name goes if nobody says otherwise.
+/// Default path of the card file for this name.
 fn named(name: &str) -> PathBuf {
     PathBuf::from(format!("{name}.toml"))
 }
 
-/// What would be refused after minutes of measuring is refused before them.
+/// Finds errors of the path before the measurement, which takes minutes.
 fn check_place(out: &Path) -> anyhow::Result<()> {
     let shown = out.display();
     ensure!(out.symlink_metadata().is_err(), "{shown} is there already: name another file, or move it away");
@@ -117,12 +118,12 @@ fn check_place(out: &Path) -> anyhow::Result<()> {
     writable.map(drop).map_err(|error| anyhow!("card file {shown}: cannot be written: {}", error.kind()))
 }
 
-/// Overwrites nothing.
+/// Writes the card file without overwriting an existing one.
 fn keep(out: &Path, file: &str) -> std::io::Result<()> {
     File::create_new(out)?.write_all(file.as_bytes())
 }
 
-/// A card file as it stands in a list of cards.
+/// Returns the path of a card file in the form for a list of cards.
 fn listed(out: &Path) -> anyhow::Result<String> {
     let path = std::path::absolute(out)?;
     let text = path.to_str().filter(|text| !text.contains(',')).map(str::to_owned);
@@ -131,7 +132,7 @@ fn listed(out: &Path) -> anyhow::Result<String> {
     })
 }
 
-/// So that it is taken for a file.
+/// Returns the path in a form that is recognised as a file and not as a card's name.
 fn shown(out: &Path) -> String {
     let text = out.display().to_string();
     if text.contains('/') || text.ends_with(".toml") { text } else { format!("./{text}") }
@@ -159,22 +160,23 @@ fn words(flags: &CalibrateFlags, rounds: u64) -> Vec<OsString> {
     [flags.mib, rounds, flags.work].iter().map(|number| number.to_string().into()).collect()
 }
 
-/// The program on virtual GPUs, each of its measures taken so often.
+/// Command that runs the program on virtual GPUs, with each measure taken `rounds` times.
 fn on_virtual(program: &Path, flags: &CalibrateFlags, cards: &str, rounds: u64) -> anyhow::Result<Command> {
     let mut words: Vec<OsString> = std::iter::once(program.into()).chain(words(flags, rounds)).collect();
-    // Another process has virtual GPUs of its own: there are no time slices to see.
+    // Another process would get virtual GPUs of its own, so time slices cannot be measured.
     words.push("alone".into());
     let mut command = run::prepare(&RunFlags::alone(words, Some(cards.to_owned()), None))?;
-    // The time that this processor takes for a launch says nothing of the card, and hides a fault's on a slow day.
+    // Launch times of this machine's CPU are unrelated to the card, and on a slow machine hide the time of a page
+    // fault.
     command.env(ENV_VGPU_CLOCK, "virtual").env(ENV_VGPU_HOST_FACTOR, "0").env_remove(ENV_VGPU_TIME_SCALE);
     Ok(command)
 }
 
-/// The same on the machine's own GPU.
+/// Command that runs the program on the machine's own GPU.
 fn on_gpu(program: &Path, flags: &CalibrateFlags, executable: &Path) -> anyhow::Result<Command> {
     let mut command = Command::new(program);
     command.args(words(flags, flags.rounds)).env(ENV_DISABLE, "1");
-    // NVIDIA's runtime, where the machine has none of its own.
+    // Adds NVIDIA's runtime to the search path, for machines where it is not installed.
     let variable = |name: &str| std::env::var_os(name);
     let surroundings = Surroundings { variable: &variable, executable, cuda_path: None, cuda_version: None };
     if let Ok(toolchain) = Toolchain::find(&surroundings, Needs { cuda: true, ..Needs::default() }) {
@@ -185,7 +187,8 @@ fn on_gpu(program: &Path, flags: &CalibrateFlags, executable: &Path) -> anyhow::
     Ok(command)
 }
 
-/// What the program prints. If `refuse` has anything against the device, which comes first, nothing is measured.
+/// Runs the program and returns its output. Its first line describes the device; if `refuse` rejects the device,
+/// nothing is measured.
 fn printed(
     mut command: Command,
     refuse: impl FnOnce(&Measured) -> anyhow::Result<()>,
@@ -198,7 +201,7 @@ fn printed(
     let mut out = BufReader::new(child.stdout.take().with_context(cannot_run)?);
     let mut bytes = Vec::new();
     out.read_until(b'\n', &mut bytes).with_context(cannot_run)?;
-    // What is no device is told with all that the program says, at its end.
+    // If the first line is no device, the error is reported at the end, with all output of the program.
     let device = Measured::read(&String::from_utf8_lossy(&bytes)).ok();
     if let Err(why) = device.as_ref().map_or(Ok(()), refuse) {
         let _ = child.kill();

@@ -1,7 +1,7 @@
-//! Which devices a program that wants memory on several may have. Pure.
+//! Chooses the devices for a program that wants memory on several. Pure.
 //!
-//! Trap: it holds some while it waits for the next. So everybody takes them in the order of their numbers, and no two such
-//! programs can wait for each other.
+//! Trap: a program holds some devices while it waits for the next. All programs must take devices in ascending order,
+//! so that no two can wait for each other.
 
 use anyhow::bail;
 use eager_proto::admin::DeviceRow;
@@ -9,7 +9,7 @@ use eager_proto::request::BEGIN_BARRED_DEVICES;
 use eager_units::{Barred, Size};
 use std::cmp::Reverse;
 
-/// Devices of which the program gets so many, in ascending order.
+/// Candidate devices in ascending order, of which the program gets `count`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     candidates: Vec<u32>,
@@ -17,10 +17,11 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Any device.
+    /// One device, any.
     pub const ONE: Choice = Choice { candidates: Vec::new(), count: 1 };
 
-    /// Of the devices as they are now: those that have room, if there are enough; else those that could have it.
+    /// Chooses among the devices as they are now: those with room if there are enough, else those large enough that
+    /// are not drained, else all that are large enough.
     pub fn among(devices: &[DeviceRow], memory: Size, count: usize) -> anyhow::Result<Choice> {
         if devices.iter().any(|device| device.device >= BEGIN_BARRED_DEVICES) {
             bail!(
@@ -50,7 +51,7 @@ impl Choice {
         Ok(Choice { candidates, count })
     }
 
-    /// The devices that the next request may not have; `held`: what the earlier ones got.
+    /// Returns the devices that the next request may not get. `held`: devices of the earlier requests.
     pub fn barred(&self, held: &[u32]) -> Barred {
         if self.candidates.is_empty() {
             return Barred::default();
@@ -60,7 +61,7 @@ impl Choice {
         let later: Vec<u32> = later.copied().collect();
         let open = &later[..later.len().saturating_sub(to_come)];
         let allowed: u64 = open.iter().map(|device| 1 << device).sum();
-        // Later devices have no bit.
+        // Devices from this number on have no bit.
         Barred(!allowed & (u64::MAX >> (u64::BITS - BEGIN_BARRED_DEVICES)))
     }
 }
@@ -101,7 +102,7 @@ mod tests {
         assert_eq!(allowed(&choice, &[]), [0, 1]);
         assert_eq!(allowed(&choice, &[0]), [1, 2]);
         assert_eq!(allowed(&choice, &[0, 2]), [4]);
-        // One that takes nothing new is waited for only where the others are too few.
+        // A device that takes no new task is used only if there are too few other devices.
         let all = Choice::among(&devices, Size(8 * GIB), 5).expect("there are enough");
         assert_eq!(allowed(&all, &[0, 1, 2]), [3]);
     }

@@ -1,7 +1,7 @@
-//! `eager doctor`: is everything here that Eager needs, and if not, what to do.
+//! `eager doctor`: checks that everything Eager needs is here, and says how to mend what is missing.
 //!
-//! Trap: a check says what it saw and nothing else. What is missing but needed only for something that nobody may want
-//! here (a compiler on a machine that only runs programs) is a warning.
+//! Trap: a check reports only what it saw. A missing part that this machine may never need (a compiler, where
+//! programs only run) is a warning, not a failure.
 
 use super::WhichDaemon;
 use crate::color::{self, Color, paint};
@@ -17,7 +17,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Descriptors of a process below which libraries of CUDA programs run short.
+/// Number of descriptors of a process below which libraries of CUDA programs run short.
 const DESCRIPTORS_MIN: u64 = 1024;
 const NVIDIA_VERSION: &str = "/proc/driver/nvidia/version";
 const NVIDIA_CONTROL: &str = "/dev/nvidiactl";
@@ -39,13 +39,13 @@ enum State {
     Fail,
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Check {
     name: &'static str,
     state: State,
     found: String,
-    /// How to mend it; empty: there is nothing to mend.
+    /// How to mend it; empty if there is nothing to mend.
     mend: String,
 }
 
@@ -69,7 +69,7 @@ struct Report<'a> {
     checks: &'a [Check],
 }
 
-/// Exit code 1 if anything fails.
+/// Runs all checks. Exit code 1 if any fails.
 pub fn doctor(flags: &DoctorFlags) -> anyhow::Result<ExitCode> {
     let executable = std::env::current_exe().unwrap_or_default();
     let mut checks = compiler(&executable);
@@ -104,7 +104,7 @@ fn shown(checks: &[Check], colored: bool) -> String {
     checks.iter().map(line).collect()
 }
 
-/// What `eagercc` would find, part by part.
+/// Checks what `eagercc` would find, part by part.
 fn compiler(executable: &Path) -> Vec<Check> {
     let variable = |name: &str| std::env::var_os(name);
     let surroundings = Surroundings { variable: &variable, executable, cuda_path: None, cuda_version: None };
@@ -118,7 +118,7 @@ fn compiler(executable: &Path) -> Vec<Check> {
     let plain = Needs::default();
     let llvm = part("LLVM", plain, &|toolchain| toolchain.clang);
     if llvm.state != State::Ok {
-        // Of every other part the same would be said.
+        // Every other part would report the same failure.
         return vec![llvm];
     }
     vec![
@@ -128,7 +128,7 @@ fn compiler(executable: &Path) -> Vec<Check> {
     ]
 }
 
-/// What programs that `eagercc` compiled are linked with; they find it without a compiler too.
+/// Checks the library that compiled programs are linked with; they need it even without a compiler.
 fn shim(executable: &Path) -> Check {
     let folder = executable.parent().unwrap_or(Path::new("/"));
     match library::shim(folder) {
@@ -170,7 +170,7 @@ fn driver() -> Vec<Check> {
     vec![driver, multi_process_service()]
 }
 
-/// `550.54.15` of `NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue …`.
+/// Extracts `550.54.15` from `NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue …`.
 fn driver_version(text: &str) -> Option<&str> {
     let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
     line.split_whitespace().find(|word| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit()))
@@ -220,7 +220,7 @@ fn process_handles() -> Check {
     }
 }
 
-/// The run directory, and who listens there.
+/// Checks the run directory, and the daemon that listens there.
 fn daemon(which: &WhichDaemon) -> Vec<Check> {
     let place = match DaemonPlace::find(which.run_dir.clone()) {
         Ok(place) => place,
@@ -272,7 +272,7 @@ fn programs(place: &DaemonPlace) -> Check {
 }
 
 fn restart(daemon: &DaemonRow) -> Check {
-    // The policy's is said beside the daemon's version.
+    // A problem with the policy is reported beside the daemon's version.
     match daemon.problems().into_iter().find(|(what, _)| *what != "policy") {
         Some((_, problem)) => {
             Check::warn("daemon's state", problem, "see its messages, and whether its disk is full")

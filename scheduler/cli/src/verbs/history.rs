@@ -1,7 +1,7 @@
 //! `eager history`: programs that have ended, as the daemon saw them.
 //!
-//! Trap: what is chosen by user and number is the daemon's to choose, so that a script gets the same rows; the order and the
-//! columns are for people.
+//! Trap: the daemon filters by user and number, so that a script gets the same rows. Order and columns are applied
+//! here, for people only.
 
 use super::Question;
 use super::look::json;
@@ -49,7 +49,7 @@ enum Order {
 impl Order {
     fn order(self, a: &ProgramRow, b: &ProgramRow) -> Ordering {
         match self {
-            // As the daemon gives them.
+            // In the daemon's order.
             Order::Ended => Ordering::Equal,
             Order::Started => a.started_ms.cmp(&b.started_ms),
             Order::Ran => b.ran_ms.cmp(&a.ran_ms),

@@ -1,8 +1,9 @@
-//! `eager run --time-limit`: ends a program that runs for too long, although `eager run` itself becomes the program.
+//! `eager run --time-limit`: ends a program that runs too long, although `eager run` itself becomes the program.
 //!
-//! Another process keeps the time: it knows the program by pidfd, so that it never ends one that got its number since, and has
-//! no parent, so that the program never waits for it by mistake. Trap: it must not keep anything open that the program had,
-//! but for standard error, which it gives up when the program ends.
+//! Another process, the keeper, measures the time. It knows the program by pidfd, so that it never ends another
+//! process that got the same number. It is no child of the program, so that the program never waits for it by
+//! mistake. Trap: the keeper must not hold open any file of the program except standard error, which it closes when
+//! the program ends.
 
 use crate::say;
 use anyhow::{Context, ensure};
@@ -15,16 +16,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// First word of this program's command line when it is to keep the time; no verb for people.
+/// First word of the keeper's command line; not a verb for people.
 pub const WORD: &str = "__time-limit";
-/// The process between, which ends at once.
+/// First word of an intermediate process, which starts the keeper and ends at once.
 const WORD_BETWEEN: &str = "__time-limit-between";
-/// Between SIGTERM and SIGKILL where nothing else was asked for (specification S-645).
+/// Default time between SIGTERM and SIGKILL (specification S-645).
 pub const GRACE: Duration = Duration::from_secs(30);
-/// More than a year is a slip.
+/// A limit of more than a year is taken for a mistake.
 const LENGTH_MAX: Duration = Duration::from_secs(366 * 86_400);
 
-/// `90`, `90s`, `10m`, `1h30m`, `2d`.
+/// Parses `90`, `90s`, `10m`, `1h30m`, `2d`.
 pub fn length(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no length of time such as `90s`, `10m`, `1h30m` or `2d`");
     let (mut total, mut digits) = (0_u64, String::new());
@@ -51,7 +52,7 @@ pub fn length(text: &str) -> Result<Duration, String> {
     if total.is_zero() || total > LENGTH_MAX { Err(wrong()) } else { Ok(total) }
 }
 
-/// From now on this process, whatever it becomes, has so much time.
+/// Starts the time limit of this process, which continues when the process becomes the program.
 pub fn begin(limit: Duration, grace: Duration) -> anyhow::Result<()> {
     let own = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty())
         .context("the time limit: a handle of this process")?;
@@ -68,7 +69,8 @@ fn keeper(word: &str, limit: Duration, grace: Duration, program: OwnedFd) -> any
     Ok(command)
 }
 
-/// What the command line asks of this process, if it is to keep the time.
+/// Keeps the time if the command line says so, and returns this process's exit code then. None for any other command
+/// line.
 pub fn asked(arguments: &[OsString]) -> Option<ExitCode> {
     let (word, rest) = arguments.split_first()?;
     let done = match word.to_str()? {
@@ -90,14 +92,14 @@ fn program() -> anyhow::Result<OwnedFd> {
 
 fn pass_on(arguments: &[OsString]) -> anyhow::Result<()> {
     let (limit, grace) = times(arguments)?;
-    // Nobody waits for it: this process ends now.
+    // The keeper is not waited for: this process ends now.
     let _keeper = keeper(WORD, limit, grace, program()?)?.spawn().context("the time limit")?;
     Ok(())
 }
 
 fn keep(arguments: &[OsString]) -> anyhow::Result<()> {
     let (limit, grace) = times(arguments)?;
-    // A Ctrl-C that the program outlives does not end its limit.
+    // In a session of its own, the keeper survives a Ctrl-C that the program survives.
     nix::unistd::setsid().context("a session of its own")?;
     let program = program()?;
     if ended_within(&program, limit)? {
@@ -115,18 +117,18 @@ fn keep(arguments: &[OsString]) -> anyhow::Result<()> {
 
 fn send(program: &OwnedFd, signal: Signal) -> anyhow::Result<()> {
     match eager_shm::process::signal(program, signal) {
-        // It has just ended.
+        // The program has just ended.
         Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) => Ok(()),
         sent => sent.with_context(|| format!("the time limit: {signal}")),
     }
 }
 
-/// A pidfd is readable when its process has ended.
+/// Waits until the program ends, when its pidfd becomes readable. Returns false if the time is over first.
 fn ended_within(program: &OwnedFd, time: Duration) -> anyhow::Result<bool> {
     let end = Instant::now() + time;
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        // Rounded up: no turn without a wait.
+        // Rounded up, so that every iteration waits.
         let wait = PollTimeout::try_from(left.min(Duration::from_secs(3600)) + Duration::from_millis(1));
         let mut handles = [PollFd::new(program.as_fd(), PollFlags::POLLIN)];
         match poll(&mut handles, wait.unwrap_or(PollTimeout::MAX)) {

@@ -1,6 +1,7 @@
-//! Verbs that only look: `queue`, `info`, `explain`, `policy show`.
+//! Verbs that only show something: `queue`, `info`, `explain`, `policy show`.
 //!
-//! Trap: with `--json` a script gets the daemon's answer as it came; what is worked out for people is in no JSON.
+//! Trap: with `--json` a script gets the daemon's answer unchanged. Anything computed for people must not appear in
+//! JSON.
 
 use super::Question;
 use crate::daemon::DaemonPlace;
@@ -19,7 +20,7 @@ pub struct ExplainFlags {
     question: Question,
 }
 
-/// What is to be explained.
+/// Subject of an explanation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Subject {
     Task(u64),
@@ -41,10 +42,10 @@ impl FromStr for Subject {
     }
 }
 
-/// Asks, and prints the answer.
+/// Sends a request, and prints the answer.
 pub fn look(question: &Question, request: &AdminRequest) -> anyhow::Result<()> {
     let reply = DaemonPlace::find(question.which.run_dir.clone())?.ask(request)?;
-    // For scripts a mangled name is a key: profiles and journals have it too.
+    // In JSON, mangled names stay: scripts use them as keys, as profiles and journals do.
     print(&if question.json { json(&reply)? } else { names::in_text(&shown(&reply)?) });
     Ok(())
 }
@@ -58,7 +59,7 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<()> {
     look(&flags.question, &request)
 }
 
-/// The task of a program that is most worth explaining: the one that waits, else its first.
+/// Returns the task of a program that is most worth explaining: a waiting task, else the first.
 fn task_of(question: &Question, pid: i32) -> anyhow::Result<u64> {
     let reply = DaemonPlace::find(question.which.run_dir.clone())?.ask(&AdminRequest::Ps)?;
     let AdminReply::Ps { tasks, .. } = reply else { anyhow::bail!("the daemon answers {reply:?}") };
@@ -69,7 +70,7 @@ fn task_of(question: &Question, pid: i32) -> anyhow::Result<u64> {
         .ok_or_else(|| anyhow::anyhow!("pid {pid} has no task: `eager ps` lists those that have"))
 }
 
-/// The answer for scripts.
+/// Formats the answer as JSON.
 pub fn json(reply: &AdminReply) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(reply)? + "\n")
 }

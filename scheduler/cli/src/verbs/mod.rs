@@ -1,6 +1,6 @@
-//! What `eager` can do: one file for each verb, or for verbs that are one.
+//! Verbs of `eager`: one file for each verb, or for a few related verbs.
 //!
-//! Trap: a verb's flags are its documentation. Help, completions and man pages are made from them.
+//! Trap: the comments on a verb's flags are its documentation: help, completions and man pages are made from them.
 
 pub mod act;
 pub mod calibrate;

@@ -1,7 +1,7 @@
 //! `eager mps`: starts, stops and shows NVIDIA's Multi-Process Service through its own control program.
 //!
-//! Traps: MPS belongs to whoever starts it (root's serves every user, one at a time). To end it under programs breaks
-//! them, so it is only ended when none is left, or after a time that somebody named.
+//! Trap: MPS belongs to the user who starts it (root's serves every user, one at a time). Stopping it under running
+//! programs breaks them, so it is stopped only when none is left, or after a time that the user gave.
 
 use anyhow::{bail, ensure};
 use clap::{Args, Subcommand};
@@ -13,13 +13,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Part of NVIDIA's driver.
+/// Control program, part of NVIDIA's driver.
 const CONTROL: &str = "nvidia-cuda-mps-control";
-/// For an answer of the control program, which may hang behind a GPU that does.
+/// Time limit for an answer of the control program, which may hang if a GPU hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Of what it says; beyond that nobody reads on.
+/// Most bytes of its output that are read.
 const SAID_BYTES_MAX: u64 = 1 << 20;
-/// A day: who waits for longer wants no end of it.
+/// One day; a longer time is taken for a mistake.
 const WITHIN_SECONDS_MAX: u64 = 86_400;
 const GLANCE: Duration = Duration::from_millis(10);
 
@@ -47,24 +47,24 @@ enum Action {
     },
 }
 
-/// What is there.
+/// State of MPS.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Status {
     reply: &'static str,
     folder: String,
-    /// Of the control daemon; none: MPS does not run.
+    /// Process number of the control daemon; None if MPS does not run.
     pid: Option<u32>,
     servers: Vec<Server>,
 }
 
-/// One server: that of a user.
+/// One server, which serves one user.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Server {
     pid: u32,
     clients: Vec<u32>,
 }
 
-/// Does it, and says what was done.
+/// Executes the verb and returns the text to print.
 pub fn mps(flags: &MpsFlags) -> anyhow::Result<String> {
     let folder = folder();
     match flags.action {
@@ -143,7 +143,7 @@ fn shown(status: &Status) -> String {
     format!("MPS runs: process {pid}, pipes in {}\n{servers}", status.folder)
 }
 
-/// Lines that are a process number; others are words about there being none.
+/// Returns the process numbers in a list, one per line. Other lines say that there are none.
 fn numbers(text: &str) -> Vec<u32> {
     text.lines().filter_map(|line| line.trim().parse().ok()).collect()
 }
@@ -153,7 +153,7 @@ fn one_line(text: &str) -> String {
     if line.is_empty() { "it said nothing".to_owned() } else { line }
 }
 
-/// What the control program prints when it is told `words`.
+/// Returns the output of the control program for the command `words`.
 fn told(arguments: &[&str], words: &str, patience: Duration) -> anyhow::Result<String> {
     let what = if words.is_empty() { arguments.join(" ") } else { words.to_owned() };
     answer(Command::new(CONTROL).args(arguments), words, patience).map_err(|failed| match failed {
@@ -170,26 +170,26 @@ fn told(arguments: &[&str], words: &str, patience: Duration) -> anyhow::Result<S
     })
 }
 
-/// Why there is no answer.
+/// Reasons why there is no answer.
 #[derive(Debug)]
 enum Failed {
     Io(std::io::Error),
-    /// It ended with an error, after these words.
+    /// It ended with an error, after this output.
     Said(String),
     /// It did not end in time, and was killed.
     Silent,
 }
 
-/// What a program says that is given a line, and ends within `patience`.
+/// Runs a program with one line of input, which must end within `patience`, and returns its output.
 ///
-/// It says it into a file: a daemon that it leaves behind would hold a pipe open for ever.
+/// The output goes to a file: a daemon that the program leaves behind would hold a pipe open for ever.
 fn answer(command: &mut Command, words: &str, patience: Duration) -> Result<String, Failed> {
     let mut said = tempfile::tempfile().map_err(Failed::Io)?;
     let copy = || said.try_clone().map_err(Failed::Io);
     command.stdin(Stdio::piped()).stdout(copy()?).stderr(copy()?);
     let mut child = command.spawn().map_err(Failed::Io)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that has ended already says why on its standard error.
+        // If it has already ended, its standard error has the reason.
         let _ = writeln!(stdin, "{words}");
     }
     let succeeded = succeeded(&mut child, patience)?;
@@ -197,7 +197,7 @@ fn answer(command: &mut Command, words: &str, patience: Duration) -> Result<Stri
     if succeeded { Ok(said) } else { Err(Failed::Said(said)) }
 }
 
-/// Whether it ended well. If it has not ended after `patience`, it is killed.
+/// Waits for the program, and returns whether it ended well. Kills it after `patience`.
 fn succeeded(child: &mut Child, patience: Duration) -> Result<bool, Failed> {
     let until = Instant::now() + patience;
     loop {
@@ -245,7 +245,7 @@ mod tests {
         let pid = loop {
             let given_up = answer(&mut hangs, "get_server_list", patience);
             assert!(matches!(given_up, Err(Failed::Silent)), "{given_up:?}");
-            // On a slow machine it may have been ended before it wrote anything.
+            // On a slow machine it may have been killed before it wrote anything.
             if let Ok(pid) = std::fs::read_to_string(&pid) {
                 break pid;
             }

@@ -1,6 +1,6 @@
-//! `eager completions` and `eager man`: what shells and `man` want to know, from the same flags as `--help`.
+//! `eager completions` and `eager man`: completions and man pages, made from the same flags as `--help`.
 //!
-//! Trap: nothing here is written by hand, so that it cannot say something else than the flags.
+//! Trap: do not write any of it by hand, so that it always agrees with the flags.
 
 use crate::print;
 use anyhow::Context;
@@ -28,13 +28,13 @@ pub fn completions(flags: &CompletionsFlags, mut command: Command) {
     print(&String::from_utf8_lossy(&text));
 }
 
-/// Man pages and completions of this program and of the compiler driver, which has no flags of its own kind.
+/// Writes man pages and completions of this program and of the compiler driver, which does not use clap's flags.
 pub fn all(share: &Path, command: Command) -> std::io::Result<()> {
     eager_papers::write(command, 1, share)?;
     eager_papers::write_listed("eagercc", env!("CARGO_PKG_VERSION"), eagercc::run::HELP, share)
 }
 
-/// Writes the pages; the line that says so.
+/// Writes the pages, and returns the line that reports it.
 pub fn man(flags: &ManFlags, command: Command) -> anyhow::Result<String> {
     let named = || format!("cannot write man pages to {}", flags.out.display());
     std::fs::create_dir_all(&flags.out).with_context(named)?;

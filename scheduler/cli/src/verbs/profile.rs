@@ -1,7 +1,7 @@
-//! `eager profile`: runs a program alone on a virtual GPU and says what each of its kernels took and touched; or on the
-//! machine's own, and says what it touched.
+//! `eager profile`: runs a program alone on a virtual GPU and shows the time and the memory that each kernel took; or
+//! on the machine's own GPU, and shows the memory only.
 //!
-//! Trap: standard output is the program's own, so the table goes to standard error, as `perf stat` has it.
+//! Trap: standard output belongs to the program, so the table goes to standard error, as with `perf stat`.
 
 use super::run::{self, RunFlags};
 use crate::say;
@@ -22,9 +22,9 @@ use std::process::{Command, ExitCode};
 const ENV_VGPU_PROFILE: &str = "EAGER_VGPU_PROFILE";
 /// The shim measures footprints, without a daemon, and writes them to this file (`runtime-shim`).
 const ENV_MEASURE: &str = "EAGER_MEASURE";
-/// NVIDIA's: code comes to the device with the context, and not in the middle of a measured launch.
+/// NVIDIA's variable: with eager loading, code is loaded with the context and not during a measured launch.
 const ENV_MODULE_LOADING: &str = "CUDA_MODULE_LOADING";
-/// As shells say it: 128 and the signal.
+/// Exit code for a program that a signal ended, as in shells: 128 plus the signal.
 const EXIT_SIGNAL: i32 = 128;
 
 #[derive(Debug, Args)]
@@ -47,11 +47,11 @@ pub struct ProfileFlags {
     command: Vec<OsString>,
 }
 
-/// A profile of the stand-in runtime, version 1.
+/// Profile of the stand-in runtime, version 1.
 #[derive(Debug, Deserialize)]
 struct ProfileFile {
     kernels: BTreeMap<String, Kernel>,
-    /// Of the machine's own GPU.
+    /// Only in profiles of the machine's own GPU.
     measured_by: Option<Method>,
 }
 
@@ -74,7 +74,7 @@ impl Method {
     }
 }
 
-/// The program's own exit code, after the table.
+/// Runs the program, prints the table, and returns the program's exit code.
 pub fn profile(flags: ProfileFlags) -> anyhow::Result<ExitCode> {
     let scratch = tempfile::tempdir().context("cannot create a temporary folder")?;
     let out = match &flags.out {
@@ -98,7 +98,7 @@ pub fn profile(flags: ProfileFlags) -> anyhow::Result<ExitCode> {
     }
     let text = std::fs::read_to_string(&out).with_context(|| format!("cannot read {}", out.display()))?;
     let file: ProfileFile = serde_json::from_str(&text).with_context(|| format!("{}", out.display()))?;
-    // Nobody is left to be told that standard error is closed.
+    // If standard error is closed, there is no place to report that.
     let _ = std::io::stderr().write_all(table(file).as_bytes());
     if flags.out.is_some() {
         say(&format!("the profile is in {}", out.display()));
@@ -107,7 +107,7 @@ pub fn profile(flags: ProfileFlags) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
-/// The program on virtual GPUs of its own, or on whatever it finds.
+/// Command that runs the program on its own virtual GPUs, or on the GPUs that it finds.
 fn command(
     words: Vec<OsString>,
     cards: Option<String>,
@@ -127,7 +127,7 @@ fn modified(path: &Path) -> Option<std::time::SystemTime> {
     std::fs::metadata(path).and_then(|of| of.modified()).ok()
 }
 
-/// The longest first, by readable names; the file has the mangled ones.
+/// Formats the kernels, longest first, by readable names; the file has the mangled names.
 fn table(file: ProfileFile) -> String {
     if file.kernels.is_empty() {
         return "eager: the program launched no kernel\n".to_owned();

@@ -1,6 +1,6 @@
-//! `eager ps`: the tasks, all or some, once or again and again.
+//! `eager ps`: lists tasks, all or some, once or repeatedly.
 //!
-//! Trap: with `--json` a script gets the daemon's answer as it came: choices of rows and columns are for people.
+//! Trap: with `--json` a script gets the daemon's answer unchanged; choices of rows and columns are for people only.
 
 use super::Question;
 use super::look::json;
@@ -68,11 +68,12 @@ fn chosen(mut tasks: Vec<TaskRow>, flags: &PsFlags) -> Vec<TaskRow> {
     tasks
 }
 
-/// In the place of what the terminal shows; elsewhere below it, behind an empty line. An error: nobody reads any more.
+/// Replaces the terminal's contents; elsewhere appends the table after an empty line. An error means that the reader
+/// is gone.
 fn again(table: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout();
     if out.is_terminal() {
-        // Home, and clear what is below (ECMA-48: CUP, ED).
+        // Cursor to home, and erase everything below (ECMA-48: CUP, ED).
         out.write_all(format!("\x1b[H\x1b[J{table}").as_bytes())?;
     } else {
         out.write_all(format!("{table}\n").as_bytes())?;

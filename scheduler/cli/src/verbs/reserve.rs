@@ -1,7 +1,8 @@
-//! `eager run --mem`, `--gpus` and `--after`: memory for a program that says nothing of itself, and a start behind another task.
+//! `eager run --mem`, `--gpus` and `--after`: reserves memory for a program that does not do so itself, and delays a
+//! start until another task has ended.
 //!
-//! Trap: the memory belongs to this process, which becomes the program. The connection stays open over `exec`, and the
-//! daemon takes the grant back when the process ends, by pidfd; a child that goes on alone has nothing.
+//! Trap: the memory belongs to this process, which becomes the program. The connection stays open over `exec`, and
+//! the daemon frees the grant by pidfd when the process ends. A child that outlives the process has no reservation.
 
 use super::choice::Choice;
 use crate::daemon::{DaemonPlace, connect_max};
@@ -16,47 +17,47 @@ use eager_units::Size;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Between two looks whether a task has ended: little work for the daemon, little time for a person.
+/// Interval at which to check whether a task has ended: little work for the daemon, a short delay for a person.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// A daemon that is started again is there within this.
+/// A daemon that is restarted is back within this time.
 const DAEMON_LOSS_MAX: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Only so long that a daemon's end is noticed; the wait itself has no end, as under any queue.
+/// Interval at which to check that the daemon is alive. The wait itself has no limit, as in any queue.
 const WAIT_SLICE: Duration = Duration::from_secs(60);
 
-/// Memory on devices, and the connection that holds it.
+/// Reserved memory on devices, and the connection that holds it.
 #[derive(Debug)]
 pub struct Reservation {
-    /// The daemon's numbers, ascending.
+    /// Device numbers of the daemon, ascending.
     pub devices: Vec<u32>,
     connection: ClientConnection,
 }
 
 impl Reservation {
-    /// The devices as NVIDIA's runtime knows them: it counts in another order than the daemon.
+    /// Returns the devices' UUIDs for NVIDIA's runtime, which numbers devices in another order than the daemon.
     pub fn cuda_names(&self) -> String {
         let uuids = self.connection.devices();
         let name = |device: &u32| uuids.get(*device as usize).map_or(device.to_string(), uuid_text);
         self.devices.iter().map(name).collect::<Vec<_>>().join(",")
     }
 
-    /// Gives the connection to the program that this process becomes.
+    /// Hands the connection over to the program that this process becomes.
     pub fn hand_over(self) -> anyhow::Result<()> {
         self.connection.keep_over_exec().context("keeping the reservation over exec")?;
-        // Closing it is what must not happen.
+        // Dropping the connection would close it.
         std::mem::forget(self.connection);
         Ok(())
     }
 }
 
-/// `GPU-01000000-0000-0000-0000-000000000000`
+/// Formats a UUID as `GPU-01000000-0000-0000-0000-000000000000`.
 fn uuid_text(uuid: &Uuid) -> String {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let parts = [&uuid[..4], &uuid[4..6], &uuid[6..8], &uuid[8..10], &uuid[10..]];
     format!("GPU-{}", parts.map(hex).join("-"))
 }
 
-/// Waits until the daemon has granted so much on each of so many devices; says why while it waits.
+/// Waits until the daemon has granted `memory` on each of `count` devices; prints the reasons meanwhile.
 pub fn reserve(
     place: &DaemonPlace,
     socket: &Path,
@@ -81,7 +82,7 @@ pub fn reserve(
     Ok(Reservation { devices, connection })
 }
 
-/// The number of the device on which it was granted.
+/// Reserves memory on one device, and returns the device's number.
 fn reserve_one(
     connection: &ClientConnection,
     slot: Slot,
@@ -89,7 +90,7 @@ fn reserve_one(
     flags: BeginFlags,
     what: &str,
 ) -> anyhow::Result<u32> {
-    // Its memory is its own plain `cudaMalloc`: it cannot run over-subscribed.
+    // The program uses plain `cudaMalloc`, so it cannot run over-subscribed.
     let body = RequestBody::TaskBegin {
         requirement: memory.0,
         site: 0,
@@ -105,7 +106,8 @@ fn reserve_one(
         let answered = cell.answers(asked);
         match cell.state {
             STATE_BOUND if answered => {
-                // Nobody sees its kernels, so nobody is told to wait for them; its memory goes on counting.
+                // The daemon does not see the program's kernels, so no task shall wait for them; the memory stays
+                // reserved.
                 connection.send(RequestBody::AllLaunched, slot)?;
                 return Ok(cell.device);
             }
@@ -120,17 +122,17 @@ fn reserve_one(
         }
         if connection.wait_cell(slot, cell.sequence, Instant::now() + WAIT_SLICE) == Wait::DaemonGone {
             let lost = || format!("the daemon ended while {what} was waited for");
-            // The next daemon is asked the same again.
+            // The request is repeated to the next daemon.
             let come_back = || connection.resume(CONNECT_TIMEOUT);
             ClientConnection::connect_within(connect_max()?, |_, _| {}, come_back).with_context(lost)?;
         }
     }
 }
 
-/// Waits until a task has ended, however it ends; the daemon lists the program meanwhile.
+/// Waits until a task has ended, however it ends. The daemon lists the program meanwhile.
 ///
 /// # Errors
-/// There has been no such task, or no daemon answers for a while.
+/// The task never existed, or no daemon answers for a while.
 pub fn wait_for_end(place: &DaemonPlace, task: u64, label: &str) -> anyhow::Result<()> {
     let mut waits = !has_ended(place, task, label)?;
     let mut lost_since = None;

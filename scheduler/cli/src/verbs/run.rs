@@ -1,7 +1,7 @@
 //! `eager run`: sets the environment for a program, then becomes it.
 //!
-//! Trap: what the environment already says about a daemon or a virtual GPU must not leak into a run that was asked to be
-//! something else; [`environment`] sets or removes every variable that decides between them.
+//! Trap: settings of a daemon or a virtual GPU in the current environment must not leak into a run with other flags.
+//! [`environment`] must set or remove every variable that selects one of them.
 
 use crate::daemon::{self, DaemonPlace, Present, socket_of_environment};
 use crate::verbs::{limit, reserve};
@@ -22,23 +22,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// Variables of the stand-in runtime for devices of the program's own (`virtual-gpu`, stand-in runtime).
+/// Variables of the stand-in runtime for the program's own devices (`virtual-gpu`, stand-in runtime).
 const ENV_VGPU_CARDS: &str = "EAGER_VGPU";
 const ENV_VGPU_TIME_SCALE: &str = "EAGER_VGPU_TIME_SCALE";
 const ENV_VGPU_MEMORY_SCALE: &str = "EAGER_VGPU_MEMORY_SCALE";
-/// The same as NVIDIA's below; theirs speaks of the machine's GPUs.
+/// Visible devices among virtual GPUs. NVIDIA's variable below covers the machine's GPUs.
 const ENV_VGPU_VISIBLE: &str = "EAGER_VGPU_VISIBLE";
 
 /// Exit status of a program that ends with 0 after its work on a virtual GPU has failed.
 const ENV_VGPU_FAULT_STATUS: &str = "EAGER_VGPU_FAULT_STATUS";
 
-/// NVIDIA's: devices that a program finds.
+/// NVIDIA's variable for the devices that a program sees.
 const ENV_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 
-/// As shells say it: found but not runnable, and not found.
+/// Exit codes as in shells: found but not runnable, and not found.
 const EXIT_NOT_RUNNABLE: u8 = 126;
 const EXIT_NOT_FOUND: u8 = 127;
-/// What ended badly without saying so ends with the status that most programs have for it (specification S-644).
+/// Status for a program that failed but ended with 0: the one that most programs use (specification S-644).
 const EXIT_FAULT_IGNORED: u8 = 1;
 
 #[derive(Debug, Clone, Default, Args)]
@@ -53,8 +53,8 @@ pub struct RunFlags {
     /// Name of the program in tables and the journal [default: the executable's name].
     #[arg(long)]
     label: Option<String>,
-    /// Which of your own waiting tasks go first: -100 to 100, the higher the earlier; nobody else's place in the queue changes
-    /// [default: 0].
+    /// Which of your own waiting tasks go first: -100 to 100, the higher the earlier; nobody else's place in the
+    /// queue changes [default: 0].
     #[arg(long, value_name = "N", conflicts_with = "plain", allow_negative_numbers = true, value_parser = priority)]
     priority: Option<i8>,
     /// Device memory for a program that was not compiled by eagercc, such as `8GiB`: waits for it, and holds it until the
@@ -68,8 +68,8 @@ pub struct RunFlags {
     /// Start when this task has ended, however it ends.
     #[arg(long, value_name = "TASK", conflicts_with = "plain")]
     after: Option<u64>,
-    /// End the program when it has run for so long, waits for a device included: `90s`, `10m`, `1h30m`, `2d`. It gets SIGTERM,
-    /// then SIGKILL.
+    /// End the program when it has run for so long, waits for a device included: `90s`, `10m`, `1h30m`, `2d`. It gets
+    /// SIGTERM, then SIGKILL.
     #[arg(long, value_name = "TIME", value_parser = limit::length)]
     time_limit: Option<Duration>,
     /// Time between SIGTERM and SIGKILL [default: 30s].
@@ -84,7 +84,8 @@ pub struct RunFlags {
     /// Exit status of a program that ends with 0 although its work on a virtual GPU failed; 0: its own [default: 1].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     fault_status: Option<u8>,
-    /// Where no daemon comes within EAGER_CONNECT_MAX seconds [default: 10], run the program unscheduled; else it is not run.
+    /// Where no daemon comes within EAGER_CONNECT_MAX seconds [default: 10], run the program unscheduled; else it is
+    /// not run.
     #[arg(long, conflicts_with_all = ["plain", "mem", "after"])]
     or_plain: bool,
     /// Run without a daemon, on a virtual GPU of the program's own.
@@ -104,14 +105,15 @@ pub struct RunFlags {
     command: Vec<OsString>,
 }
 
-/// Of a user's own tasks.
+/// Parses a priority among a user's own tasks.
 pub fn priority(text: &str) -> Result<i8, String> {
     let wrong =
         || format!("`{text}` is no priority: a whole number from -100 to 100, the higher the earlier");
     text.parse().ok().filter(|priority| (-100..=100).contains(priority)).ok_or_else(wrong)
 }
 
-/// Nothing is no reservation: the program would start unseen, and its memory would count for nobody.
+/// Parses a size, and rejects 0: with no reservation the program would start unscheduled, and its memory would not be
+/// counted.
 fn some_memory(text: &str) -> Result<Size, String> {
     match text.parse::<Size>() {
         Ok(Size(0)) => {
@@ -122,27 +124,27 @@ fn some_memory(text: &str) -> Result<Size, String> {
 }
 
 impl RunFlags {
-    /// Without a daemon, on virtual GPUs of the program's own that nobody waits for.
+    /// Flags for a run without a daemon, on virtual GPUs of the program's own that model time without waiting for it.
     pub fn alone(command: Vec<OsString>, cards: Option<String>, memory_scale: Option<u64>) -> RunFlags {
         RunFlags { plain: true, cards, memory_scale, time_scale: Some(0.0), command, ..RunFlags::default() }
     }
 }
 
-/// Which GPUs the program shall see.
+/// GPUs that the program sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Target {
-    /// Under a daemon; `vgpu` when its devices are virtual.
+    /// GPUs of a daemon. `vgpu` is the socket of its virtual GPU server, if its devices are virtual.
     Daemon { socket: PathBuf, vgpu: Option<PathBuf> },
-    /// Whatever the machine has, with nobody who schedules; the socket of virtual ones that outlived their daemon.
+    /// GPUs of the machine, unscheduled; or, with a socket, virtual GPUs that outlived their daemon.
     Unscheduled(Option<PathBuf>),
-    /// Virtual ones of its own.
+    /// Virtual GPUs of the program's own.
     Plain,
 }
 
-/// A change of the environment: a value, or removal.
+/// Change of an environment variable: a new value, or removal.
 type Change = (&'static str, Option<OsString>);
 
-/// Never returns when it succeeds: this process becomes the program.
+/// Runs the program. Never returns on success: this process becomes the program.
 pub fn run(flags: RunFlags) -> ExitCode {
     let wait = |(target, command)| wait_and_reserve(&flags, &target, command);
     let limited = |command| match flags.time_limit {
@@ -162,7 +164,7 @@ pub fn run(flags: RunFlags) -> ExitCode {
     }
 }
 
-/// Waits for what the program is to wait for; it then has the memory that was asked for it.
+/// Waits for another task and for reserved memory, where the flags ask for it.
 fn wait_and_reserve(flags: &RunFlags, target: &Target, mut command: Command) -> anyhow::Result<Command> {
     let Target::Daemon { socket, vgpu } = target else { return Ok(command) };
     let place = DaemonPlace { run_dir: socket.parent().unwrap_or(Path::new("/")).into() };
@@ -179,14 +181,14 @@ fn wait_and_reserve(flags: &RunFlags, target: &Target, mut command: Command) -> 
             command.env(ENV_VGPU_VISIBLE, &names);
         }
         command.env(ENV_VISIBLE_DEVICES, names);
-        // Else the program, if it was compiled by eagercc after all, would ask for the same once more.
+        // Otherwise the program, if compiled by eagercc, would reserve its memory a second time.
         command.env(ENV_DISABLE, "1");
         reservation.hand_over()?;
     }
     Ok(command)
 }
 
-/// As the shim has it: what was given, or what the environment says, or the executable's name.
+/// Returns the label by the shim's rule: the flag, else the environment, else the executable's name.
 fn label(flags: &RunFlags) -> String {
     let given = flags.label.clone().or_else(|| std::env::var(ENV_LABEL).ok());
     given.unwrap_or_else(|| {
@@ -195,12 +197,12 @@ fn label(flags: &RunFlags) -> String {
     })
 }
 
-/// The program as it will be started, which is where everything that can be wrong is found.
+/// Returns the command that starts the program. All errors in flags, daemon and files appear here.
 pub fn prepare(flags: &RunFlags) -> anyhow::Result<Command> {
     make(flags).map(|(_, command)| command)
 }
 
-/// The same, and the GPUs that it shall see.
+/// Returns the GPUs that the program sees, and the command that starts it.
 fn make(flags: &RunFlags) -> anyhow::Result<(Target, Command)> {
     let target = target(flags)?;
     let library_folder = if is_virtual(&target) {
@@ -234,7 +236,7 @@ fn make(flags: &RunFlags) -> anyhow::Result<(Target, Command)> {
     Ok((target, command))
 }
 
-/// Finds the daemon, and waits for it where it is being started again: nobody runs unscheduled who did not ask for that.
+/// Finds the daemon, and waits for one that is being restarted. Only the flags can make a program run unscheduled.
 fn target(flags: &RunFlags) -> anyhow::Result<Target> {
     if flags.plain {
         return Ok(Target::Plain);
@@ -256,7 +258,7 @@ fn target(flags: &RunFlags) -> anyhow::Result<Target> {
     }
 }
 
-/// Where the daemon is to be, and its client socket.
+/// Returns the place of the daemon, and its client socket.
 fn place(flags: &RunFlags) -> anyhow::Result<(DaemonPlace, PathBuf)> {
     let named =
         flags.socket.clone().or_else(|| flags.run_dir.is_none().then(socket_of_environment).flatten());
@@ -277,7 +279,7 @@ fn is_virtual(target: &Target) -> bool {
     matches!(target, Target::Plain | Target::Unscheduled(Some(_)) | Target::Daemon { vgpu: Some(_), .. })
 }
 
-/// Every change to the environment.
+/// Returns all changes to the environment.
 fn environment(
     flags: &RunFlags,
     target: &Target,
@@ -289,7 +291,7 @@ fn environment(
             (ENV_DISABLE, None),
             (ENV_SOCKET, Some(socket.into())),
             (ENV_VGPU_SOCKET, vgpu.as_ref().map(OsString::from)),
-            // The daemon may go before the program comes to it.
+            // The daemon may end before the program connects to it.
             (ENV_ON_NO_DAEMON, Some(if flags.or_plain { "open" } else { "closed" }.into())),
         ],
         Target::Unscheduled(vgpu) => vec![
@@ -311,7 +313,7 @@ fn environment(
         (ENV_PROFILE, profile.map(OsString::from)),
         ("LD_LIBRARY_PATH", library_path),
     ];
-    // These keep what the user's environment says unless something was given.
+    // Without a flag, these keep the value in the user's environment.
     changes.extend(given.into_iter().filter(|(_, value)| value.is_some()));
     changes
 }

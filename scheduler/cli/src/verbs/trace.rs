@@ -1,6 +1,6 @@
-//! `eager trace`: a journal of the daemon or the simulator as a file for Perfetto's viewer.
+//! `eager trace`: converts a journal of the daemon or the simulator to a file for Perfetto's viewer.
 //!
-//! Trap: a journal still being written is read as far as it goes; tasks that run then have slices without an end.
+//! A journal still being written is read up to its last full line; tasks running then have slices without an end.
 
 use anyhow::Context;
 use clap::Args;
@@ -18,10 +18,10 @@ pub struct TraceFlags {
     out: Option<PathBuf>,
 }
 
-/// Writes the trace; the line that says so.
+/// Writes the trace, and returns the line that reports it.
 pub fn trace(flags: &TraceFlags) -> anyhow::Result<String> {
     let named = |path: &PathBuf| path.display().to_string();
-    // Time begins anew with each run: the last one is shown, or what of it was recorded without a gap.
+    // Time restarts with each run, so only the last run is shown, from the last gap in its recording on.
     let mut run: Option<(Drawing, usize, String)> = None;
     for piece in pieces::read(&flags.journal)? {
         let Piece { journal: Journal { header, lines }, follows, .. } = piece?;

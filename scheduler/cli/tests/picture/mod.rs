@@ -1,6 +1,6 @@
-//! A terminal's screen as a picture (SVG) for the book.
+//! Draws a terminal's screen as a picture (SVG) for the book.
 //!
-//! Trap: no two machines have the same font, so each run of cells says how wide it is.
+//! Trap: machines have different fonts, so each run of cells states its width.
 
 use std::fmt::Write as _;
 use vt100::{Cell, Color, Screen};
@@ -9,11 +9,11 @@ const CELL: (u32, u32) = (9, 20);
 const MARGIN: u32 = 14;
 const PAPER: &str = "#16181c";
 const INK: &str = "#d8d8d8";
-/// Of the terminal's first eight colours.
+/// The terminal's first eight colours.
 const COLORS: [&str; 8] =
     ["#16181c", "#f0705f", "#4aa57a", "#e0a93b", "#6fa0e6", "#b794dd", "#5cc0cf", "#d8d8d8"];
 
-/// How cells of one run look: ink, paper, bold.
+/// Appearance of the cells of one run: ink, paper, bold.
 type Look = (&'static str, &'static str, bool);
 
 fn color(color: Color, default: &'static str) -> &'static str {

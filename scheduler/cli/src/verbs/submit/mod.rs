@@ -1,8 +1,8 @@
-//! `eager submit`, `jobs`, `wait`, `log`: programs that go on when their user has gone.
+//! `eager submit`, `jobs`, `wait`, `log`: programs that continue after their user has logged out.
 //!
-//! The daemon has no part in it: nothing is ever run on a user's behalf. Each job has a process of the same user that watches
-//! over it ([`supervise`]), and files of this user ([`store`]). Trap: nobody but that process knows how the program ended;
-//! where it was killed, the job is *lost*, and so is its program.
+//! The daemon takes no part: it never runs anything for a user. Each job has a supervising process of the same user
+//! ([`supervise`]), and files of this user ([`store`]). Trap: only the supervising process learns how the program
+//! ended. If it is killed, the job is *lost*, and so is its program.
 
 mod store;
 mod supervise;
@@ -21,9 +21,9 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 use store::{Job, State, Store};
 
-/// Exit code of `eager wait` for a job of which nobody knows how it ended.
+/// Exit code of `eager wait` for a job whose end is unknown.
 const EXIT_LOST: u8 = 125;
-/// Between two looks at a job's files.
+/// Interval at which to check a job's files.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
@@ -56,16 +56,16 @@ pub struct LogFlags {
     job: Option<u64>,
 }
 
-/// `words`: of the command line behind `submit`, which `eager run` understands alike.
+/// Submits a job. `words` is the command line after `submit`, which `eager run` parses in the same way.
 pub fn submit(flags: &SubmitFlags, words: &[OsString]) -> anyhow::Result<()> {
-    // What can be wrong with the flags, the daemon and the files of a profile is said now, not in a log.
+    // Errors in the flags, the daemon and a profile's files are reported now and not in a log.
     run::prepare(&flags.run)?;
     let store = Store::of_this_user()?;
     let (job, lock) = store.create(words)?;
     let own = std::env::current_exe().context("cannot find my own executable")?;
     let mut supervisor = Command::new(own);
     supervisor.arg(supervise::WORD).arg(job.folder()).args(words);
-    // It inherits the lock as its standard input, and with it the proof that it lives.
+    // The supervising process inherits the lock as its standard input; the lock proves that it lives.
     supervisor.stdin(Stdio::from(lock)).stdout(Stdio::null()).stderr(Stdio::null());
     if let Err(error) = supervisor.spawn() {
         job.remove();
@@ -98,7 +98,7 @@ struct Listed<'a> {
     jobs: &'a [store::Told],
 }
 
-/// The exit code of the first that did not end with 0.
+/// Waits for jobs, and returns the exit code of the first that did not end with 0.
 pub fn wait(flags: &WaitFlags) -> anyhow::Result<ExitCode> {
     let store = Store::of_this_user()?;
     let jobs: Vec<Job> = match flags.jobs.as_slice() {
@@ -133,13 +133,13 @@ pub fn log(flags: &LogFlags) -> anyhow::Result<()> {
     let job = Store::of_this_user()?.find(flags.job)?;
     let mut log = job.open_log()?;
     loop {
-        // Asked first: what is read after the end is everything.
+        // The state is checked before reading, so that a read after the end returns everything.
         let is_over = !flags.follow || job.state()? != State::Runs;
         let mut piece = Vec::new();
         Read::by_ref(&mut log).take(1 << 20).read_to_end(&mut piece).context("the log")?;
         let mut out = std::io::stdout();
         if out.write_all(&piece).and_then(|()| out.flush()).is_err() {
-            // A reader that has seen enough (`| head`) is no error.
+            // A reader that stops reading early (`| head`) is no error.
             return Ok(());
         }
         match (piece.is_empty(), is_over) {

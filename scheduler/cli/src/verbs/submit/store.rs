@@ -1,8 +1,8 @@
-//! The files of submitted jobs: `$XDG_STATE_HOME/eager/jobs/N`, or below `~/.local/state`, for their user alone.
+//! Files of submitted jobs: `$XDG_STATE_HOME/eager/jobs/N`, or below `~/.local/state`, readable by their user only.
 //!
-//! `job.json` says what was asked for, `log` has what the program printed, `state` how it ended. Traps: `state` gets its
-//! size when the job is made and is written in place, so that a full disk does not keep an end from being told; and the process
-//! that watches over the job holds a lock on `lock` for as long as it lives, which also ends with the machine.
+//! `job.json` has the request, `log` the program's output, `state` how it ended. Trap: `state` gets its full size
+//! when the job is created and is written in place, so that an end can be recorded on a full disk. Trap: the
+//! supervising process holds a lock on `lock` for as long as it lives; the lock also ends with the machine.
 
 use crate::tables::JobRow;
 use anyhow::{Context, bail, ensure};
@@ -17,25 +17,25 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Ended jobs that are kept, and jobs that run at once (specification S-646).
+/// Most ended jobs that are kept, and most jobs that run at once (specification S-646).
 const ENDED_MAX: usize = 200;
 const RUNNING_MAX: usize = 1000;
-/// Of the `state` file, always.
+/// Fixed size of the `state` file.
 const STATE_BYTES: usize = 4096;
-/// Of a description that is read.
+/// Most bytes of a `job.json` that are read.
 const JOB_BYTES_MAX: u64 = 1 << 20;
 
-/// Of a job whose watching process is gone.
+/// Note on a job whose supervising process is gone.
 pub const LOST: &str = "lost: the process that watched over it was killed, or the machine was restarted; how its program \
                         ended is not known";
 
-/// What was asked for.
+/// The request of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
-    /// Since 1970.
+    /// Milliseconds since 1970.
     pub submitted_ms: u64,
     pub folder: String,
-    /// For people: what is no text is replaced.
+    /// Command line for display; bytes that are not text are replaced.
     pub words: Vec<String>,
 }
 
@@ -45,33 +45,33 @@ pub struct End {
     pub ended_ms: u64,
     pub code: Option<i32>,
     pub signal: Option<i32>,
-    /// What else is to be said, such as why it was not started or that its log is not whole.
+    /// Further information, such as why the program was not started or that its log is incomplete.
     pub note: String,
 }
 
 impl End {
-    /// As shells have it.
+    /// Returns the exit code as in shells: 128 plus the number of a signal that ended the program.
     pub fn exit_code(&self) -> u8 {
         let code = self.code.or(self.signal.map(|signal| 128 + signal));
         code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
     }
 }
 
-/// A job as scripts get it.
+/// A job, as printed for scripts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Told {
     pub job: u64,
     /// `runs`, `ended`, `lost`, `damaged`.
     pub state: &'static str,
-    /// One of the two, once it has ended; neither: it was not started.
+    /// One of these two is set once the program has ended; neither if it was not started.
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
-    /// Since 1970.
+    /// Milliseconds since 1970.
     pub submitted_ms: Option<u64>,
     pub ended_ms: Option<u64>,
-    /// What else is to be said of its end.
+    /// Further information on its end.
     pub note: String,
-    /// Where it was submitted.
+    /// Folder in which the job was submitted.
     pub folder: String,
     pub words: Vec<String>,
 }
@@ -83,13 +83,13 @@ pub enum State {
     Lost,
 }
 
-/// A user's jobs.
+/// All jobs of a user.
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
 }
 
-/// One of them.
+/// One job of a user.
 #[derive(Debug)]
 pub struct Job {
     pub id: u64,
@@ -123,13 +123,13 @@ impl Store {
         let shown = || folder.display().to_string();
         DirBuilder::new().recursive(true).mode(0o700).create(&folder).with_context(shown)?;
         let owner = std::fs::metadata(&folder).with_context(shown)?.uid();
-        // `sudo` may leave another user's HOME.
+        // `sudo` may keep another user's HOME.
         let me = geteuid().as_raw();
         ensure!(owner == me, "{} belongs to uid {owner}, not to you: set XDG_STATE_HOME or HOME", shown());
         Ok(Store { folder })
     }
 
-    /// By number.
+    /// Returns all jobs, ordered by number.
     pub fn jobs(&self) -> anyhow::Result<Vec<Job>> {
         let mut jobs = Vec::new();
         for entry in std::fs::read_dir(&self.folder).with_context(|| self.folder.display().to_string())? {
@@ -142,7 +142,7 @@ impl Store {
         Ok(jobs)
     }
 
-    /// None: the newest.
+    /// Finds a job by number; without one, the newest.
     pub fn find(&self, id: Option<u64>) -> anyhow::Result<Job> {
         let mut jobs = self.jobs()?;
         match id {
@@ -154,7 +154,8 @@ impl Store {
         }
     }
 
-    /// A new job, and the lock that says that it goes on. Makes room for it first.
+    /// Creates a job, and returns it with the lock that marks it as running. Removes old jobs first if there are too
+    /// many.
     pub fn create(&self, words: &[OsString]) -> anyhow::Result<(Job, File)> {
         let jobs = self.jobs()?;
         let next = jobs.last().map_or(1, |job| job.id.saturating_add(1));
@@ -182,7 +183,7 @@ impl Store {
         }
     }
 
-    /// Two that submit at once get two numbers.
+    /// Creates the folder of a new job. Two processes that submit at once get different numbers.
     fn fresh(&self, first: u64) -> anyhow::Result<Job> {
         for id in first..first.saturating_add(RUNNING_MAX as u64) {
             let folder = self.folder.join(id.to_string());
@@ -212,12 +213,12 @@ impl Job {
         let mut state = private_file(&self.folder.join("state"))?;
         state.write_all(&padded("")?)?;
         state.sync_all()?;
-        // The last one: a folder without it is no job yet.
+        // Written last: a folder without it is no job yet.
         private_file(&self.folder.join("job.json"))?.write_all(&serde_json::to_vec(asked)?)?;
         Ok(lock)
     }
 
-    /// With all its files; what cannot be removed stays.
+    /// Removes the job with all its files. Files that cannot be removed stay.
     pub fn remove(&self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
@@ -230,7 +231,7 @@ impl Job {
         OpenOptions::new().append(true).open(self.folder.join("log"))
     }
 
-    /// In place, and to the disk.
+    /// Writes the end in place, and syncs it to disk.
     pub fn write_end(&self, end: &End) -> std::io::Result<()> {
         let file = OpenOptions::new().write(true).open(self.folder.join("state"))?;
         file.write_all_at(&padded(&serde_json::to_string(end)?)?, 0)?;
@@ -260,7 +261,7 @@ impl Job {
             Err(TryLockError::Error(error)) => return Err(error).with_context(|| path.display().to_string()),
             Ok(()) => {}
         }
-        // It may have ended between the two looks.
+        // The program may have ended between the two checks.
         Ok(self.end()?.map_or(State::Lost, State::Ended))
     }
 
@@ -271,7 +272,7 @@ impl Job {
         serde_json::from_slice(&text).ok()
     }
 
-    /// For scripts.
+    /// Describes the job for scripts.
     pub fn told(&self) -> Told {
         let asked = self.asked();
         let submitted_ms = asked.as_ref().map(|asked| asked.submitted_ms);
@@ -304,7 +305,7 @@ impl Job {
     }
 }
 
-/// A number, or the signal's name.
+/// Returns the exit code, or the signal's name.
 fn exit(code: Option<i32>, signal: Option<i32>) -> String {
     let named =
         |signal: i32| Signal::try_from(signal).map_or(format!("signal {signal}"), |it| it.to_string());

@@ -1,7 +1,7 @@
-//! The process that watches over one submitted job: starts `eager run` for it, keeps what it prints, and says how it ended.
+//! Process that supervises one submitted job: starts `eager run` for it, keeps its output, and records how it ended.
 //!
-//! Traps: its standard input is the lock that says that it lives, so nothing that it starts may inherit it; and a log that
-//! cannot be written any more must not stop the program, which would wait for its output to be taken.
+//! Trap: its standard input is the lock that proves that it lives, so no process that it starts may inherit it. Trap:
+//! if the log cannot be written any more, output must still be read, because the program would block.
 
 use super::store::{End, Job, now_ms};
 use anyhow::{Context, ensure};
@@ -17,16 +17,17 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// First word of this program's command line when it is to watch over a job; no verb for people.
+/// First word of the command line of a supervising process; not a verb for people.
 pub const WORD: &str = "__supervise";
-/// First word of the process that becomes the job's program.
+/// First word of the command line of the process that becomes the job's program.
 const WORD_RUN: &str = "__run-for";
-/// A log has no more (specification S-646).
+/// Largest size of a log (specification S-646).
 const LOG_BYTES_MAX: u64 = 64 << 20;
-/// Output of processes that the program left behind is taken for so long after its end.
+/// Time for which output of processes that the program left behind is still read after its end.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
 
-/// What the command line asks of this process, if it is about a job: an end, or the words of an `eager run`.
+/// Handles command lines of jobs: supervises a job and returns the exit code as `Err`, or returns the words of an
+/// `eager run` as `Ok`. None for any other command line.
 pub fn asked(arguments: &[OsString]) -> Option<Result<Vec<OsString>, ExitCode>> {
     let (word, rest) = arguments.split_first()?;
     match word.to_str()? {
@@ -36,7 +37,7 @@ pub fn asked(arguments: &[OsString]) -> Option<Result<Vec<OsString>, ExitCode>> 
     }
 }
 
-/// The program ends with the process that watches over it: else it would run on with nobody to tell how it ends.
+/// Ties the program to the supervising process: it is killed with it, because nothing else would record how it ends.
 fn run_for(arguments: &[OsString]) -> anyhow::Result<Vec<OsString>> {
     let (parent, words) = arguments.split_first().context("no process to run for")?;
     let parent = parent.to_str().and_then(|text| text.parse().ok()).context("no process to run for")?;
@@ -48,7 +49,7 @@ fn run_for(arguments: &[OsString]) -> anyhow::Result<Vec<OsString>> {
 fn supervise(arguments: &[OsString]) -> anyhow::Result<()> {
     let (folder, words) = arguments.split_first().context("no job")?;
     let job = Job::in_folder(PathBuf::from(folder));
-    // The end of the user's session is not the job's.
+    // In a session of its own, the job survives the end of the user's session.
     nix::unistd::setsid().context("a session of its own")?;
     let end = run(&job, words).unwrap_or_else(|error| End { note: format!("{error:#}"), ..End::default() });
     job.write_end(&End { ended_ms: now_ms(), ..end }).context("the job's end")
@@ -62,7 +63,7 @@ fn run(job: &Job, words: &[OsString]) -> anyhow::Result<End> {
     command.arg(WORD_RUN).arg(std::process::id().to_string()).args(words);
     command.stdin(Stdio::null()).stdout(writer.try_clone().context("the pipe")?).stderr(writer);
     let mut child = command.process_group(0).spawn().context("the program was not started")?;
-    // Its ends of the pipe would keep the pipe open.
+    // The command's ends of the pipe would keep the pipe open.
     drop(command);
     let copied = copy_in_background(reader, log);
     let status = child.wait().context("waiting for the program")?;
@@ -70,18 +71,18 @@ fn run(job: &Job, words: &[OsString]) -> anyhow::Result<End> {
     Ok(End { code: status.code(), signal: status.signal(), note, ..End::default() })
 }
 
-/// What was wrong with the log comes when the last output was taken.
+/// Copies output to the log in a thread. The receiver gets a note on any problem with the log after the last output.
 fn copy_in_background(reader: PipeReader, log: File) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let note = copy(reader, log, LOG_BYTES_MAX);
-        // The other side may have given up waiting.
+        // The receiver may have given up waiting.
         let _ = sender.send(note);
     });
     receiver
 }
 
-/// Takes all there is, and writes what the log may have; says why it does not have all.
+/// Reads all output, and writes at most `most` bytes to the log. Returns why the log is incomplete, if it is.
 fn copy(mut from: impl Read, mut log: impl Write, most: u64) -> String {
     let (mut buffer, mut written, mut note) = (vec![0; 1 << 16], 0_u64, String::new());
     loop {
@@ -109,7 +110,7 @@ fn copy(mut from: impl Read, mut log: impl Write, most: u64) -> String {
 mod tests {
     use super::*;
 
-    /// A disk with room for so many bytes.
+    /// A disk with room for `.1` bytes.
     #[derive(Debug)]
     struct Disk(Vec<u8>, usize);
 

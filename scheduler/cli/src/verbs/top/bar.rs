@@ -1,32 +1,32 @@
-//! A device's memory as a bar. Pure.
+//! Draws a device's memory as a bar. Pure.
 //!
-//! Trap: the bars of all devices have one scale, so that their capacities end in one column: what is right of it is demanded
-//! and not there.
+//! Trap: the bars of all devices must have one scale, so that their capacities end in one column. Memory to the right
+//! of it is demanded but does not exist.
 
 use eager_proto::admin::{DeviceRow, TaskRow};
 
-/// What a cell of a bar stands for.
+/// Meaning of a cell of a bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Granted to tasks that have all they asked for.
+    /// Granted to tasks that have their whole requirement.
     Normal,
     /// Granted to eager tasks.
     Eager,
-    /// Set aside for programs' contexts.
+    /// Reserved for programs' contexts.
     Contexts,
-    /// In use and granted to nobody.
+    /// In use, but granted to no task.
     Unaccounted,
     Free,
-    /// Where the device ends; only where something is beyond it.
+    /// End of the device; shown only if there is demand beyond it.
     End,
     /// Demanded by eager tasks beyond their grants.
     Over,
-    /// Nothing there.
+    /// No memory.
     Blank,
 }
 
 impl Part {
-    /// Each differs from the others without colours too.
+    /// Each symbol differs from the others even without colours.
     pub fn symbol(self) -> char {
         match self {
             Part::Normal => '█',
@@ -41,12 +41,12 @@ impl Part {
     }
 }
 
-/// One device's memory, by what it is for.
+/// Memory of one device, by use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     pub capacity: u64,
     pub granted: u64,
-    /// Of that, to eager tasks.
+    /// Part of `granted` that eager tasks hold.
     pub eager: u64,
     pub contexts: u64,
     pub unaccounted: u64,
@@ -67,15 +67,15 @@ impl Memory {
         }
     }
 
-    /// What is demanded beyond the device, as a part of it.
+    /// Returns the demand beyond the device, as a part of its capacity.
     pub fn over_ratio(&self) -> f64 {
         if self.capacity == 0 { 0.0 } else { self.over as f64 / self.capacity as f64 }
     }
 }
 
-/// A bar of `width` cells in which the device's own memory takes `inside`.
+/// Returns a bar of `width` cells in which the device's own memory takes `inside`.
 pub fn cells(memory: &Memory, inside: usize, width: usize) -> Vec<Part> {
-    // Whoever has something is seen: a part of a cell is a cell.
+    // Any part above 0 takes at least one cell, so that it is visible.
     let length = |bytes: u64| {
         let exact = bytes as f64 / memory.capacity.max(1) as f64 * inside as f64;
         if bytes == 0 { 0 } else { (exact.round() as usize).max(1) }
@@ -100,13 +100,13 @@ pub fn cells(memory: &Memory, inside: usize, width: usize) -> Vec<Part> {
     cells
 }
 
-/// How many of `width` cells a device's own memory takes, so that the most over-subscribed one still fits.
+/// Returns how many of `width` cells a device's own memory takes, so that the most over-subscribed device still fits.
 pub fn inside(memories: &[Memory], width: usize) -> usize {
     let most = memories.iter().map(Memory::over_ratio).fold(0.0, f64::max);
     if most == 0.0 || width < 4 {
         return width;
     }
-    // One cell is the mark where the device ends.
+    // One cell marks the end of the device.
     let exact = (width - 1) as f64 / (1.0 + most);
     (exact.floor() as usize).clamp(width / 3, width - 2)
 }

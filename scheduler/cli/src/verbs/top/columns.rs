@@ -1,6 +1,6 @@
-//! The table of tasks: which columns there is room for, and what stands in them. Pure.
+//! Table of tasks: chooses the columns that fit, and their contents. Pure.
 //!
-//! Trap: the narrower the terminal, the fewer columns; none is squeezed until it says nothing.
+//! Trap: on a narrow terminal, drop whole columns; a column that is squeezed too far is useless.
 
 use super::line::{Line, Tone};
 use super::text::{pad, width};
@@ -9,12 +9,12 @@ use crate::tables::number;
 use eager_proto::admin::TaskRow;
 use eager_units::shown::{size, time};
 
-/// A column.
+/// One column.
 #[derive(Debug, Clone, Copy)]
 struct Column {
     name: &'static str,
     is_right: bool,
-    /// No wider, however long its entries are.
+    /// Greatest width, even for longer entries.
     most: usize,
     cell: fn(&TaskRow) -> String,
 }
@@ -39,14 +39,14 @@ const COLUMNS: [Column; 14] = [
     column("RUN", true, 6, run),
     column("GATE", false, 9, gate),
 ];
-/// What goes first when there is no room; the last column, why, goes between the two lists.
+/// Columns in the order in which they are dropped. The last column, why, is dropped between the two lists.
 const GO_FIRST: [&str; 8] = ["PINNED", "PID", "FUNCTION", "RUN", "USER", "RESIDENT", "GRANT", "GATE"];
 const GO_LAST: [&str; 4] = ["NEEDS", "WAIT", "CLASS", "GPU"];
-/// A shorter reason says nothing.
+/// A reason cut shorter than this is useless.
 const WHY_MIN: usize = 24;
 const GAP: usize = 1;
 
-/// How it runs, or that it does not.
+/// Returns the class of a running task, or the state of another.
 pub fn class(row: &TaskRow) -> String {
     match (row.state.as_str(), row.class.as_str()) {
         ("running", class) => class.into(),
@@ -62,7 +62,7 @@ fn run(row: &TaskRow) -> String {
     if row.device.is_some() { time(row.running_ms) } else { "-".into() }
 }
 
-/// The gate in nine columns; the reason has it in words.
+/// Describes the gate in nine columns; the reason explains it in full.
 fn gate(row: &TaskRow) -> String {
     match (row.gate.as_str(), row.gate_max_bytes) {
         ("" | "none", _) => "-".into(),
@@ -71,7 +71,7 @@ fn gate(row: &TaskRow) -> String {
     }
 }
 
-/// The columns that fit, with their widths; and how much is left for the reason, if it is shown.
+/// Returns the columns that fit, with their widths; and the width left for the reason, if it is shown.
 fn fit(rows: &[&TaskRow], columns: usize) -> (Vec<(Column, usize)>, Option<usize>) {
     let widest = |column: &Column| {
         let cells = rows.iter().map(|row| width(&(column.cell)(row)));
@@ -96,7 +96,7 @@ fn fit(rows: &[&TaskRow], columns: usize) -> (Vec<(Column, usize)>, Option<usize
     (chosen, why)
 }
 
-/// Header and rows.
+/// Returns the header and the rows.
 pub fn table(rows: &[&TaskRow], columns: usize) -> (Line, Vec<Line>) {
     let (chosen, why) = fit(rows, columns);
     let join = |cells: Vec<String>, last: &str| {

@@ -1,6 +1,6 @@
-//! One screen as lines with tones: devices, tasks, the selected task's reason, the keys. Pure.
+//! Lays out one screen as lines with tones: devices, tasks, the selected task's reason, the keys. Pure.
 //!
-//! Trap: what does not fit is cut here, with a sign that it was: the terminal would cut it without one.
+//! Trap: text that does not fit must be cut here, with a mark; the terminal would cut it without one.
 
 use super::bar::{self, Memory};
 use super::columns;
@@ -15,17 +15,18 @@ use eager_proto::admin::{DeviceRow, TaskRow};
 use eager_proto::snapshot::Snapshot;
 use eager_units::shown::{size, time};
 
-/// Room on the screen. `rows`: none where there is no end.
+/// Size of the screen. `rows` is None if there is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     pub columns: usize,
     pub rows: Option<usize>,
 }
 
-/// Lines that are no device and no task: the head, the heads of both tables, the legend, the reason, the keys, two gaps.
+/// Number of lines other than devices and tasks: the head, the heads of both tables, the legend, the reason, the
+/// keys, two gaps.
 const OTHER_LINES: usize = 8;
 
-/// The screen.
+/// Lays out the screen.
 pub fn frame(seen: &Seen, view: &View, room: Room) -> Vec<Line> {
     let Seen { snapshot, rates, trouble, .. } = seen;
     let mut lines = head(snapshot, trouble.as_deref(), room.columns);
@@ -35,7 +36,7 @@ pub fn frame(seen: &Seen, view: &View, room: Room) -> Vec<Line> {
         return lines;
     }
     let devices = devices(snapshot, rates, room.columns);
-    // Tasks need room too: at least half.
+    // At least half of the rows are left for tasks.
     let fitting = room.rows.map_or(usize::MAX / 2, |rows| rows.saturating_sub(lines.len() + OTHER_LINES) / 2);
     let devices = with_plots(devices, snapshot, view, room.columns, fitting);
     lines.extend(clipped(devices, fitting.max(2).saturating_add(1), "devices"));
@@ -56,7 +57,7 @@ pub fn frame(seen: &Seen, view: &View, room: Room) -> Vec<Line> {
 
 const LEGEND: &str = "█ normal  ▒ eager  ≡ contexts  ╳ not ours  · free  │≈ over-subscribed";
 
-/// The daemon, and what is wrong with it.
+/// Lines about the daemon, and about any trouble.
 fn head(snapshot: &Snapshot, trouble: Option<&str>, columns: usize) -> Vec<Line> {
     let daemon = &snapshot.daemon;
     let said = format!(
@@ -77,7 +78,7 @@ fn head(snapshot: &Snapshot, trouble: Option<&str>, columns: usize) -> Vec<Line>
     lines
 }
 
-/// Numbers of a device in their order, with the widths of their columns.
+/// Numbers shown for a device, in order, with the widths of their columns.
 const NUMBERS: [(&str, usize); 7] = [
     ("GRANTED", 17),
     ("RESIDENT", 8),
@@ -87,11 +88,11 @@ const NUMBERS: [(&str, usize); 7] = [
     ("PAGING/s", 8),
     ("TASKS", 7),
 ];
-/// Which of them goes first when there is no room.
+/// Numbers in the order in which they are dropped when there is no room.
 const NUMBERS_GO: [&str; 5] = ["PINNED", "PAGING/s", "UTIL", "TASKS", "RESIDENT"];
 const BAR_MIN: usize = 16;
 
-/// The numbers that there is room for beside so many columns and a bar, and what they take.
+/// Returns the numbers that fit beside `beside` columns and a bar, and the columns that they take.
 fn fitting_numbers(columns: usize, beside: usize) -> (Vec<bool>, usize) {
     let mut shown = vec![true; NUMBERS.len()];
     let taken = |shown: &[bool]| {
@@ -135,7 +136,7 @@ fn devices(snapshot: &Snapshot, rates: &Rates, columns: usize) -> Vec<Line> {
     [Line::of(Tone::Header, cut(&head, columns))].into_iter().chain(lines).collect()
 }
 
-/// A plot of the last minutes below each device that has one, where they are wanted and there is room for all.
+/// Adds a plot of the last minutes below each device that has one, if plots are on and all of them fit.
 fn with_plots(
     devices: Vec<Line>,
     snapshot: &Snapshot,
@@ -149,7 +150,7 @@ fn with_plots(
     };
     let rooms: Vec<_> = snapshot.devices.iter().map(room).collect();
     let drawn = rooms.iter().flatten().count();
-    // One scale of time for all.
+    // All plots have the same scale of time.
     let shared = rooms.iter().flatten().map(|(_, room)| *room).min();
     let Some(shared) = shared.filter(|_| !view.hides_plots && devices.len() + drawn <= fitting + 1) else {
         return devices;
@@ -162,7 +163,7 @@ fn with_plots(
     head.into_iter().chain(below).collect()
 }
 
-/// Every key.
+/// All keys.
 const HELP: [(&str, &str); 13] = [
     ("↑ ↓  j k", "select a task; also Page up, Page down, Home, End"),
     ("e, Enter", "say in full why it waits or runs as it does"),
@@ -200,7 +201,7 @@ fn device_numbers(device: &DeviceRow, rates: &Rates) -> [String; 7] {
     ]
 }
 
-/// At most so many lines, the last of which says how many there are not.
+/// Keeps at most `most` lines; if some are cut, the last line gives their number.
 fn clipped(mut lines: Vec<Line>, most: usize, what: &str) -> Vec<Line> {
     if lines.len() > most {
         let hidden = lines.len() - most + 1;
@@ -210,7 +211,7 @@ fn clipped(mut lines: Vec<Line>, most: usize, what: &str) -> Vec<Line> {
     lines
 }
 
-/// The table of tasks, scrolled so that the selected one is seen.
+/// Table of tasks, scrolled so that the selected task is visible.
 fn tasks(
     snapshot: &Snapshot,
     rows: &[&TaskRow],
@@ -232,7 +233,7 @@ fn tasks(
     [header.toned(Tone::Header)].into_iter().chain(shown).chain(empty).collect()
 }
 
-/// The selected task's reason, and the keys.
+/// Lines for the selected task's reason and the keys.
 fn below(seen: &Seen, view: &View, selected: Option<&TaskRow>, room: Room) -> Vec<Line> {
     let Some(rows) = room.rows else { return Vec::new() };
     let mut lines = vec![Line::default()];
@@ -248,7 +249,7 @@ fn below(seen: &Seen, view: &View, selected: Option<&TaskRow>, room: Room) -> Ve
     lines
 }
 
-/// Why a task is where it is: in one line, or in the daemon's sentences, or, until they come, with what the row says.
+/// Explains a task: in one line, or in the daemon's sentences, or, until these come, from the row.
 fn explain(row: &TaskRow, in_full: bool, said: Option<&[String]>, columns: usize) -> Vec<Line> {
     let line = |tone: Tone, text: String| {
         wrap(&text, columns).into_iter().map(move |text| Line::of(tone, text)).collect::<Vec<_>>()
@@ -272,7 +273,7 @@ fn named(row: &TaskRow) -> String {
     tables::number(row).map_or("no task yet".into(), |task| format!("task {task}"))
 }
 
-/// What a row says of its task.
+/// Returns sentences about a task from its row.
 fn of_row(row: &TaskRow) -> Vec<String> {
     let place = match row.device {
         Some(device) => format!(

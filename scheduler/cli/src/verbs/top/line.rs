@@ -1,12 +1,11 @@
-//! A line of the screen, in pieces that know what they are. Pure.
+//! Line of the screen, in pieces with a tone each. Pure.
 //!
-//! Trap: a tone is never the only sign of anything: terminals without colours, and people who do not see them, read the
-//! same words.
+//! Trap: a tone must never be the only sign of anything, because some terminals and people see no colours.
 
 use super::bar::Part;
 use eager_proto::admin::TaskRow;
 
-/// What a piece of text is, for colours.
+/// Kind of a piece of text; it determines the colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Plain,
@@ -44,7 +43,7 @@ impl Tone {
     }
 }
 
-/// A line of the screen.
+/// One line of the screen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Line(pub Vec<(Tone, String)>);
 

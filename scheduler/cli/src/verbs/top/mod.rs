@@ -1,7 +1,7 @@
-//! `eager top`: devices and tasks as they change, on a terminal; one frame as text elsewhere.
+//! `eager top`: shows devices and tasks as they change, on a terminal; elsewhere prints one frame as text.
 //!
-//! Trap: a daemon that is stuck must not take the keyboard along, so a second thread asks it ([`seen`]), and what it says is
-//! shown when it comes.
+//! Trap: a stuck daemon must not block the keyboard. A second thread asks the daemon ([`seen`]), and its answers are
+//! shown when they come.
 
 mod bar;
 mod columns;
@@ -30,9 +30,9 @@ use std::time::Duration;
 pub use view::Sort;
 use view::{Key, View};
 
-/// Keys are waited for so long before news of the daemon are looked for.
+/// Time to wait for keys before checking for news of the daemon.
 const KEYS_WAIT: Duration = Duration::from_millis(100);
-/// Columns of a frame for a pipe or a file: reasons are not cut.
+/// Columns of a frame for a pipe or a file, where reasons are not cut.
 const PIPE_COLUMNS: usize = 240;
 
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub fn interval(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs_f64).ok_or_else(|| format!("`{text}` is not a number from 0.1 to 3600"))
 }
 
-/// Until the user has seen enough. Gives what is to be printed then.
+/// Shows the screen until the user quits. Returns text to print after that.
 pub fn top(flags: TopFlags) -> anyhow::Result<String> {
     let place = DaemonPlace::find(flags.question.which.run_dir.clone())?;
     let first = seen::snapshot(&place)?;
@@ -127,7 +127,7 @@ fn paint(canvas: &mut ratatui::Frame<'_>, seen: &Seen, view: &View, colours: boo
     screen::draw(&lines, area, colours, canvas.buffer_mut());
 }
 
-/// Takes the keys that come within a moment; says whether something came.
+/// Handles the keys that come within [`KEYS_WAIT`]. Returns true if any event came.
 fn wait_for_keys(view: &mut View, snapshot: &Snapshot) -> anyhow::Result<bool> {
     let (mut wait, mut came) = (KEYS_WAIT, false);
     while event::poll(wait).context("cannot read the keyboard")? {
@@ -140,13 +140,13 @@ fn wait_for_keys(view: &mut View, snapshot: &Snapshot) -> anyhow::Result<bool> {
             }
             _ => {}
         }
-        // What is there already is taken at once; a screen of another size is drawn at once.
+        // Further events are handled without waiting; a screen of another size is redrawn at once.
         (wait, came) = (Duration::ZERO, true);
     }
     Ok(came)
 }
 
-/// The terminal does not make a signal of it while the screen is ours.
+/// In raw mode the terminal does not turn this key into a signal.
 fn is_interrupt(pressed: KeyEvent) -> bool {
     pressed.modifiers.contains(KeyModifiers::CONTROL) && matches!(pressed.code, KeyCode::Char('c' | 'd'))
 }

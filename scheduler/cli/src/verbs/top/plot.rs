@@ -1,6 +1,6 @@
-//! The last minutes of a device as a small plot: one letter for each moment. Pure.
+//! Plots the last minutes of a device: one letter for each moment. Pure.
 //!
-//! Trap: a moment at which nobody looked is no zero; its place stays empty.
+//! Trap: a moment without a measurement is not zero; its place stays empty.
 
 use super::line::{Line, Tone};
 use super::text::width;
@@ -8,15 +8,15 @@ use eager_proto::admin::DeviceRow;
 use eager_proto::snapshot::{Minutes, Moment};
 use eager_units::shown::{size, time};
 
-/// From nothing to all.
+/// Letters from none to all.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// A shorter plot says nothing, and there are no more.
+/// Least and greatest number of moments: shorter plots are useless, and more moments are not kept.
 const MOMENTS_MIN: usize = 8;
 const MOMENTS_MAX: usize = 60;
 const BUSY: &str = "    busy ";
 const FULL: &str = "  full ";
 
-/// The newest moments, as many as there is room for. Values are parts of `all`.
+/// Plots the newest moments, as many as there is room for. Values are parts of `all`.
 fn plot(values: &[Option<u64>], all: u64, room: usize) -> String {
     let newest = &values[values.len().saturating_sub(room)..];
     let letter = |value: &Option<u64>| {
@@ -28,7 +28,7 @@ fn plot(values: &[Option<u64>], all: u64, room: usize) -> String {
     " ".repeat(room - newest.len()) + &drawn
 }
 
-/// What stands beside the plots of a device: how busy it is, how full, and how warm.
+/// Text beside the plots of a device: how busy it is, how full, and how warm.
 fn beside(device: &DeviceRow) -> [String; 2] {
     let warmth = [
         device.temperature_celsius.map(|celsius| format!("  {celsius} °C")),
@@ -40,7 +40,7 @@ fn beside(device: &DeviceRow) -> [String; 2] {
     [format!("{busy:>4}"), format!("{full:>8}{warmth}")]
 }
 
-/// How many moments of a device there is room for; none where nothing was seen of it, or too few fit.
+/// Returns how many moments of a device there is room for; None if there is no measurement, or too few fit.
 pub fn room(device: &DeviceRow, minutes: &Minutes, columns: usize) -> Option<usize> {
     let seen = minutes.moments.iter().any(|moment| moment.resident_bytes.is_some());
     let words: usize = beside(device).iter().map(|text| width(text)).sum();
@@ -49,7 +49,7 @@ pub fn room(device: &DeviceRow, minutes: &Minutes, columns: usize) -> Option<usi
     (seen && room >= MOMENTS_MIN).then_some(room.min(MOMENTS_MAX))
 }
 
-/// Two plots of so many moments: how busy the device was, and how full.
+/// Returns two plots of `room` moments each: how busy the device was, and how full.
 pub fn line(device: &DeviceRow, minutes: &Minutes, room: usize) -> Line {
     let values = |of: fn(&Moment) -> Option<u64>| minutes.moments.iter().map(of).collect::<Vec<_>>();
     let busy_plot = plot(&values(|moment| moment.utilization_percent.map(u64::from)), 100, room);

@@ -1,15 +1,15 @@
-//! How fast counters rise, from the last snapshots. Pure.
+//! Computes how fast counters rise, from the last snapshots. Pure.
 //!
-//! Trap: devices are looked at twice a second, snapshots come when they come: over one second a rate would jump, so it is
-//! taken over a few.
+//! Trap: devices are measured twice a second, and snapshots come at other times. A rate over one second would jump,
+//! so it is taken over a few seconds.
 
 use eager_proto::snapshot::Snapshot;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Snapshots that are older do not count.
+/// Older snapshots are dropped.
 const WINDOW_MS: u64 = 5000;
 
-/// What each device had paged, and when.
+/// Bytes paged by each device, at each of the last snapshots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rates {
     seen: VecDeque<(u64, BTreeMap<u32, u64>)>,
@@ -18,7 +18,7 @@ pub struct Rates {
 impl Rates {
     pub fn see(&mut self, snapshot: &Snapshot) {
         let at = snapshot.daemon.uptime_ms;
-        // Another daemon has begun to count.
+        // The daemon was restarted, and counts from 0 again.
         if self.seen.back().is_some_and(|(last, _)| *last > at) {
             self.seen.clear();
         }
@@ -29,7 +29,7 @@ impl Rates {
         }
     }
 
-    /// Bytes per second that a device pages; none where it does not tell, or was seen once only.
+    /// Bytes per second that a device pages; None if the device does not report it, or after a single snapshot.
     pub fn paging(&self, device: u32) -> Option<u64> {
         let ((first, before), (last, after)) = (self.seen.front()?, self.seen.back()?);
         let (before, after) = (before.get(&device)?, after.get(&device)?);

@@ -1,7 +1,8 @@
-//! Lines with tones onto a terminal's cells.
+//! Draws lines with tones into a terminal's cells.
 //!
-//! Trap: colours only where they are wanted (`NO_COLOR`, no-color.org): what must stand out without them is bold or
-//! reversed. Blue normal, yellow eager (for want of orange), green promoted: as in the book, reports and the web page.
+//! Colours are used only where they are wanted (`NO_COLOR`, no-color.org), so emphasis without them is bold or
+//! reversed. Normal is blue, eager yellow (terminals have no orange), promoted green: as in the book, reports and the
+//! web page.
 
 use super::line::{Line, Tone};
 use ratatui::buffer::Buffer;
@@ -9,7 +10,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use std::ffi::OsStr;
 
-/// Does the environment want colours?
+/// True if the environment allows colours.
 pub fn wants_colours(no_color: Option<&OsStr>, term: Option<&OsStr>) -> bool {
     let refuses = no_color.is_some_and(|value| !value.is_empty());
     !refuses && term.is_none_or(|term| term != "dumb")
@@ -32,7 +33,7 @@ fn style(tone: Tone, colours: bool) -> Style {
     }
 }
 
-/// Draws lines from the top; what is beyond the area is left out.
+/// Draws lines from the top; lines and text beyond the area are left out.
 pub fn draw(lines: &[Line], area: Rect, colours: bool, buffer: &mut Buffer) {
     for (row, line) in (area.top()..area.bottom()).zip(lines) {
         let mut column = area.left();

@@ -1,6 +1,6 @@
-//! What the daemon said last, and the thread that asks it.
+//! Latest answers of the daemon, and the thread that asks it.
 //!
-//! Trap: a daemon that is stuck must not take the keyboard along: nothing here waits for it but the thread.
+//! Trap: a stuck daemon must not block the keyboard, so only the thread may wait for the daemon.
 
 use super::rates::Rates;
 use crate::daemon::DaemonPlace;
@@ -11,10 +11,10 @@ use eager_proto::snapshot::Snapshot;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::time::Duration;
 
-/// Tasks that are asked for; a screen shows fewer.
+/// Most tasks that are requested; a screen shows fewer.
 const TASKS_MAX: u32 = 1000;
 
-/// Sentences of the daemon about a task.
+/// The daemon's sentences about a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained {
     pub task: u64,
@@ -26,11 +26,11 @@ pub struct Seen {
     pub snapshot: Snapshot,
     pub rates: Rates,
     pub explained: Option<Explained>,
-    /// Why there is nothing newer.
+    /// Why there is no newer snapshot.
     pub trouble: Option<String>,
 }
 
-/// An answer of the daemon, or why there is none.
+/// Answer of the daemon, or why there is none.
 type News = Result<(Snapshot, Option<Explained>), String>;
 
 impl Seen {
@@ -55,14 +55,14 @@ impl Seen {
         }
     }
 
-    /// What was said of this task.
+    /// Returns the daemon's sentences about this task, if there are any.
     pub fn explanation(&self, task: u64) -> Option<&[String]> {
         let explained = self.explained.as_ref().filter(|explained| explained.task == task)?;
         Some(&explained.sentences)
     }
 }
 
-/// With C++ names as people write them.
+/// Replaces mangled C++ names in a row by readable ones.
 fn make_readable(row: &mut TaskRow) {
     for text in [&mut row.function, &mut row.held_kernel, &mut row.reason] {
         *text = names::in_text(text);
@@ -76,7 +76,7 @@ pub fn snapshot(place: &DaemonPlace) -> anyhow::Result<Snapshot> {
     }
 }
 
-/// None: it is gone, or the daemon has nothing to say of it.
+/// Asks for an explanation. None if the task is gone, or the daemon has no explanation for it.
 fn explain(place: &DaemonPlace, task: u64) -> Option<Explained> {
     match place.ask(&AdminRequest::Explain { task }) {
         Ok(AdminReply::Explained { sentences, .. }) => Some(Explained { task, sentences }),
@@ -84,7 +84,7 @@ fn explain(place: &DaemonPlace, task: u64) -> Option<Explained> {
     }
 }
 
-/// One line either way.
+/// Carries out a request, and returns the result or the error in one line.
 fn act(place: &DaemonPlace, request: &AdminRequest) -> String {
     match place.ask(request) {
         Ok(AdminReply::Done { said }) => said,
@@ -93,7 +93,7 @@ fn act(place: &DaemonPlace, request: &AdminRequest) -> String {
     }
 }
 
-/// A thread that asks the daemon now and again.
+/// Thread that asks the daemon at intervals.
 #[derive(Debug)]
 pub struct Asker {
     wish: Sender<Wish>,
@@ -102,16 +102,16 @@ pub struct Asker {
     said: Receiver<String>,
 }
 
-/// What the thread is to do before it asks again.
+/// Order for the thread, handled before it asks again.
 #[derive(Debug)]
 enum Wish {
-    /// Have this task explained from now on.
+    /// Explain this task from now on.
     Explain(Option<u64>),
     Act(AdminRequest),
 }
 
 impl Asker {
-    /// The thread ends when nobody listens any more.
+    /// Starts the thread, which ends when [`Asker`] is dropped.
     pub fn start(place: DaemonPlace, interval: Duration) -> Asker {
         let (tell, news) = sync_channel(1);
         let (wish, wishes) = channel();
@@ -127,7 +127,7 @@ impl Asker {
                 for wish in first.into_iter().chain(wishes.try_iter()) {
                     match wish {
                         Wish::Explain(task) => explains = task,
-                        // Nobody listens only when the thread is about to end.
+                        // Sending fails only when the thread is about to end.
                         Wish::Act(request) => drop(answer.send(act(&place, &request))),
                     }
                 }
@@ -141,21 +141,21 @@ impl Asker {
         Asker { wish, wished: None, news, said }
     }
 
-    /// Wants this task explained from now on, and at once.
+    /// Requests explanations of this task from now on, at once.
     pub fn explain(&mut self, task: Option<u64>) {
         if std::mem::replace(&mut self.wished, task) != task {
-            // The thread ends only with this.
+            // Sending cannot fail while this exists: the thread ends only with it.
             let _ = self.wish.send(Wish::Explain(task));
         }
     }
 
-    /// Has it done, at once.
+    /// Requests an action, at once.
     pub fn act(&self, request: AdminRequest) {
-        // The thread ends only with this.
+        // Sending cannot fail while this exists: the thread ends only with it.
         let _ = self.wish.send(Wish::Act(request));
     }
 
-    /// What came of it, in one line each.
+    /// Returns results of actions, one line each.
     pub fn said(&self) -> impl Iterator<Item = String> + '_ {
         self.said.try_iter()
     }

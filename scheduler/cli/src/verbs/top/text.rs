@@ -1,15 +1,15 @@
-//! Words as they fit into a few columns. Pure.
+//! Fits text into a number of columns. Pure.
 //!
-//! Trap: a letter may take two columns of a terminal, or none.
+//! Trap: a character may take two columns of a terminal, or none.
 
 use ratatui::text::Span;
 
-/// Columns that a text takes.
+/// Returns the number of columns that a text takes.
 pub fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// At most `most` columns; what is cut off is shown by `…`.
+/// Cuts a text to at most `most` columns; `…` marks a cut.
 pub fn cut(text: &str, most: usize) -> String {
     if width(text) <= most {
         return text.to_owned();
@@ -27,14 +27,14 @@ pub fn cut(text: &str, most: usize) -> String {
     kept
 }
 
-/// Exactly `columns` columns; numbers stand right.
+/// Cuts or pads a text to exactly `columns` columns; numbers are aligned right.
 pub fn pad(text: &str, columns: usize, is_right: bool) -> String {
     let text = cut(text, columns);
     let space = " ".repeat(columns - width(&text));
     if is_right { space + &text } else { text + &space }
 }
 
-/// Lines of at most `columns`, broken between words where that goes.
+/// Breaks a text into lines of at most `columns`, between words where possible.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();

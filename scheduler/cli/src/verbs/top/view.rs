@@ -1,6 +1,6 @@
-//! What a viewer of the daemon has chosen to see, and how keys change it. Pure.
+//! The user's choices in `eager top`, and how keys change them. Pure.
 //!
-//! Trap: the selection is a task, not a line: lines move under the eye when others end.
+//! Trap: the selection is a task, not a line, because lines move when other tasks end.
 
 use crate::people;
 use crate::tables::number;
@@ -44,7 +44,8 @@ impl Sort {
         Sort::ALL[(at + 1) % Sort::ALL.len()]
     }
 
-    /// What is largest is what people look for, so it comes first; what waits for a device comes after what has one.
+    /// Orders rows: the largest first, since people look for it; tasks that wait for a device after those that have
+    /// one.
     pub fn order(self, a: &TaskRow, b: &TaskRow) -> Ordering {
         let chosen = match self {
             Sort::Task => Ordering::Equal,
@@ -60,7 +61,7 @@ impl Sort {
     }
 }
 
-/// A key, as far as it means something.
+/// A key with a meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
     Char(char),
@@ -75,37 +76,37 @@ pub enum Key {
     Backspace,
 }
 
-/// Rows that a page key moves by.
+/// Number of rows that a page key moves by.
 const PAGE: isize = 10;
-/// Letters of a filter.
+/// Most characters of a filter.
 const FILTER_MAX: usize = 64;
 
-/// What was chosen.
+/// Choices of the user.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct View {
     pub sort: Sort,
     pub is_reversed: bool,
     pub filter: String,
-    /// Keys go into the filter.
+    /// True while keys go into the filter.
     pub is_typing: bool,
     pub selected: Option<u64>,
-    /// The selected task's reason is shown in full.
+    /// True if the selected task's reason is shown in full.
     pub explains: bool,
     pub is_paused: bool,
     pub is_over: bool,
-    /// All keys are shown.
+    /// True if all keys are shown.
     pub helps: bool,
     pub hides_plots: bool,
-    /// The task, and its program's name, that is cancelled if the next key says yes.
+    /// Task, and its program's name, that is cancelled if the next key confirms it.
     pub may_cancel: Option<(u64, String)>,
-    /// What the daemon is to do; whoever asks it takes this.
+    /// Request to the daemon; the caller takes it and sends it.
     pub wanted: Option<AdminRequest>,
-    /// What came of that, until the next key.
+    /// Result of that request, shown until the next key.
     pub said: Option<String>,
 }
 
 impl View {
-    /// The rows to show, in order.
+    /// Returns the rows to show, in order.
     pub fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a TaskRow> {
         let wanted = self.filter.to_lowercase();
         let mut rows: Vec<&TaskRow> = snapshot.tasks.iter().filter(|row| matches(row, &wanted)).collect();
@@ -116,20 +117,20 @@ impl View {
         rows
     }
 
-    /// The selected row's place among those shown; the first when its task is gone.
+    /// Returns the selected row's place among those shown; the first row if its task is gone.
     pub fn selected_index(&self, rows: &[&TaskRow]) -> Option<usize> {
         let found = rows.iter().position(|row| Some(row.task) == self.selected);
         found.or((!rows.is_empty()).then_some(0))
     }
 
-    /// The task that is shown in full.
+    /// Returns the task that is shown in full.
     pub fn explained_task(&self, snapshot: &Snapshot) -> Option<u64> {
         let rows = self.rows(snapshot);
         let selected = self.selected_index(&rows).filter(|_| self.explains)?;
         rows.get(selected).map(|row| row.task)
     }
 
-    /// What a key does.
+    /// Handles a key.
     pub fn press(&mut self, key: Key, snapshot: &Snapshot) {
         if self.is_typing {
             return self.type_into_filter(key);
@@ -177,7 +178,7 @@ impl View {
         }
     }
 
-    /// What a key makes of the selected task; there may be none, or only a program that has none yet.
+    /// Applies `make` to the selected task. None if there is no task, or only a program that has no task yet.
     fn on_selected<T>(&mut self, snapshot: &Snapshot, make: impl Fn(&TaskRow) -> T) -> Option<T> {
         let rows = self.rows(snapshot);
         let row = self.selected_index(&rows).and_then(|at| rows.get(at).copied())?;
@@ -210,7 +211,7 @@ impl View {
     }
 }
 
-/// Does what people read in a row contain what they look for? `wanted` is in small letters.
+/// True if the visible text of a row contains the filter. `wanted` is in lower case.
 fn matches(row: &TaskRow, wanted: &str) -> bool {
     let device = row.device.map_or(String::new(), |device| format!("gpu {device}"));
     let (pid, user) = (row.pid.to_string(), people::name(row.uid));
