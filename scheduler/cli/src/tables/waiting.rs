@@ -1,6 +1,7 @@
 //! `eager queue` and `eager policy` for people.
 //!
-//! Programs that wait outside the queue have no place, and come last.
+//! Tasks that are held or kept back by a limit, and programs that wait for another program's task, have no place and
+//! come last.
 
 use super::{Align, Left, PRIORITY, Right, lined_up, or_dash};
 use eager_journal::names;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// First word of the keeper's command line; not a verb for people.
 pub const WORD: &str = "__time-limit";
-/// First word of an intermediate process, which starts the keeper and ends at once.
+/// First word of the command line of an intermediate process, which starts the keeper and ends at once.
 const WORD_BETWEEN: &str = "__time-limit-between";
 /// Default time between SIGTERM and SIGKILL (specification S-645).
 pub const GRACE: Duration = Duration::from_secs(30);
@@ -69,7 +69,7 @@ fn keeper(word: &str, limit: Duration, grace: Duration, program: OwnedFd) -> any
     Ok(command)
 }
 
-/// Keeps the time if the command line says so, and returns this process's exit code then. None for any other command
+/// Runs this process as the keeper if the command line says so, and returns its exit code. None for any other command
 /// line.
 pub fn asked(arguments: &[OsString]) -> Option<ExitCode> {
     let (word, rest) = arguments.split_first()?;

@@ -68,8 +68,8 @@ fn chosen(mut tasks: Vec<TaskRow>, flags: &PsFlags) -> Vec<TaskRow> {
     tasks
 }
 
-/// Replaces the terminal's contents; elsewhere appends the table after an empty line. An error means that the reader
-/// is gone.
+/// Replaces the terminal's contents; elsewhere appends the table and an empty line. An error means that the reader is
+/// gone.
 fn again(table: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout();
     if out.is_terminal() {
