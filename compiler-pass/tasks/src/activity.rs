@@ -1,10 +1,11 @@
-//! When something of a task is on the device or still to come, point by point.
+//! Computes, for each point, whether a task is active: it holds something on the device or may still reach one of its
+//! sites.
 //!
-//! Active = a site of the task can still be reached, or a buffer of it may be allocated and it was active on every way
-//! here. The task's end goes exactly where that stops; since activity never starts again, every path from the begin to
-//! a return passes exactly one end. Traps: where a path that freed meets one that did not, the second must end on its
-//! way in; and in called functions nothing can end, so a task that is active where a call begins is active until the call
-//! is back, by whatever way.
+//! A point is active if a site of the task can still be reached, or if a buffer of the task may be allocated and the
+//! task was active on every path to the point. The task's end goes exactly where that stops. Activity never starts
+//! again, so every path from the begin to a return passes exactly one end. Traps: where a path that freed the buffers
+//! joins a path that did not, the second path must end the task on the edge into the join. No end can be placed in a
+//! called function, so a task that is active at a call stays active until the call returns or unwinds.
 
 use crate::facts::{BlockFacts, Exit, Facts, Site, SiteKind};
 use crate::flow::{Ahead, Flow, Spot};
@@ -21,19 +22,19 @@ pub struct Activity<'a> {
     flow: &'a Flow<'a>,
     liveness: &'a Liveness<'a>,
     begin: Point,
-    /// The task's sites by position.
+    /// Indices of the task's sites, in the order of their points.
     sites: Vec<usize>,
-    /// The same by block.
+    /// Indices of the task's sites, by block.
     by_block: Vec<Vec<usize>>,
     ahead: Ahead,
-    /// By frame: calls into it have sites of the task ahead.
+    /// By frame: whether sites of the task can be reached after a call into the frame begins.
     inside: Vec<bool>,
-    /// Greatest solution of "active on every way here, or more to come".
+    /// Greatest fixed point of "active on every path to the block, or a site is still reachable".
     active_at_start: Vec<bool>,
 }
 
 impl<'a> Activity<'a> {
-    /// `begin`: a point of the graph, in the root.
+    /// Computes the activity of `group` from `begin`, a point of the graph that lies in the root.
     #[must_use]
     pub fn new(
         facts: &'a Facts,
@@ -62,7 +63,7 @@ impl<'a> Activity<'a> {
         self.flow.point_dominates(self.begin, point)
     }
 
-    /// From true downwards, to the greatest fixed point.
+    /// Starts with every block active and removes blocks until the greatest fixed point is reached.
     fn solve_active(&mut self) {
         let mut changed = true;
         while changed {
@@ -87,13 +88,13 @@ impl<'a> Activity<'a> {
         }
     }
 
-    /// Whether a block lies in one of these frames, the root excepted.
+    /// Whether a block lies in a frame that is marked in `frames`; the root never counts.
     fn is_inside(&self, block: BlockId, frames: &[bool]) -> bool {
         let frame = self.facts.blocks[block.index()].frame;
         frame != FrameId::ROOT && frames[frame.index()]
     }
 
-    /// Whether something of the task is there or to come just before the instruction at `point`.
+    /// Whether the task is active just before the instruction at `point`.
     #[must_use]
     pub fn is_active(&self, point: Point) -> bool {
         if !self.in_region(point) {
@@ -113,12 +114,12 @@ impl<'a> Activity<'a> {
         active
     }
 
-    /// The first position of a block that belongs to the task's region.
+    /// First position of a block that belongs to the task's region, which starts at the begin.
     fn first_in(&self, block: BlockId) -> u32 {
         if block == self.begin.block { self.begin.position } else { 0 }
     }
 
-    /// Where the task ends.
+    /// Spots at which the task ends.
     #[must_use]
     pub fn ends(&self) -> Vec<Spot> {
         let points: Vec<_> = self.sites.iter().map(|&site| self.facts.sites[site].at).collect();
@@ -142,7 +143,8 @@ impl<'a> Activity<'a> {
         self.returns().any(|terminator| self.in_region(terminator) && self.liveness.may_live(terminator))
     }
 
-    /// Where the last launch lies behind: its own, and those of other tasks that begin inside it and run on its device.
+    /// Spots behind the last launch that runs on the task's device: the task's own launches, and those of tasks that
+    /// begin while it is active.
     #[must_use]
     pub fn all_launched(&self) -> Vec<Spot> {
         let launches = self.launches();
@@ -176,7 +178,7 @@ impl<'a> Activity<'a> {
         self.in_region(point) && (self.is_inside(point.block, &launches.inside) || launches.ahead.at(point))
     }
 
-    /// The spots, on ways that return, where `holds` turns from true to false.
+    /// Spots where `holds` turns from true to false, on paths that can return.
     fn stops(&self, sites: &[Point], holds: impl Fn(Point) -> bool) -> Vec<Spot> {
         let stops = self.spots().stops(sites, holds);
         let mut spots: Vec<_> = stops.into_iter().filter_map(|stop| stop.spot).collect();
@@ -198,6 +200,6 @@ impl<'a> Activity<'a> {
 struct Launches {
     points: Vec<Point>,
     ahead: Ahead,
-    /// By frame: calls into it have one ahead.
+    /// By frame: whether a launch can be reached after a call into the frame begins.
     inside: Vec<bool>,
 }

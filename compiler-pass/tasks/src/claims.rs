@@ -1,7 +1,9 @@
-//! What a function and its callers both have plans for: whose task it is, and who declares a buffer dead.
+//! Decides between a function and its callers where both have a plan: which of them owns a task, and which declares a
+//! buffer dead.
 //!
-//! Trap: code can be put into the function of a plan only. A buffer in a variable of a called function is declared dead
-//! there, whatever task it belongs to, and its caller's report says so.
+//! Trap: the pass can insert code only into the function that the plan is for. A buffer whose pointer stays in a
+//! variable of a called function is declared dead in that function, whichever function owns the task; the caller's
+//! report names it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +14,8 @@ use crate::names::{BufferId, FrameId, FunctionId, Place};
 use crate::plan::{CoveredTask, FunctionPlan, Placement, TaskPlan};
 use crate::program::Program;
 
-/// Leaves out lazy tasks that are parts of tasks of a caller; callees come first. What remains keeps its position:
-/// static tasks are named by it.
+/// Moves lazy tasks that are parts of a caller's task out of `tasks`. Expects callees before callers in `plans`. Static
+/// tasks keep their positions, because positions name them.
 pub fn settle(program: &Program, plans: &mut [FunctionPlan]) {
     let mut claimed: BTreeMap<SiteOrigin, BTreeSet<FunctionId>> = BTreeMap::new();
     for FunctionPlan { function, facts, plan } in plans.iter_mut().rev() {
@@ -37,7 +39,8 @@ pub fn settle(program: &Program, plans: &mut [FunctionPlan]) {
     name_who_declares(plans);
 }
 
-/// Handing a buffer to the caller, or a use of it, is no task of its own.
+/// Sites that make a task: allocations and launches. A task that only uses a buffer or hands it to the caller has none,
+/// and is never claimed.
 fn making<'a>(facts: &'a Facts, task: &'a TaskPlan) -> impl Iterator<Item = &'a Site> {
     let makes_task = |site: &&Site| {
         matches!(
@@ -63,14 +66,15 @@ fn claimers(
     all.copied().collect::<BTreeSet<_>>().into_iter()
 }
 
-/// Whether a buffer that is shown to be dead lies in a variable of the function itself.
+/// Whether a buffer is proven dead and its pointer lies only in a variable of the function itself.
 fn is_private(facts: &Facts, buffer: &BufferPlan) -> bool {
     let Outcome::Dead(dead) = &buffer.outcome else { return false };
     let is_own = |capture: &Capture| matches!(capture, Capture::Allocation { .. });
     facts.buffers[buffer.buffer.index()].shared.is_none() && dead.captures.iter().all(is_own)
 }
 
-/// Buffers that are out of a caller's sight, and that a called function declares.
+/// Marks buffers that are out of the caller's sight as [`Outcome::DeadInside`] where a called function declares them
+/// dead.
 fn name_who_declares(plans: &mut [FunctionPlan]) {
     let mut declared: BTreeMap<SiteOrigin, Vec<Place>> = BTreeMap::new();
     for FunctionPlan { facts, plan, .. } in plans.iter() {
@@ -95,7 +99,7 @@ fn name_who_declares(plans: &mut [FunctionPlan]) {
     }
 }
 
-/// Where a buffer is allocated.
+/// Sites that allocate a buffer.
 fn origins(facts: &Facts, buffer: BufferId) -> impl Iterator<Item = SiteOrigin> + '_ {
     let is_its =
         move |site: &&Site| matches!(site.kind, SiteKind::Allocation { buffer: made, .. } if made == buffer);

@@ -1,9 +1,9 @@
-//! Which calls use the *contents* of which buffer, and whose pointer the analysis loses sight of.
+//! Which calls use the *contents* of which buffer, and which buffers' pointers the analysis loses track of.
 //!
-//! More than a site's operands counts here: pointers that lie in memory which is passed on, pointers that were copied
-//! into device memory, and pointers of which nothing is known, which may be any buffer's. Trap: a buffer of which one use
-//! is overlooked would be given back too early, so whatever is not followed keeps a buffer alive for good
-//! ([`Contents::kept`]) or counts as a use of every buffer.
+//! Beyond the operands of a site, three kinds of pointers count: those in memory that is passed on, those that were
+//! copied into device memory, and unknown ones, which may be any buffer's. Trap: a buffer with one overlooked use would
+//! be given back too early. So whatever cannot be followed either keeps a buffer alive for good ([`Contents::kept`]) or
+//! counts as a use of every buffer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,21 +11,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::{BufferId, ForeignBuffer, FunctionId, Place, Point, PointerId, ReloadBase};
 
-/// Why it cannot be shown that a buffer's contents are not used again.
+/// Reason why the analysis cannot prove that a buffer's contents are not used again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AliveReason {
-    /// A function or runtime call that is not known gets its pointer, or memory that it lies in.
+    /// An unknown function or runtime call gets its pointer, or memory that holds its pointer.
     GivenTo {
         callee: String,
     },
-    /// Its pointer lies where other code may find it.
+    /// Its pointer lies where code outside the function may find it.
     Reachable {
         holder: ForeignBuffer,
     },
     Stored,
     Returned,
-    /// The host may use managed memory, and other interfaces may use what this call allocates.
+    /// The host may use managed memory, and other interfaces may use the memory that this call allocates.
     AllocatedBy {
         call: String,
     },
@@ -34,18 +34,18 @@ pub enum AliveReason {
     },
     /// The function records a graph of calls, which may run at any later time.
     Graph,
-    /// Code may run again through a jump that the graph does not have.
+    /// Code may run again through a jump that is not in the graph.
     Jump {
         callee: String,
     },
     TooManyPointers,
-    /// Several allocations of it may be there at once.
+    /// Several of its allocations may be live at once.
     Repeated,
     /// Its pointer is in no variable of the function that its task belongs to.
     OutOfSight,
     /// It is used until the function is left.
     UsedToTheEnd,
-    /// On one way to the same point it may have been freed, on another not.
+    /// It may or may not have been freed, depending on the path to the point.
     FreedOnSomeWay,
 }
 
@@ -87,16 +87,17 @@ pub struct ContentUse {
     pub buffers: Vec<BufferId>,
 }
 
-/// How the function itself gets hold of a pointer that was just allocated. Points are its own.
+/// How the function itself obtains a pointer that was just allocated. Points are points of that function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Capture {
-    /// An allocation: if it gives success, what `*into` holds then.
+    /// An allocation in the function itself: the pointer is `*into`, if the call succeeds.
     Allocation { at: Point, into: PointerId },
-    /// A call in which it is allocated: what the place holds behind it, if it held something else before.
+    /// A call whose callee allocates the buffer: the pointer is what the location holds after the call, if it held
+    /// something else before.
     Place { at: Point, base: ReloadBase, offset: i64 },
-    /// A call of `function`, which allocates at `made` into its own `variable` and returns what that holds: the result, if
-    /// the variable is set to null before the allocation.
+    /// A call of `function`, which allocates at `made` into its own `variable` and returns the value of that variable.
+    /// The pointer is the call's result, provided the pass sets the variable to null before the allocation.
     Returned { at: Point, function: FunctionId, made: Point, variable: PointerId },
 }
 
@@ -109,15 +110,15 @@ impl Capture {
     }
 }
 
-/// Everything about contents that the planner needs to know of one function.
+/// Everything that the planner needs to know about contents in one function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contents {
     /// In the order of their points.
     pub uses: Vec<ContentUse>,
-    /// Buffers that no point can be shown to be the last use of.
+    /// Buffers for which no point can be proven to be the last use.
     pub kept: BTreeMap<BufferId, (AliveReason, Option<Place>)>,
-    /// Buffers that some call may use without being given a pointer to them itself: it finds one in memory.
+    /// Buffers that some call may use without an operand that points to them: the call finds a pointer in memory.
     pub indirect: BTreeSet<BufferId>,
-    /// By buffer: one for each allocation; none if one of them is out of sight.
+    /// By buffer: one capture for each allocation; no entry if one of the allocations is out of sight.
     pub captures: BTreeMap<BufferId, Vec<Capture>>,
 }

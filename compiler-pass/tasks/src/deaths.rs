@@ -1,9 +1,10 @@
-//! From which points on the contents of each buffer are not used again.
+//! Finds the points from which on the contents of each buffer are not used again.
 //!
-//! A buffer is *needed* at a point if a use of its contents can follow before the buffer is freed, and in called functions
-//! that use it throughout, because no code can be put there. It is dead where that stops, on every way, as early as it
-//! can be said. Traps: a kernel runs after the call that launches it has returned, so "dead" means dead once the device
-//! has done what was asked for before; and on the way into the process's end nothing is declared.
+//! A buffer is *needed* at a point if a use of its contents can follow before the buffer is freed. It also counts as
+//! needed throughout called functions that use it, because no code can be inserted there. The buffer is dead where that
+//! stops, on every path, as early as can be proven. Traps: a launch returns before its kernel runs, so "dead" means
+//! dead once the device has finished the work issued so far. And on paths to the end of the process nothing is declared
+//! dead.
 
 use std::collections::BTreeSet;
 
@@ -15,23 +16,23 @@ use crate::flow::{Flow, Spot};
 use crate::names::{BlockId, BufferId, FrameId, Place, Point};
 use crate::spots::{Spots, Stop};
 
-/// What becomes of one buffer that the function's own tasks allocate.
+/// Result of the analysis for one buffer that the function's own tasks allocate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferPlan {
     pub buffer: BufferId,
-    /// Where it is allocated.
+    /// Source positions of its allocations.
     pub allocated: Vec<Place>,
     /// The first uses after an allocation.
     pub first_uses: Vec<Place>,
     pub outcome: Outcome,
 }
 
-/// Whether a buffer is shown to be dead before it is freed.
+/// Whether a buffer is proven dead before it is freed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     Dead(Dead),
-    /// A called function that allocates it declares it, after these uses.
+    /// The called function that allocates it declares it dead, after these uses.
     DeadInside {
         last_uses: Vec<Place>,
     },
@@ -41,25 +42,25 @@ pub enum Outcome {
     },
 }
 
-/// Where a buffer is dead. Points and spots are in the function itself.
+/// Where a buffer is dead. Points and spots are points and spots of the function itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dead {
     pub captures: Vec<Capture>,
     pub spots: Vec<Spot>,
-    /// The last uses before these spots.
+    /// Last uses before these spots.
     pub last_uses: Vec<Place>,
 }
 
-/// Something that happens to one buffer at a point.
+/// Event in the life of one buffer, at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// Index into the uses.
+    /// A use of the contents; index into [`Contents::uses`](crate::contents::Contents::uses).
     Use(usize),
     Allocate,
-    /// `true`: of the one pointer that the buffer has, so that its life is over.
+    /// A free. `true`: it frees the buffer's only pointer, so the buffer's life is over.
     Free(bool),
     Overwrite,
-    /// The function may be left here by an exception, and others use what lies in memory that outlives it.
+    /// An exception may leave the function here, and other code may use a buffer whose pointer outlives the function.
     Leave,
 }
 
@@ -69,26 +70,26 @@ pub struct Life<'a> {
     facts: &'a Facts,
     flow: &'a Flow<'a>,
     buffer: BufferId,
-    /// In the order of their points.
+    /// Sorted by point.
     events: Vec<(Point, Event)>,
-    /// By frame: called functions that use it, or call functions that do, and all that these call.
+    /// By frame: called functions that use the buffer, or call functions that use it, and everything that these call.
     concerned: Vec<bool>,
-    /// Others may find it after the function.
+    /// Other code may find the buffer after the function.
     outlives: bool,
-    /// Its place may hold something else while it is there, so that a free of what the place holds says nothing.
+    /// Its slot may hold another pointer while the buffer is allocated, so freeing what the slot holds proves nothing.
     is_lost: bool,
     needed_at_end: Vec<bool>,
     past_at_start: Vec<Past>,
 }
 
-/// What may have happened to a buffer on the way to a point.
+/// What may have happened to a buffer on some path to a point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Past {
-    /// It is allocated.
+    /// The buffer is allocated.
     held: bool,
-    /// It has been freed since it was allocated, if it was.
+    /// The buffer has been freed since its last allocation, if there was one.
     freed: bool,
-    /// It has been used since it was allocated.
+    /// The buffer has been used since its last allocation.
     touched: bool,
 }
 
@@ -112,7 +113,7 @@ impl Past {
 }
 
 impl<'a> Life<'a> {
-    /// `events`: of this buffer, in any order.
+    /// Analyses one buffer. `events`: the buffer's events, in any order.
     fn new(facts: &'a Facts, flow: &'a Flow<'a>, buffer: BufferId, mut events: Vec<(Point, Event)>) -> Self {
         let outlives = facts.buffers[buffer.index()].shared.is_some() && !facts.is_main();
         if outlives {
@@ -145,14 +146,14 @@ impl<'a> Life<'a> {
         life
     }
 
-    /// What happens in a block, in order.
+    /// The buffer's events in a block, in order.
     fn in_block(&self, block: BlockId) -> &[(Point, Event)] {
         let first = self.events.partition_point(|(at, _)| at.block < block);
         let here = &self.events[first..];
         &here[..here.partition_point(|(at, _)| at.block == block)]
     }
 
-    /// Only what happens to the buffer changes anything, so the work begins there.
+    /// Only events change the state, so the worklist starts at the blocks that have some.
     fn solve_past(&mut self) {
         self.past_at_start.fill(Past::default());
         let mut pending: BTreeSet<BlockId> = self.events.iter().map(|(at, _)| at.block).collect();
@@ -168,7 +169,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// What may have happened before the instruction at a point.
+    /// State just before the instruction at a point.
     fn past(&self, point: Point) -> Past {
         let before = self.in_block(point.block).iter().take_while(|(at, _)| *at < point);
         before.fold(self.past_at_start[point.block.index()], |past, &(_, event)| {
@@ -180,7 +181,7 @@ impl<'a> Life<'a> {
         self.points(is_such).into_iter().any(|at| self.past(at).held)
     }
 
-    /// Backwards from what needs it.
+    /// Propagates "needed" backwards from the uses.
     fn solve_needed(&mut self) {
         let mut pending: BTreeSet<BlockId> = self.events.iter().map(|(at, _)| at.block).collect();
         if self.outlives {
@@ -202,7 +203,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Whether a use may follow from the instruction at a point on, before the buffer is freed.
+    /// Whether a use may follow, from the instruction at `point` on, before the buffer is freed.
     fn needed(&self, point: Point) -> bool {
         let mut later = self.in_block(point.block).iter().filter(|(at, _)| *at >= point);
         let first = later.find_map(|(_, event)| match event {
@@ -213,13 +214,14 @@ impl<'a> Life<'a> {
         first.unwrap_or(self.needed_at_end[point.block.index()])
     }
 
-    /// Whether it is needed at a point, or the point lies in a called function that uses it.
+    /// Whether the buffer is needed at a point, or the point lies in a called function that uses it.
     fn holds(&self, point: Point) -> bool {
         let frame = self.facts.frame(point);
         (frame != FrameId::ROOT && self.concerned[frame.index()]) || self.needed(point)
     }
 
-    /// Whether its memory may be in use around the instruction at a point, if all that [`Self::stops`] gives is declared.
+    /// Whether the buffer's memory may be in use around the instruction at a point, provided every stop that
+    /// [`Self::stops`] returns is declared.
     fn occupies(&self, at: Point) -> bool {
         self.past(at.after()).touched
             && (self.holds(at) || self.holds(at.after()) || !self.flow.may_return(at.block))
@@ -229,12 +231,12 @@ impl<'a> Life<'a> {
         self.events.iter().filter(|&&(_, event)| is_such(event)).map(|&(at, _)| at).collect()
     }
 
-    /// Where it stops to be needed while it is there.
+    /// Stops at which the buffer is no longer needed while it is still allocated.
     fn stops(&self) -> Vec<Stop> {
         let spots = Spots { facts: self.facts, flow: self.flow };
         let uses = self.points(|event| matches!(event, Event::Use(_)));
         let mut stops = spots.stops(&uses, |point| self.holds(point));
-        // One that is never used is dead at once.
+        // A buffer that is never used is dead at once.
         for at in self.points(|event| event == Event::Allocate) {
             let is_last = at == self.flow.terminator(at.block);
             if self.facts.frame(at) == FrameId::ROOT
@@ -251,7 +253,7 @@ impl<'a> Life<'a> {
         stops
     }
 
-    /// The places of the nearest uses before (or behind) a point.
+    /// Source positions of the nearest uses before (or behind) a point.
     fn nearest_uses(&self, from: Point, is_before: bool) -> BTreeSet<Place> {
         let mut found = BTreeSet::new();
         let mut seen = BTreeSet::new();
@@ -327,7 +329,7 @@ impl<'a> Life<'a> {
     }
 }
 
-/// What happens to each buffer.
+/// Events of each buffer, by buffer.
 fn events(facts: &Facts) -> Vec<Vec<(Point, Event)>> {
     let mut events = vec![Vec::new(); facts.buffers.len()];
     let mut add = |buffers: &[BufferId], at: Point, event: Event| {
@@ -347,7 +349,7 @@ fn events(facts: &Facts) -> Vec<Vec<(Point, Event)>> {
     events
 }
 
-/// The lives of all device memory of a function, by buffer, with what is shown of each.
+/// Lives of all device memory of a function, by buffer, each with the result of its analysis.
 #[derive(Debug, Default)]
 pub struct Deaths<'a> {
     lives: Vec<Option<(Life<'a>, BufferPlan)>>,
@@ -368,14 +370,14 @@ impl<'a> Deaths<'a> {
         Self { lives: (0_u32..).map(BufferId).zip(events(facts)).map(life).collect() }
     }
 
-    /// What is shown of a buffer; `None` for handles and for what is not allocated here.
+    /// Result for a buffer; `None` for handles and for buffers that are not allocated in the function.
     #[must_use]
     pub fn plan(&self, buffer: BufferId) -> Option<&BufferPlan> {
         self.lives.get(buffer.index())?.as_ref().map(|(_, plan)| plan)
     }
 
-    /// Whether a buffer's memory may be in use around the instruction at a point: from its first use to its death where
-    /// that is shown, else always.
+    /// Whether a buffer's memory may be in use around the instruction at a point: from the first use to the death if
+    /// the death is proven, else always.
     #[must_use]
     pub fn occupies(&self, buffer: BufferId, at: Point) -> bool {
         match self.lives.get(buffer.index()).and_then(Option::as_ref) {

@@ -9,12 +9,12 @@ use crate::names::BlockId;
 /// Immediate dominators of a graph with one root.
 #[derive(Clone, Debug)]
 pub struct Dominance {
-    /// Immediate dominator by node; the root's is itself; `None` for unreachable nodes.
+    /// Immediate dominator by node; the root's is the root itself; `None` for unreachable nodes.
     immediate: Vec<Option<usize>>,
-    /// Place of each node in reverse post-order, for the intersection.
+    /// Position of each node in reverse post-order, for the intersection.
     order: Vec<usize>,
-    /// By node: when a walk through the tree of dominators enters and leaves it. Functions are deep: a question must not
-    /// walk up the tree.
+    /// By node: times at which a walk of the dominator tree enters and leaves it. Dominator trees can be deep, so a
+    /// query must not walk up the tree.
     spans: Vec<(usize, usize)>,
     root: usize,
 }
@@ -89,7 +89,7 @@ impl Dominance {
         self.immediate.get(node).copied().flatten().is_some()
     }
 
-    /// Whether every path from the root to `below` runs through `above`; false if no path reaches either.
+    /// Whether every path from the root to `below` passes `above`; false if one of the two is unreachable.
     #[must_use]
     pub fn dominates(&self, above: BlockId, below: BlockId) -> bool {
         let (above, below) = (above.index(), below.index());
@@ -100,14 +100,14 @@ impl Dominance {
         outer.0 <= inner.0 && inner.1 <= outer.1
     }
 
-    /// The block that every path to `block` runs through last before it; `None` for the root.
+    /// Immediate dominator of a block; `None` for the root and for unreachable blocks.
     #[must_use]
     pub fn immediate(&self, block: BlockId) -> Option<BlockId> {
         let above = self.immediate.get(block.index()).copied().flatten()?;
         (above != block.index()).then(|| BlockId::from_index(above))
     }
 
-    /// The lowest block that dominates all of `blocks`; `None` if one is unreachable or there are none.
+    /// Lowest block that dominates all of `blocks`; `None` if one is unreachable or `blocks` is empty.
     #[must_use]
     pub fn nearest_common(&self, blocks: impl IntoIterator<Item = BlockId>) -> Option<BlockId> {
         let mut blocks = blocks.into_iter().map(BlockId::index).peekable();
@@ -120,7 +120,7 @@ impl Dominance {
     }
 }
 
-/// When a walk from the root enters and leaves each node of a tree.
+/// Times at which a depth-first walk enters and leaves each node of a tree.
 fn spans(parents: &[Option<usize>], root: usize) -> Vec<(usize, usize)> {
     let mut children = vec![Vec::new(); parents.len()];
     for (node, parent) in parents.iter().enumerate() {
@@ -144,7 +144,7 @@ fn spans(parents: &[Option<usize>], root: usize) -> Vec<(usize, usize)> {
     spans
 }
 
-/// Nodes reachable from `root`, each after all that it leads to first.
+/// Nodes reachable from `root` in post-order.
 fn post_order(successors: &[Vec<usize>], root: usize) -> Vec<usize> {
     let mut seen = vec![false; successors.len()];
     let mut order = Vec::new();

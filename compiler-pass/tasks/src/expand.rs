@@ -1,10 +1,10 @@
-//! One function with the functions that it calls put in at their calls: one graph for all paths through them.
+//! Builds one graph from a function and the functions that it calls, which are inlined at their calls.
 //!
-//! Each call that may concern the device gets a frame of its own, so that what a helper does for one caller is not mixed
-//! with what it does for another. Functions that move host pointers only are one frame for all their calls, outside the
-//! graph. Trap: the graph must stay finite and small. A recursive call leads back into the frame of its function, and so
-//! does every call beyond the limit that the planner sets; returns then lead to all callers of that frame. Such a graph has
-//! paths that the program does not have, which costs precision and no correctness.
+//! Each call that may concern the device gets a frame of its own, so that the effects of a helper are kept apart for
+//! each of its callers. A function that only moves host pointers gets one frame for all of its calls, outside the
+//! graph. Trap: the graph must stay finite and small. A recursive call leads back into the frame of its function, and
+//! so does every call beyond the limit that the planner sets; returns of such a frame lead to all of its callers. The
+//! graph then has paths that the program does not have, which costs precision but stays correct.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,27 +12,27 @@ use crate::facts::{BlockFacts, Exit, FrameFacts};
 use crate::names::{BlockId, FrameId, FunctionId, Point};
 use crate::program::{Action, ActionKind, Actual, Function, Leave, Program};
 
-/// Beyond this many blocks no frame is made for one function.
+/// Number of blocks of one graph beyond which calls reuse an existing frame of their callee.
 const BLOCKS_MAX: usize = 8192;
 
 /// A call that leads into a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     pub caller: FrameId,
-    /// The call, in the caller's function.
+    /// Position of the call in the caller's function.
     pub at: Point,
 }
 
-/// A function in the graph, or beside it.
+/// An instance of a function, in the graph or outside it.
 #[derive(Clone, Debug)]
 pub struct Frame {
     pub function: FunctionId,
     pub bindings: Vec<Binding>,
-    /// Its blocks in the graph, by block of the function and position; empty for a frame beside the graph.
+    /// The function's blocks in the graph, by block of the function and position; empty for a frame outside the graph.
     parts: Vec<Vec<BlockId>>,
 }
 
-/// The graph.
+/// The graph of a root function with the functions that it calls.
 #[derive(Debug)]
 pub struct Expansion<'p> {
     pub program: &'p Program,
@@ -40,14 +40,14 @@ pub struct Expansion<'p> {
     pub blocks: Vec<BlockFacts>,
     /// The frame that each call leads into.
     pub entered: BTreeMap<(FrameId, Point), FrameId>,
-    /// Where an exception that leaves the root unseen comes from: before the instructions at these points, in any frame.
+    /// Points, in any frame, before whose instruction an exception may leave the root without passing any of its code.
     pub leaving: Vec<Point>,
     pub whole: &'p WholeProgram,
     frames_max: usize,
     ways_back: BTreeMap<FrameId, Vec<WayBack>>,
 }
 
-/// What is asked of the program once, for all of its functions.
+/// Properties of the program that are computed once for all of its functions.
 #[derive(Clone, Debug, Default)]
 pub struct WholeProgram {
     /// [`Program::touching`].
@@ -65,21 +65,21 @@ impl WholeProgram {
     }
 }
 
-/// Where one call of a frame comes back.
+/// Where one call of a frame returns to.
 #[derive(Clone, Copy, Debug)]
 struct WayBack {
     binding: Binding,
     normal: BlockId,
-    /// By an exception, if the call is an invoking one.
+    /// Target of an exception, if the call is an invoking one.
     unwind: Option<BlockId>,
 }
 
-/// Where exceptions go that leave a frame.
+/// Targets of exceptions that leave a frame.
 #[derive(Debug, Default)]
 struct WaysOut {
-    /// Into functions of the graph.
+    /// Blocks of the graph that catch them.
     caught: BTreeSet<BlockId>,
-    /// Out of the root as well, past all of its code.
+    /// They may also leave the root, past all of its code.
     leave_root: bool,
 }
 
@@ -124,7 +124,7 @@ impl<'p> Expansion<'p> {
         !self.frames[frame.index()].parts.is_empty()
     }
 
-    /// Whether a frame stands for several runs of its function at the same time.
+    /// Whether a frame stands for several simultaneous activations of its function.
     #[must_use]
     pub fn is_recursive(&self, frame: FrameId) -> bool {
         let mut seen = vec![false; self.frames.len()];
@@ -142,7 +142,7 @@ impl<'p> Expansion<'p> {
         false
     }
 
-    /// What a call passes.
+    /// Actual arguments of a call.
     #[must_use]
     pub fn actuals(&self, binding: Binding) -> &'p [Actual] {
         let actions = &self.function(binding.caller).actions;
@@ -155,7 +155,7 @@ impl<'p> Expansion<'p> {
         here.filter_map(call).next().unwrap_or_default()
     }
 
-    /// A point of a frame's function in the graph.
+    /// Maps a point of a frame's function to the graph; `None` if the frame is outside the graph.
     #[must_use]
     pub fn point(&self, frame: FrameId, at: Point) -> Option<Point> {
         let parts = self.frames[frame.index()].parts.get(at.block.index())?;
@@ -180,14 +180,14 @@ impl<'p> Expansion<'p> {
             ActionKind::Call { callee, .. } => Some((frame, action.at, callee)),
             _ => None,
         };
-        // The last is taken first.
+        // Reversed, because the worklist takes the last entry first.
         self.function(frame).actions.iter().rev().filter_map(call).collect()
     }
 
-    /// The frame that a call leads into, and whether it was made now.
+    /// Returns the frame that a call leads into, and whether the frame is new.
     fn enter(&mut self, binding: Binding, callee: FunctionId) -> (FrameId, bool) {
         let is_spliced = self.whole.touching[callee.index()];
-        // The root is left out: where it ends is a return, and cannot lead back as well.
+        // The root is left out: its end is a return of the graph and cannot also lead back to a caller.
         let of_callee =
             |frame: &FrameId| *frame != FrameId::ROOT && self.frames[frame.index()].function == callee;
         let is_full = self.frames.len() >= self.frames_max || self.blocks.len() >= BLOCKS_MAX;
@@ -218,7 +218,7 @@ impl<'p> Expansion<'p> {
         id
     }
 
-    /// The function's blocks, cut behind each call that is put in, and where an exception may lead to other code.
+    /// Adds the function's blocks, split behind each inlined call and wherever an exception may lead to other code.
     fn add_blocks(&mut self, frame: FrameId, function: FunctionId) -> Vec<Vec<BlockId>> {
         let is_interrupted = frame != FrameId::ROOT && self.whole.caught[function.index()];
         let function = self.program.function(function);
@@ -267,7 +267,7 @@ impl<'p> Expansion<'p> {
         BlockId::from_index(self.blocks.len() - 1)
     }
 
-    /// The point of a call whose callee is put in.
+    /// Point of a call whose callee is inlined; `None` for other actions.
     fn put_in(&self, action: &Action) -> Option<Point> {
         match action.kind {
             ActionKind::Call { callee, .. } if self.whole.touching[callee.index()] => Some(action.at),
@@ -275,8 +275,8 @@ impl<'p> Expansion<'p> {
         }
     }
 
-    /// The calls, of functions that are not put in, through which an exception may leave a function. Of those that
-    /// follow each other with nothing in between that matters, the first stands for all.
+    /// Calls of functions that are not inlined through which an exception may leave `function`. Of a run of such calls
+    /// without another action between them, only the first is returned.
     fn interruptions(&self, function: &Function) -> Vec<Point> {
         let mut found: Vec<Point> = Vec::new();
         for &at in &function.throws {
@@ -295,7 +295,7 @@ impl<'p> Expansion<'p> {
         found
     }
 
-    /// Leads a call into a frame, and notes where it comes back.
+    /// Connects a call to the entry of a frame, and records where the frame returns to.
     fn connect(&mut self, binding: Binding, entered: FrameId) {
         let Some(call) = self.point(binding.caller, binding.at) else { return };
         let parts = &self.frames[binding.caller.index()].parts[binding.at.block.index()];
@@ -308,8 +308,8 @@ impl<'p> Expansion<'p> {
                 (next, None)
             }
             None => {
-                // An invoking call: a place of its own for each way back. Not every exception is seen in the callee,
-                // so the exceptional way is open in any case.
+                // An invoking call gets one return block for each of its two successors. The analysis does not see
+                // every exception in the callee, so the exceptional successor stays reachable in any case.
                 let ways: Vec<_> =
                     self.blocks[call.block.index()].successors.iter().map(|&way| vec![way]).collect();
                 let BlockFacts { end, frame, origin, .. } = self.blocks[call.block.index()];
@@ -328,7 +328,7 @@ impl<'p> Expansion<'p> {
         self.ways_back.entry(entered).or_default().push(WayBack { binding, normal, unwind });
     }
 
-    /// Leads the ends of every frame but the root's back to its callers, and exceptions to where they are caught.
+    /// Connects the ends of every frame but the root's to its callers, and exceptions to the blocks that catch them.
     fn lead_back(&mut self) {
         for frame in (0..self.frames.len()).map(frame_id) {
             if !self.is_spliced(frame) {
@@ -368,7 +368,8 @@ impl<'p> Expansion<'p> {
         }
     }
 
-    /// Where an exception goes that leaves a frame: through plain calls outwards to the next invoking ones.
+    /// Finds the targets of an exception that leaves a frame: outwards through plain calls up to the next invoking
+    /// ones.
     fn ways_out(&self, frame: FrameId) -> WaysOut {
         let mut ways = WaysOut { leave_root: frame == FrameId::ROOT, ..WaysOut::default() };
         let mut seen = BTreeSet::from([frame]);

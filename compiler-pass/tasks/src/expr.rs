@@ -1,13 +1,13 @@
 //! Sizes as expressions over leaves, in machine integers.
 //!
-//! Trap: widths matter. `n * 4` in 32 bits and then widened is not `n` widened and then multiplied, so every node keeps
-//! the operation that the program does and nothing is simplified across a cast.
+//! Trap: widths matter. `n * 4` computed in 32 bits and then widened differs from `n` widened and then multiplied. So
+//! every node keeps the operation of the program, and nothing is simplified across a cast.
 
 use serde::{Deserialize, Serialize};
 
 use crate::names::LeafId;
 
-/// Operations that can be repeated anywhere: they neither trap nor touch memory. Divisions are by a non-zero constant.
+/// Operations that can be repeated at any point: they neither trap nor access memory. Divisors are non-zero constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BinaryOp {
@@ -43,7 +43,7 @@ impl BinaryOp {
     }
 }
 
-/// Changes of width.
+/// Casts between widths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CastOp {
@@ -63,7 +63,7 @@ pub enum Expr {
 }
 
 impl Expr {
-    /// Every leaf, left to right.
+    /// All leaves, from left to right.
     #[must_use]
     pub fn leaves(&self) -> Vec<LeafId> {
         match self {

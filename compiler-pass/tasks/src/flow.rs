@@ -1,7 +1,7 @@
-//! Questions about paths: what can follow a point, and where a property stops to hold.
+//! Questions about paths: what can follow a point, and which edges a property ends on.
 //!
-//! Trap: a property that stops on an edge whose target also has other ways in must be handled on the edge itself, or
-//! the other ways would be handled too.
+//! Trap: where a property ends on an edge to a block with other predecessors, code must go on the edge itself; in the
+//! block it would run on the other paths as well.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use crate::dominance::Dominance;
 use crate::facts::{BlockFacts, Exit};
 use crate::names::{BlockId, FrameId, Point};
 
-/// A graph with what the planner asks of it.
+/// A control-flow graph with the properties that the planner asks for.
 #[derive(Debug)]
 pub struct Flow<'a> {
     blocks: &'a [BlockFacts],
@@ -18,23 +18,25 @@ pub struct Flow<'a> {
     pub post_dominance: Dominance,
     /// Whether a return can be reached from the start of each block.
     returns: Vec<bool>,
-    /// By block: the blocks that lead to it, as far as they can be reached themselves.
+    /// By block: its predecessors that can be reached.
     ways_in: Vec<Vec<BlockId>>,
-    /// By block: the blocks that can follow it, once asked for.
+    /// By block: the blocks that can follow it; computed when first asked for.
     later: Vec<OnceCell<Vec<bool>>>,
-    /// By frame: the first of the called frames that lead to each other, which the root enters and leaves as one.
+    /// By frame: the smallest number of the called frames in its cluster. The frames of a cluster are connected by
+    /// calls outside the root.
     clusters: Vec<usize>,
-    /// Where the root calls: the first block of what it calls, and all blocks that can follow the call at once.
+    /// For each call in the root that is inlined: the entry block of the callee, and all successors of the call's
+    /// block.
     entries: Vec<(BlockId, &'a [BlockId])>,
 }
 
-/// Where code goes, in the terms of the function that the plan is for.
+/// A position at which code can be inserted, in the function that the plan is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spot {
     /// Before an instruction.
     Before(Point),
-    /// On the way from one block to another, and on no other way.
+    /// On the edge from one block to another.
     OnEdge { from: BlockId, to: BlockId },
 }
 
@@ -55,7 +57,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Counts exceptions that leave the function through these calls as returns.
+    /// Treats exceptions that leave the function through these calls as returns.
     #[must_use]
     pub fn leaving_by(mut self, calls: &[Point]) -> Self {
         let mut leaves: Vec<bool> =
@@ -67,13 +69,13 @@ impl<'a> Flow<'a> {
         self
     }
 
-    /// Whether a return can still follow; otherwise the process ends on every way on.
+    /// Whether a return can follow the start of a block; otherwise the process ends on every path from there.
     #[must_use]
     pub fn may_return(&self, block: BlockId) -> bool {
         self.returns[block.index()]
     }
 
-    /// Whether the instruction before `above` runs before every run of the one at `below`.
+    /// Whether every path to the point `below` passes the point `above`.
     #[must_use]
     pub fn point_dominates(&self, above: Point, below: Point) -> bool {
         if above.block == below.block {
@@ -83,14 +85,14 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Whether execution can get from just after `from` to `to`.
+    /// Whether execution can get from just after the instruction at `from` to `to`.
     #[must_use]
     pub fn reaches(&self, from: Point, to: Point) -> bool {
         (from.block == to.block && from.position < to.position)
             || self.later_blocks(from.block)[to.block.index()]
     }
 
-    /// Whether a block can run again after it ran.
+    /// Whether a block can run again after it has run.
     #[must_use]
     pub fn in_cycle(&self, block: BlockId) -> bool {
         self.later_blocks(block)[block.index()]
@@ -110,7 +112,7 @@ impl<'a> Flow<'a> {
         })
     }
 
-    /// Whether every way on from one point, those that end the process included, comes to another.
+    /// Whether every path from `from`, including those that end the process, passes `to`.
     #[must_use]
     pub fn is_unavoidable(&self, from: Point, to: Point) -> bool {
         if from.block == to.block && from.position <= to.position {
@@ -131,7 +133,7 @@ impl<'a> Flow<'a> {
         true
     }
 
-    /// Whether a way leads from the entry to a point past none of `barriers`.
+    /// Whether some path leads from the entry to a point without passing any of `barriers`.
     #[must_use]
     pub fn avoids(&self, to: Point, barriers: &[Point]) -> bool {
         let stops_before = |block: BlockId, position: u32| {
@@ -153,7 +155,7 @@ impl<'a> Flow<'a> {
         false
     }
 
-    /// For each block, whether one of `sites` can be reached from its start and from its end.
+    /// Computes for each block whether one of `sites` can be reached from its start and from its end.
     #[must_use]
     pub fn ahead(&self, sites: &[Point]) -> Ahead {
         let mut holds = vec![false; self.blocks.len()];
@@ -170,15 +172,15 @@ impl<'a> Flow<'a> {
         Ahead { at_start, at_end, last }
     }
 
-    /// By frame: whether something holds at the start of a block to which the root's call into it, or into what calls it,
-    /// may lead at once. A call that may come back by an exception leads there as well.
+    /// By frame: whether `holds` is true for a block that directly follows a root call which leads into the frame or
+    /// into another frame of its cluster. For a call that may unwind, its exceptional successor counts too.
     #[must_use]
     pub fn inside(&self, holds: impl Fn(BlockId) -> bool) -> Vec<bool> {
         let entered = self.entries.iter().filter(|(_, ways)| ways.iter().any(|&way| holds(way)));
         self.clustered(entered.map(|&(entry, _)| self.blocks[entry.index()].frame))
     }
 
-    /// By frame: whether it is one of `frames`, or leads to one or is led to from one, the root excepted.
+    /// By frame: whether its cluster contains one of `frames`; false for the root.
     #[must_use]
     pub fn clustered(&self, frames: impl IntoIterator<Item = FrameId>) -> Vec<bool> {
         let mut found = vec![false; self.clusters.len()];
@@ -194,12 +196,12 @@ impl<'a> Flow<'a> {
         Point { block, position: self.blocks[block.index()].end.saturating_sub(1) }
     }
 
-    /// The blocks that lead to a block, as far as they can be reached themselves.
+    /// Predecessors of a block that can be reached.
     pub fn ways_in(&self, block: BlockId) -> impl Iterator<Item = BlockId> + '_ {
         self.ways_in[block.index()].iter().copied()
     }
 
-    /// Every edge, once.
+    /// Every edge, each once.
     pub fn edges(&self) -> impl Iterator<Item = (BlockId, BlockId)> + '_ {
         self.blocks.iter().enumerate().flat_map(|(index, block)| {
             let mut successors = block.successors.clone();
@@ -215,7 +217,7 @@ impl<'a> Flow<'a> {
 pub struct Ahead {
     at_start: Vec<bool>,
     at_end: Vec<bool>,
-    /// The last site of each block that has one.
+    /// Position of the last site in each block that has one.
     last: BTreeMap<BlockId, u32>,
 }
 
@@ -225,20 +227,20 @@ impl Ahead {
         self.at_start[block.index()]
     }
 
-    /// After the block's terminator.
+    /// Whether a site can be reached after the block's terminator.
     #[must_use]
     pub fn at_end(&self, block: BlockId) -> bool {
         self.at_end[block.index()]
     }
 
-    /// Whether a site can run from this point on, the instruction at it included.
+    /// Whether a site can run from this point on, including the instruction at the point.
     #[must_use]
     pub fn at(&self, point: Point) -> bool {
         self.at_end(point.block) || self.last.get(&point.block).is_some_and(|&last| last >= point.position)
     }
 }
 
-/// By frame: the smallest number of the called frames that it leads to or is led to from, however indirectly.
+/// By frame: the smallest number of the called frames that calls connect it to, directly or indirectly.
 fn clusters(blocks: &[BlockFacts]) -> Vec<usize> {
     let frames = blocks.iter().map(|block| block.frame.index() + 1).max().unwrap_or(0);
     let mut clusters: Vec<usize> = (0..frames).collect();
@@ -279,7 +281,7 @@ fn ways_in(blocks: &[BlockFacts], dominance: &Dominance) -> Vec<Vec<BlockId>> {
     ways
 }
 
-/// Blocks from whose start a block with the property can be reached (such blocks included).
+/// Blocks from whose start a block can be reached for which `holds` is true (such blocks included).
 fn leads_to(blocks: &[BlockFacts], mut holds: Vec<bool>) -> Vec<bool> {
     let mut sources = vec![Vec::new(); blocks.len()];
     for (index, block) in blocks.iter().enumerate() {

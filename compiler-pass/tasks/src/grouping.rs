@@ -1,21 +1,22 @@
-//! Which sites belong together: kernels that share buffers form one task (specification S-101, after CASE).
+//! Groups sites into tasks: kernels that share buffers form one task (specification S-101, after CASE).
 //!
-//! Trap: buffers may hold each other's pointers (`swap(a, b)` between launches). Where a pointer may be either of two
-//! buffers, these belong together although no launch names both.
+//! Trap: slots may exchange pointers (`swap(a, b)` between launches). Where a pointer may be that of either of two
+//! buffers, the two belong together even if no launch names both.
 
 use std::collections::BTreeMap;
 
 use crate::facts::{Facts, SiteKind};
 use crate::names::BufferId;
 
-/// A task's buffers and sites, by index into [`Facts::sites`], in the order of the sites.
+/// The buffers and sites of a task; sites are indices into [`Facts::sites`], in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
     pub buffers: Vec<BufferId>,
     pub sites: Vec<usize>,
 }
 
-/// Disjoint sets with path halving; the smaller root wins, so results do not depend on the order of unions.
+/// Disjoint sets with path halving. The smaller root becomes the parent, so results do not depend on the order of
+/// unions.
 #[derive(Debug)]
 struct UnionFind(Vec<usize>);
 
@@ -38,11 +39,11 @@ impl UnionFind {
     }
 }
 
-/// The groups of a function, in the order of their first buffer.
+/// The groups of a function, ordered by their first buffer.
 #[must_use]
 pub fn groups(facts: &Facts) -> Vec<Group> {
     let mut sets = UnionFind::new(facts.buffers.len());
-    // What callers made belongs together: nobody here knows how they use it.
+    // Buffers in memory that callers made form one group, because this function does not know how the callers use them.
     let inherited: Vec<_> =
         (0..facts.buffers.len()).filter(|&index| facts.buffers[index].inherited).collect();
     for pair in inherited.windows(2) {
@@ -83,7 +84,7 @@ pub fn groups(facts: &Facts) -> Vec<Group> {
     groups.into_values().collect()
 }
 
-/// Two groups as one.
+/// Merges two groups.
 #[must_use]
 pub fn merged(a: &Group, b: &Group) -> Group {
     let union = |mut all: Vec<usize>| {

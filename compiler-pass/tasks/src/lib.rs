@@ -1,13 +1,13 @@
-//! What a program does with the device, the tasks in it, and the plan for each task; no LLVM.
+//! Finds a program's tasks and plans where each begins and ends; does not depend on LLVM.
 //!
 //! ```text
 //! Program (each function alone)  →  Facts (one function with those it calls)  →  tasks (kernels that share buffers)
 //!                                                                             →  Plan (where each begins and ends)
 //! ```
-//! The compiler pass reads a [`Program`] from IR and writes the plans back; everything that is decided is decided here,
-//! on any machine. Task, after CASE (Chen et al., PPoPP 2022): a set of kernels of one program that share memory
-//! objects, with the allocations, copies and frees around them. Trap: a plan must hold on every path. What cannot be
-//! shown is not guessed: such a task is [`Placement::Lazy`], bound by the shim at its first launch.
+//! The compiler pass reads a [`Program`] from IR and writes the plans back; all decisions are made here, on any
+//! machine. A task, after CASE (Chen et al., PPoPP 2022), is a set of kernels of one program that share memory objects,
+//! with the allocations, copies and frees around them. Trap: a plan must hold on every path. Where that cannot be
+//! proven the task becomes [`Placement::Lazy`], and the shim binds it at its first launch.
 #![forbid(unsafe_code)]
 
 mod activity;

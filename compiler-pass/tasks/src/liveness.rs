@@ -1,9 +1,10 @@
-//! Which allocations of a task may be there at the same time, point by point.
+//! Computes which allocations of a task may be live at the same time, point by point.
 //!
-//! Forward analysis over sets of sets: after an `if` whose branches allocate different buffers, either may be there and
-//! never both, so the requirement is the larger one and not the sum. Only maximal sets are kept, which changes no
-//! maximum. Trap: only a free of the exact pointer removes an allocation, and a buffer that is allocated again, or whose
-//! place is overwritten, while its last allocation may still be there has lost a pointer: such allocations stay for ever.
+//! A forward analysis over sets of sets: after an `if` whose branches allocate different buffers, either may be live
+//! but never both, so the requirement is the larger of the two and not the sum. Only maximal sets are kept, which does
+//! not change the maximum. Trap: only a free of the exact pointer removes an allocation. If a buffer is allocated
+//! again, or its slot is overwritten, while its last allocation may still be live, a pointer is lost, and all
+//! allocations of that buffer then stay live for ever.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,16 +13,17 @@ use crate::contents::ContentUse;
 use crate::facts::{BufferKind, Facts, SiteKind};
 use crate::names::{BlockId, BufferId, Point};
 
-/// Allocations, as indices into [`Facts::sites`].
+/// A set of allocations, as indices into [`Facts::sites`].
 pub type LiveSet = BTreeSet<usize>;
 
-/// More alternatives at one point than this become one set (specification S-408).
+/// Alternatives at one point beyond this number are merged into one set (specification S-408).
 const SETS_MAX: usize = 16;
-/// A block whose alternatives change more often than this gets one set: there are exponentially many ways to change in
-/// a graph of functions that call each other.
+/// A block whose alternatives change more often than this gets one merged set: in a graph of functions that call each
+/// other there are exponentially many ways to change.
 const CHANGES_MAX: usize = 16;
 
-/// Allocations, as bits by their position among the sites that matter: sets are copied and compared at every block.
+/// Allocations as bits, by their position among the sites that matter. Bits, because sets are copied and compared at
+/// every block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Held(Vec<u64>);
 
@@ -59,11 +61,11 @@ impl Held {
     }
 }
 
-/// What a site does to the set of allocations that are there.
+/// Effect of a site on the set of live allocations.
 #[derive(Clone, Debug)]
 enum Effect {
     Makes,
-    /// These go.
+    /// Removes these allocations.
     Frees(Held),
 }
 
@@ -71,20 +73,20 @@ enum Effect {
 #[derive(Debug)]
 pub struct Liveness<'a> {
     facts: &'a Facts,
-    /// Allocations and exact frees of device memory, in the order of their points.
+    /// Allocations and exact frees of device memory, sorted by point.
     sites: Vec<usize>,
-    /// By position among the sites.
+    /// By position in `sites`.
     effects: Vec<Effect>,
-    /// By block: positions among the sites.
+    /// By block: positions in `sites`.
     by_block: Vec<Vec<usize>>,
-    /// Sites that overwrite places of buffers.
+    /// Sites that overwrite slots of buffers.
     overwrites: Vec<usize>,
     at_start: Vec<Vec<Held>>,
     leaked: BTreeSet<BufferId>,
 }
 
 impl<'a> Liveness<'a> {
-    /// `sites`: the task's, as indices into [`Facts::sites`].
+    /// Analyses one task. `sites`: the task's sites, as indices into [`Facts::sites`].
     #[must_use]
     pub fn new(facts: &'a Facts, sites: &[usize]) -> Self {
         let is_memory = |buffer: &BufferId| facts.buffers[buffer.index()].kind == BufferKind::Memory;
@@ -164,7 +166,7 @@ impl<'a> Liveness<'a> {
         }
     }
 
-    /// The sets of allocations that may be there just before a point; none if it cannot be reached.
+    /// Sets of allocations that may be live just before a point; none if the point cannot be reached.
     fn before(&self, point: Point) -> Cow<'_, [Held]> {
         let at_start = &self.at_start[point.block.index()];
         let is_past = |&&site: &&usize| self.facts.sites[self.sites[site]].at.position < point.position;
@@ -185,7 +187,7 @@ impl<'a> Liveness<'a> {
         Cow::Owned(maximal(sets))
     }
 
-    /// The buffer that a site, by its position, allocates.
+    /// Buffer that a site allocates; `site` is a position in `sites`.
     fn made(&self, site: usize) -> Option<BufferId> {
         match self.facts.sites[self.sites[site]].kind {
             SiteKind::Allocation { buffer, .. } => Some(buffer),
@@ -193,7 +195,8 @@ impl<'a> Liveness<'a> {
         }
     }
 
-    /// Buffers whose places are written while they may hold a pointer, by an allocation or by hand, under any name.
+    /// Buffers whose slots are written, by an allocation or otherwise and under any name, while the slots may hold a
+    /// pointer.
     fn find_leaked(&self) -> BTreeSet<BufferId> {
         let mut lost = BTreeSet::new();
         for site in self.sites.iter().chain(&self.overwrites).map(|&site| &self.facts.sites[site]) {
@@ -210,26 +213,26 @@ impl<'a> Liveness<'a> {
         lost
     }
 
-    /// The buffers that may be allocated just before a point.
+    /// Buffers that may be allocated just before a point.
     fn held(&self, point: Point) -> BTreeSet<BufferId> {
         let mut any = Held::none(self.sites.len());
         self.before(point).iter().for_each(|set| any.add_all(set));
         any.iter(self.sites.len()).filter_map(|site| self.made(site)).collect()
     }
 
-    /// Whether a buffer may be allocated just before a point.
+    /// Whether `buffer` may be allocated just before a point.
     #[must_use]
     pub fn may_hold(&self, buffer: BufferId, point: Point) -> bool {
         self.held(point).contains(&buffer)
     }
 
-    /// Whether anything may be allocated just before a point.
+    /// Whether any of the task's buffers may be allocated just before a point.
     #[must_use]
     pub fn may_live(&self, point: Point) -> bool {
         self.before(point).iter().any(|set| !set.is_empty())
     }
 
-    /// Whether an allocation may run again while the memory of its last run is there.
+    /// Whether an allocation may run again while the memory of its previous run is still allocated.
     #[must_use]
     pub fn accumulates(&self, allocation: usize) -> bool {
         let Some(site) = self.sites.iter().position(|&site| site == allocation) else { return false };
@@ -240,7 +243,7 @@ impl<'a> Liveness<'a> {
         held.iter(self.sites.len()).map(|site| self.sites[site]).collect()
     }
 
-    /// The largest sets that are ever there.
+    /// The largest sets of allocations that are ever live at once.
     #[must_use]
     pub fn peaks(&self) -> Vec<LiveSet> {
         let allocations = (0..self.sites.len()).filter(|&site| self.made(site).is_some());
@@ -251,9 +254,10 @@ impl<'a> Liveness<'a> {
         peaks
     }
 
-    /// The largest sets whose memory is ever in use at once: of what is there, what `occupies` says of a buffer around the
-    /// instruction at a point. Each is a part of one of [`Self::peaks`]. `uses`: of the function; only where memory is
-    /// allocated or used can more of it come into use.
+    /// The largest sets of allocations whose memory is ever in use at once: those that are live and for which
+    /// `occupies` returns true around the instruction at the point. Each is a subset of one of [`Self::peaks`]. `uses`:
+    /// uses of contents in the function. Only allocations and uses are examined, because only there can more memory
+    /// come into use.
     #[must_use]
     pub fn peaks_in_use(
         &self,
@@ -288,7 +292,7 @@ impl<'a> Liveness<'a> {
         if largest.len() <= SETS_MAX && largest.iter().all(is_part) { largest } else { peaks }
     }
 
-    /// Whether memory is allocated after other memory of the task was freed.
+    /// Whether the task may allocate memory after it freed other memory.
     #[must_use]
     pub fn reuses(&self, reaches: impl Fn(Point, Point) -> bool) -> bool {
         let at = |site: usize| self.facts.sites[self.sites[site]].at;
@@ -298,7 +302,7 @@ impl<'a> Liveness<'a> {
     }
 }
 
-/// Leaves out sets that others contain; too many become their union.
+/// Drops sets that are subsets of others. If more than [`SETS_MAX`] remain, returns their union instead.
 fn maximal(mut sets: Vec<Held>) -> Vec<Held> {
     sets.sort_unstable();
     sets.dedup();
@@ -307,7 +311,7 @@ fn maximal(mut sets: Vec<Held>) -> Vec<Held> {
     if kept.len() > SETS_MAX { union(kept) } else { kept }
 }
 
-/// All of the sets as one.
+/// Merges all sets into one.
 fn union(sets: Vec<Held>) -> Vec<Held> {
     let all = sets.into_iter().reduce(|mut all, set| {
         all.add_all(&set);

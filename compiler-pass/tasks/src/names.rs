@@ -1,7 +1,7 @@
-//! What programs and facts name their parts by: numbers, points, and places in the source.
+//! Names for the parts of programs and facts: indices, points, and places in the source.
 //!
-//! Trap: a [`BlockId`] or [`LeafId`] counts in a function of the program or in the facts made of it; which of the two is
-//! said where it stands.
+//! Trap: a [`BlockId`] or [`LeafId`] is an index either into a function of the program or into the facts derived from
+//! it; each use states which.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ impl PointerId {
     }
 }
 
-/// Index into [`Facts::blocks`](crate::facts::Facts::blocks) (or, where a function of the program is spoken of, into its blocks).
+/// Index into [`Facts::blocks`](crate::facts::Facts::blocks), or into the blocks of a function of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BlockId(pub u32);
 
@@ -51,7 +51,7 @@ pub struct BlockId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BufferId(pub u32);
 
-/// Index into [`Facts::leaves`](crate::facts::Facts::leaves) (or into a function's own).
+/// Index into [`Facts::leaves`](crate::facts::Facts::leaves), or into the leaves of a function of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LeafId(pub u32);
 
@@ -60,7 +60,7 @@ pub struct LeafId(pub u32);
 pub struct FrameId(pub u32);
 
 impl FrameId {
-    /// The function itself.
+    /// The function that the graph was built for.
     pub const ROOT: Self = Self(0);
 
     #[must_use]
@@ -95,7 +95,7 @@ impl LeafId {
     }
 }
 
-/// Before the instruction at `position` of `block`.
+/// The point before the instruction at `position` of `block`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Point {
     pub block: BlockId,
@@ -103,14 +103,14 @@ pub struct Point {
 }
 
 impl Point {
-    /// Behind the instruction.
+    /// The point behind the instruction.
     #[must_use]
     pub fn after(self) -> Self {
         Self { position: self.position + 1, ..self }
     }
 }
 
-/// Where in the source.
+/// A position in the source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     pub file: String,
@@ -123,7 +123,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// The address that a load of a leaf starts from.
+/// Base address of a load that re-reads a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReloadBase {
@@ -132,7 +132,7 @@ pub enum ReloadBase {
     Pointer(PointerId),
 }
 
-/// A pointer that a kernel gets and that this function did not allocate.
+/// A pointer that a kernel gets and whose buffer this function did not allocate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ForeignBuffer {

@@ -1,7 +1,8 @@
-//! Where one task begins and ends in a function and how much it needs there, or why that cannot be said.
+//! Finds where one task begins and ends in a function and how much memory it needs there, or why that cannot be
+//! determined.
 //!
-//! Trap: the begin stands in the function itself, outside every loop, and before everything of the task on every path;
-//! what is only known later, or inside a called function, is no size.
+//! Trap: the begin must lie in the function itself, outside every loop, and before everything of the task on every
+//! path. So a value that becomes known later, or only inside a called function, cannot be used as a size.
 
 use crate::activity::Activity;
 use crate::expr::Expr;
@@ -15,17 +16,17 @@ use crate::names::{BufferId, FrameId, LeafId, Place, Point};
 use crate::plan::{LazyReason, StaticTask, TaskRef};
 use crate::program::Geometry;
 
-/// Why a task is lazy, and where that is seen.
+/// Why a task is lazy, and the place in the source that shows it.
 pub type Refusal = (LazyReason, Option<Place>);
 
-/// One function's facts and graph.
+/// Facts and graph of one function.
 #[derive(Clone, Copy, Debug)]
 pub struct Function<'a> {
     pub facts: &'a Facts,
     pub flow: &'a Flow<'a>,
 }
 
-/// A task with a begin, in the graph.
+/// A task whose begin has been found; `begin` is a point of the graph.
 #[derive(Debug)]
 pub struct Placed<'a> {
     pub group: Group,
@@ -33,16 +34,16 @@ pub struct Placed<'a> {
     pub liveness: Liveness<'a>,
 }
 
-/// The most that is allocated at once, as it can be computed at the begin.
+/// The largest amount of memory that a task has allocated at once, as expressions that can be computed at the begin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requirement {
-    /// The largest of these sums.
+    /// The requirement in bytes is the largest of these sums.
     pub sums: Vec<Vec<Expr>>,
     pub reloads: Vec<LeafId>,
     pub reuses: bool,
-    /// The most that is in use at once between first use and death is the largest of these sums.
+    /// The largest amount in use at once, between first use and death, is the largest of these sums.
     pub live_sums: Vec<Vec<Expr>>,
-    /// The allocations that each sum counts.
+    /// By sum: the allocations that it counts.
     peaks: Vec<LiveSet>,
 }
 
@@ -59,7 +60,7 @@ impl<'a> Function<'a> {
         self.facts.buffers[buffer.index()].kind
     }
 
-    /// Allocations of device memory, as indices of sites.
+    /// Allocations of device memory, as indices into [`Facts::sites`].
     pub fn allocations(self, group: &Group) -> Vec<usize> {
         let is_memory = |&site: &usize| match self.site(site).kind {
             SiteKind::Allocation { buffer, .. } => self.kind(buffer) == BufferKind::Memory,
@@ -78,7 +79,7 @@ impl<'a> Function<'a> {
     /// # Errors
     /// Why the group cannot be a static task.
     pub fn place(self, group: &Group) -> Result<Placed<'a>, Refusal> {
-        // First, because what can be there at once takes long to find out among functions that call each other.
+        // Checked first, because the liveness analysis is slow on functions that call each other.
         self.check_recursion(group)?;
         let liveness = Liveness::new(self.facts, &group.sites);
         self.check_foreign(group, &liveness)?;
@@ -91,7 +92,7 @@ impl<'a> Function<'a> {
         Ok(Placed { group: group.clone(), begin, liveness })
     }
 
-    /// Refuses tasks that code which is not seen may have a part in.
+    /// Refuses tasks in which unseen code may take part.
     fn check_foreign(self, group: &Group, liveness: &Liveness<'_>) -> Result<(), Refusal> {
         for site in self.sites(group) {
             let reason = match &site.kind {
@@ -113,8 +114,8 @@ impl<'a> Function<'a> {
         Ok(())
     }
 
-    /// Refuses buffers that live on after the function, or may live before it, in memory that others can reach. `main`
-    /// runs once, so there nothing is before or after.
+    /// Refuses buffers that may outlive the function, or exist before it, in memory that outside code can reach.
+    /// Skipped for `main`, which runs only once.
     fn check_shared(self, group: &Group, liveness: &Liveness<'_>) -> Result<(), Refusal> {
         if self.facts.is_main() {
             return Ok(());
@@ -172,8 +173,7 @@ impl<'a> Function<'a> {
         Ok(())
     }
 
-    /// Whether the same allocation runs in the root and again where the root calls itself, or within a function that
-    /// calls itself.
+    /// Whether the same allocation runs in the root and again where the root calls itself.
     fn is_in_recursion(self, site: &Site) -> bool {
         let function = |frame: FrameId| self.facts.frames[frame.index()].function;
         let root = function(FrameId::ROOT);
@@ -185,7 +185,7 @@ impl<'a> Function<'a> {
         self.facts.sites.iter().any(in_root_again)
     }
 
-    /// The last point of the root that every path to a site that makes or launches something passes, outside every loop.
+    /// The last point of the root, outside every loop, that every path to an allocation or launch of the group passes.
     fn begin_point(self, group: &Group) -> Result<Point, Refusal> {
         let uses = self
             .sites(group)
@@ -205,11 +205,11 @@ impl<'a> Function<'a> {
         Ok(first_here.unwrap_or_else(|| self.flow.terminator(block)))
     }
 
-    /// What the sites need at most at once, computed at `begin`. `occupies`: whether a buffer's memory may be in use around
-    /// the instruction at a point.
+    /// Computes the most memory that the allocations in `liveness` need at once, as known at `begin`. `occupies`:
+    /// whether a buffer's memory may be in use around the instruction at a point.
     ///
     /// # Errors
-    /// A size is not known there.
+    /// Returns the refusal if a size is not known at `begin`.
     pub fn requirement(
         self,
         liveness: &Liveness<'_>,
@@ -253,8 +253,8 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// Whether an expression can be computed at a point of the root, with the leaves to load there; else a leaf that
-    /// is in the way.
+    /// Checks that an expression can be computed at `begin`, and adds the leaves that must be loaded there to
+    /// `reloads`. The error is a leaf that is not known there.
     fn known_at(self, expr: &Expr, begin: Point, reloads: &mut Vec<LeafId>) -> Result<(), &'a Leaf> {
         for id in expr.leaves() {
             let leaf = &self.facts.leaves[id.index()];
@@ -309,8 +309,8 @@ impl<'a> Function<'a> {
         })
     }
 
-    /// Whether every path that leaves the function has had all of the only peak at once: all of it is allocated there,
-    /// and nothing of it can have been freed before.
+    /// Whether every path that leaves the function has had the whole peak allocated at once. Requires a single peak,
+    /// each of whose allocations always runs, and none of whose memory can be freed before the others are allocated.
     fn is_exact(self, peaks: &[LiveSet], begin: Point) -> bool {
         let [peak] = peaks else { return false };
         let made: Vec<_> =
@@ -335,7 +335,7 @@ impl<'a> Function<'a> {
         made.iter().all(|&(at, _)| always(at)) && !frees.into_iter().any(is_early)
     }
 
-    /// Whether all uses of a buffer are in sight, and each is given a pointer to it.
+    /// Whether every use of a buffer is visible and passes a pointer to it.
     fn is_named(self, buffer: BufferId) -> bool {
         let (contents, of) = (&self.facts.contents, &self.facts.buffers[buffer.index()]);
         of.kind != BufferKind::Memory
@@ -344,7 +344,8 @@ impl<'a> Function<'a> {
                 && (of.shared.is_none() || self.facts.is_main())
     }
 
-    /// What the pass inserts for a placed task; `requirement` includes what the tasks in `covered` need.
+    /// Returns the code that the pass inserts for a placed task; `requirement` includes the needs of the tasks in
+    /// `covered`.
     #[must_use]
     pub fn finish(self, placed: &Placed<'a>, requirement: Requirement, covered: Vec<TaskRef>) -> StaticTask {
         let Placed { group, begin, liveness } = placed;

@@ -1,7 +1,7 @@
-//! Whether a slot is one place in memory, or stands for several that are there at the same time.
+//! Decides whether a slot is a single memory location, or stands for several that exist at the same time.
 //!
-//! Only of one place does a free say that its allocation is gone. Trap: a recursive function has its variables once for
-//! each of its runs, and a loop that makes host memory has as much of it as it went round.
+//! Only for a single location does a free prove that its allocation is gone. Trap: a recursive function has one set of
+//! variables per activation, and a loop that allocates host memory makes a new object in each round.
 
 use crate::expand::Expansion;
 use crate::flow::Flow;
@@ -9,10 +9,10 @@ use crate::names::{FrameId, Point, PointerId};
 use crate::pointers::{Object, Pointers, Slot, addresses};
 use crate::program::{ActionKind, Function, PointerDef};
 
-/// Pointers and calls are followed this far.
+/// Number of calls and pointer steps that are followed.
 const DEPTH_MAX: usize = 16;
 
-/// What the question is answered from.
+/// Data that the question is answered from.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a, 'p> {
     pub expansion: &'a Expansion<'p>,
@@ -21,8 +21,8 @@ pub struct Places<'a, 'p> {
 }
 
 impl Places<'_, '_> {
-    /// Whether a slot that the program names is one place in memory at any time, as seen from all of its code: an
-    /// outer run of a recursive function has variables of its own, and host memory made before may still be there.
+    /// Whether a slot is a single memory location at any time, as seen from all code that names it. An outer activation
+    /// of a recursive function has variables of its own, and host memory from an earlier round may still exist.
     #[must_use]
     pub fn is_one_place(&self, slot: Slot) -> bool {
         match self.pointers.kind(slot.0) {
@@ -50,8 +50,8 @@ impl Places<'_, '_> {
         false
     }
 
-    /// Whether everything that fills or frees a slot in host memory has its address from the value that made it, which
-    /// is the newest, and not from other memory.
+    /// Whether everything that fills or loads a slot in host memory derives its address from the value that allocated
+    /// the memory, and not from other memory. That value always names the newest object.
     fn is_newest(&self, slot: Slot) -> bool {
         let mut frames = (0_u32..).map(FrameId).take(self.expansion.frames.len());
         frames.all(|frame| {
@@ -96,7 +96,7 @@ impl Places<'_, '_> {
     }
 }
 
-/// Whether a point of a function can run again in the same run of the function.
+/// Whether a point of a function can run again in the same activation of the function.
 fn is_in_loop(function: &Function, at: Point) -> bool {
     let mut seen = vec![false; function.blocks.len()];
     let mut pending = vec![at.block];

@@ -1,6 +1,6 @@
-//! What a plan says: for each task either where it begins and ends and how large it is, or why that cannot be said.
+//! The plan of a function: for each task either where it begins and ends and how much it needs, or why that is unknown.
 //!
-//! Trap: points and spots are in the function that is planned; what lies in a function that it calls is named by the call.
+//! Trap: points and spots lie in the planned function; a position inside a function that it calls is named by the call.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,19 +16,19 @@ pub use crate::reasons::LazyReason;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub tasks: Vec<TaskPlan>,
-    /// Parts of callers' tasks, which are no tasks of their own.
+    /// Parts of callers' tasks, which are not tasks of their own.
     pub covered: Vec<CoveredTask>,
-    /// Buffers in these whose death only this function can declare.
+    /// Buffers of `covered` whose death only this function can declare.
     pub dead: Vec<BufferPlan>,
 }
 
-/// What a function does for the tasks of its callers.
+/// Work that a function does for tasks of its callers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoveredTask {
     pub place: Option<Place>,
-    /// The callers' names.
+    /// Names of the callers.
     pub by: Vec<String>,
-    /// Code that is not seen may call the function as well; then it runs lazily.
+    /// Unseen code may call the function too; the function then runs lazily.
     pub visible: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct TaskPlan {
     pub placement: Placement,
 }
 
-/// Where the decisions about a task are taken.
+/// When the decisions about a task are made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
@@ -55,7 +55,7 @@ pub enum Placement {
     Lazy { reason: LazyReason, place: Option<Place> },
 }
 
-/// What the pass inserts for a task. Points and spots are in the function itself.
+/// Code that the pass inserts for a task. Points and spots lie in the function itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StaticTask {
     pub begin: Point,
@@ -63,36 +63,38 @@ pub struct StaticTask {
     pub sums: Vec<Vec<Expr>>,
     /// Leaves that must be loaded at the begin.
     pub reloads: Vec<LeafId>,
-    /// Of its first launch whose geometry is known at the begin.
+    /// Geometry of the task's first launch whose geometry is known at the begin.
     pub geometry: Option<Geometry>,
-    /// Every path out of the function has had all of the requirement at once; otherwise it is an upper bound.
+    /// Every path out of the function has had the whole requirement allocated at once; otherwise the requirement is an
+    /// upper bound.
     pub exact: bool,
-    /// Memory is allocated after other memory was freed, and the requirement counts on it.
+    /// Memory is allocated after other memory was freed, and the requirement relies on that.
     pub reuses: bool,
-    /// The most that is in use at once, from the first use of each buffer until it is dead, is the largest of these sums.
-    /// Each is a part of one of `sums`.
+    /// The largest amount in use at once, from the first use of each buffer until it is dead, is the largest of these
+    /// sums. Each is a part of one of `sums`.
     pub live_sums: Vec<Vec<Expr>>,
-    /// Memory comes into use after other memory is dead, and `live_sums` count on it.
+    /// Memory comes into use after other memory is dead, and `live_sums` rely on that.
     pub live_reuses: bool,
-    /// All uses of its memory are in sight, and each is a call that is given a pointer to it.
+    /// Every use of its memory is visible, and each is a call that is given a pointer to that memory.
     pub named: bool,
-    /// Allocation sites of its own.
+    /// Number of its own allocation sites.
     pub allocations: usize,
     /// Tasks of called functions that the requirement includes.
     pub covered: Vec<TaskRef>,
     pub all_launched: Vec<Spot>,
     pub ends: Vec<Spot>,
-    /// Calls during which it is active and through which an exception may leave the function: it ends there.
+    /// Calls during which the task is active and through which an exception may leave the function; the task ends
+    /// there.
     pub unwinds: Vec<Unwind>,
-    /// A buffer is not freed on some path: the task ends at the function's return there.
+    /// Some path does not free a buffer, and the task ends at the function's return on that path.
     pub ends_at_return: bool,
 }
 
-/// A call that an exception leaves the function through.
+/// A call through which an exception may leave the function while a task is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unwind {
     pub call: Point,
-    /// All-launched has not been announced before the call.
+    /// All-launched has not been announced before the call, so the landing pad must announce it.
     pub all_launched: bool,
 }
 

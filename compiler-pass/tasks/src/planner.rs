@@ -1,9 +1,9 @@
-//! Makes the plans: for each task either where it begins and ends and how large it is, or why that cannot be said.
+//! Makes the plans: for each task either where it begins and ends and how much it needs, or why that is unknown.
 //!
-//! A task is placed in the function that sees all of it: every allocation, launch and free, its own and those of the
-//! functions that it calls (specification S-102: the requirement is known before the first kernel). Traps: tasks of one
-//! function whose active parts overlap are made one, because they must share a device; and a function that is planned
-//! as a part of its callers' tasks may also run alone, so what it does then is the shim's to bind.
+//! A task is placed in the function that sees all of it: every allocation, launch and free of the function itself and
+//! of the functions that it calls (specification S-102: the requirement is known before the first kernel). Traps: tasks
+//! of one function whose active parts overlap are merged, because they must share a device. And a function that is
+//! planned as part of its callers' tasks may also be called from elsewhere; the shim then binds its work lazily.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,39 +26,40 @@ use crate::resolve::resolve;
 #[derive(Clone, Debug)]
 struct InnerTask {
     task: TaskRef,
-    /// In its function.
+    /// Begin of the task, as a point of its function.
     begin: Point,
     sites: BTreeSet<SiteOrigin>,
 }
 
 type InnerTasks = BTreeMap<FunctionId, Vec<InnerTask>>;
 
-/// Blocks times buffers of one function, with those that it calls, above which it is not planned: its tasks are lazy
+/// Extent (blocks times buffers, callees included) above which a function is not planned and its tasks are lazy
 /// (specification S-406).
 const EXTENT_MAX: usize = 4 << 20;
-/// The same for all functions of a program together. Work grows with it: up to 6 s for each million.
+/// Extent above which no more large functions of a program are planned. Costs up to 6 s of compile time for each
+/// million.
 const EXTENTS_MAX: usize = 8 << 20;
-/// Functions up to this extent are always planned, and count for nothing.
+/// Functions up to this extent are always planned and do not count towards [`EXTENTS_MAX`].
 const EXTENT_FREE: usize = 1 << 16;
 
-/// Calls that get a graph of their own in one function's.
+/// Number of frames in one function's graph, beyond which calls share frames.
 const FRAMES_MAX: usize = 128;
-/// The same once the work for a program is used up.
+/// Number of frames in one function's graph once the program's extent is used up.
 const FRAMES_LATE: usize = 8;
 
-/// Steps of following pointers for all functions of a program together.
+/// Steps of the points-to analysis for all functions of a program together.
 const POINTER_STEPS_MAX: usize = 5 * pointers::STEPS_MAX;
-/// Every function may take this many.
+/// Steps that every function may take, even when the program's steps are used up.
 const POINTER_STEPS_FREE: usize = 200_000;
 
-/// What is left of the work that may be put into one program.
+/// Remaining work that may be spent on one program.
 struct Budget {
     extent: usize,
     pointer_steps: usize,
 }
 
 impl Budget {
-    /// Whether a function can still be planned.
+    /// Whether a function may be planned; deducts its work from the budget.
     fn allows(&mut self, facts: &Facts) -> bool {
         self.pointer_steps = self.pointer_steps.saturating_sub(facts.pointer_steps);
         if facts.given_up {
@@ -75,7 +76,7 @@ impl Budget {
         is_allowed
     }
 
-    /// Steps that the next function may take.
+    /// Number of points-to steps that the next function may take.
     fn steps(&self) -> usize {
         self.pointer_steps.clamp(POINTER_STEPS_FREE, pointers::STEPS_MAX)
     }
@@ -85,7 +86,7 @@ impl Budget {
     }
 }
 
-/// Plans every function that concerns the device, callees first.
+/// Plans every function that uses the device, callees first.
 #[must_use]
 pub fn plan_program(program: &Program) -> Vec<FunctionPlan> {
     let whole = WholeProgram::of(program);
@@ -106,7 +107,7 @@ pub fn plan_program(program: &Program) -> Vec<FunctionPlan> {
     plans
 }
 
-/// Plans one function of which nothing else is known.
+/// Plans one function without plans of the functions that it calls.
 #[must_use]
 pub fn plan(facts: &Facts) -> Plan {
     plan_function(facts, &InnerTasks::new())
@@ -124,7 +125,7 @@ fn inner_tasks(function: FunctionId, facts: &Facts, plan: &Plan) -> Vec<InnerTas
     plan.tasks.iter().enumerate().filter_map(inner).collect()
 }
 
-/// Everything lazy, without a look at the paths.
+/// Makes every task lazy without analysing paths.
 fn plan_lazily(facts: &Facts) -> Plan {
     let flow = Flow::new(&facts.blocks);
     let (inner, deaths) = (InnerTasks::new(), Deaths::default());
@@ -151,7 +152,7 @@ fn plan_function(facts: &Facts, inner: &InnerTasks) -> Plan {
     planner.merge_overlapping(&mut groups);
     let mut tasks: Vec<_> = groups.iter().filter_map(|group| planner.plan_group(group)).collect();
     tasks.extend(planner.plan_rest());
-    // Static tasks first: their positions must not change when lazy ones are left out.
+    // Static tasks first: their positions must not change when lazy tasks are removed.
     tasks.sort_by_key(|task| {
         let is_lazy = matches!(task.placement, Placement::Lazy { .. });
         (is_lazy, task.sites.first().map(|&site| facts.sites[site].at))
@@ -167,7 +168,7 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// The function called by the root in which all sites of a group lie; `None` if there is no such one.
+    /// Frame called directly by the root that contains all sites of a group; `None` if there is none.
     fn home(&self, group: &Group) -> Option<FrameId> {
         let mut homes = group.sites.iter().map(|&site| {
             let frame = self.facts.frame(self.facts.sites[site].at);
@@ -177,8 +178,8 @@ impl<'a> Planner<'a> {
         homes.all(|home| home == Some(first)).then_some(first)
     }
 
-    /// Whether a group is the root's to plan: a group within one called function is that function's, unless the root
-    /// can place it and the function could not.
+    /// Whether the root plans a group. A group within one called function is left to that function, unless the root can
+    /// place it and the function could not.
     fn is_own(&self, group: &Group) -> bool {
         let Some(home) = self.home(group) else { return true };
         let root = self.facts.frames[FrameId::ROOT.index()].function;
@@ -202,7 +203,8 @@ impl<'a> Planner<'a> {
         Ok((placed, requirement))
     }
 
-    /// Only what the group's own buffers are shown to be counts: of others the functions in which they are tell the shim.
+    /// Counts deaths of the group's own buffers only. Deaths of other buffers are declared to the shim by the functions
+    /// that hold them.
     fn requirement(
         &self,
         group: &Group,
@@ -215,7 +217,7 @@ impl<'a> Planner<'a> {
         self.function.requirement(liveness, begin, occupies)
     }
 
-    /// `None` for handles that no task uses.
+    /// Plans a group; `None` for handles that no task uses.
     fn plan_group(&self, group: &Group) -> Option<TaskPlan> {
         let place = || group.sites.first().and_then(|&site| self.facts.sites[site].place.clone());
         let refuse =
@@ -259,8 +261,8 @@ impl<'a> Planner<'a> {
         TaskPlan { place, launch_sites, buffers, sites, placement }
     }
 
-    /// Adds to a requirement what tasks of called functions need while this one is active, as far as it is known at its
-    /// begin. The others extend the task when they begin.
+    /// Adds to a requirement the needs of called functions' tasks that begin while this one is active, if they are
+    /// known at its begin. The remaining inner tasks extend this task when they begin.
     fn cover(&self, placed: &Placed<'a>, own: Requirement) -> (Requirement, Vec<TaskRef>) {
         let activity =
             Activity::new(self.facts, self.function.flow, &placed.liveness, &placed.group, placed.begin);
@@ -311,7 +313,7 @@ impl<'a> Planner<'a> {
         (0..self.facts.sites.len()).filter(|&site| is_inside(&self.facts.sites[site])).collect()
     }
 
-    /// One lazy task for the launches and allocations of the function itself that concern no buffer of it.
+    /// One lazy task for the function's own launches and allocations that concern none of its buffers.
     fn plan_rest(&self) -> Option<TaskPlan> {
         let reason = |site: &Site| match &site.kind {
             _ if self.facts.frame(site.at) != FrameId::ROOT => None,
@@ -330,7 +332,7 @@ impl<'a> Planner<'a> {
         Some(self.task_plan(sites, placement))
     }
 
-    /// Makes groups one that can be placed and whose active parts overlap, if one of them launches.
+    /// Merges groups that can be placed and whose active parts overlap, if one of the two launches.
     fn merge_overlapping(&self, groups: &mut Vec<Group>) {
         let place = |group: &Group| self.place_statically(group).ok().map(|(placed, _)| placed);
         let mut placed: Vec<Option<Placed<'_>>> = groups.iter().map(place).collect();
@@ -353,7 +355,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A group that overlaps with group `a`.
+    /// Finds a group that overlaps with the group at index `a`.
     fn overlapping(&self, groups: &[Group], placed: &[Option<Placed<'_>>], a: usize) -> Option<usize> {
         let own = placed[a].as_ref()?;
         let activity = Activity::new(self.facts, self.function.flow, &own.liveness, &groups[a], own.begin);

@@ -1,8 +1,9 @@
-//! What the functions of a program do with pointers and with the device, one by one, before anything is resolved.
+//! What each function of a program does with pointers and with the device, before anything is resolved across
+//! functions.
 //!
-//! This is all that the LLVM side reads. A pointer is a [`PointerDef`]: where it comes from, step by step, within its
+//! This is all that the LLVM side reads. A pointer is a [`PointerDef`]: its derivation, step by step, within its
 //! function. Which buffer it names is decided later, when callers and callees are known together. Trap: a function's
-//! own parameters, and what lies behind them, mean nothing until a caller is known.
+//! own parameters, and the memory behind them, mean nothing until a caller is known.
 
 use std::collections::BTreeSet;
 
@@ -22,26 +23,26 @@ pub struct Program {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Global {
     pub name: String,
-    /// Code outside the program may name it.
+    /// Code outside the program may use it by name.
     pub visible: bool,
-    /// Its address lies in other data from the start.
+    /// Its address is part of other initialised data.
     pub in_data: bool,
 }
 
 /// One function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Function {
-    /// The symbol's name.
+    /// Symbol name.
     pub name: String,
-    /// Code outside the program may call it: it has an external name, or its address is taken.
+    /// Code outside the program may call it, because it has an external name or its address is taken.
     pub visible: bool,
-    /// Entry first.
+    /// Basic blocks, the entry first.
     pub blocks: Vec<Block>,
     pub pointers: Vec<PointerDef>,
     pub leaves: Vec<RawLeaf>,
-    /// In the order of their points; at most one call of a function of the program at a point.
+    /// Actions in the order of their points; at most one call of a function of the program at each point.
     pub actions: Vec<Action>,
-    /// What a call of the function gives, if that is or holds a pointer.
+    /// Points of return and the values returned there, if a value is or holds a pointer.
     pub returns: Vec<(Point, PointerId)>,
     /// Calls through which an exception may leave the function without passing any of its code.
     pub throws: Vec<Point>,
@@ -50,11 +51,11 @@ pub struct Function {
 /// One basic block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// Of a block that ends in an invoking call: the normal way first, then the exceptional one.
+    /// If the block ends in an invoking call: the normal successor first, then the exceptional one.
     pub successors: Vec<BlockId>,
     /// Set if and only if there are no successors.
     pub leaves: Option<Leave>,
-    /// Instructions, the terminator included; at least 1.
+    /// Number of instructions, including the terminator; at least 1.
     pub len: u32,
 }
 
@@ -65,28 +66,28 @@ pub enum Leave {
     Return,
     /// An exception leaves the function.
     Unwind,
-    /// The process ends, or the path never ends.
+    /// The process ends, or execution never gets past this block.
     Never,
 }
 
-/// Where a pointer comes from.
+/// Derivation of a pointer within its function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PointerDef {
     /// Null, undefined, or the address of something that holds no device pointer (code, a constant string).
     Nothing,
-    /// From somewhere that is not followed.
+    /// From a source that is not followed.
     Unknown(ForeignBuffer),
     /// The address of one of the function's own variables.
     Local,
-    /// The address of the function's own copy of what parameter `0` points to.
+    /// The address of the function's own copy of the memory that a by-value parameter, given by its number, points to.
     Copied(u32),
     Global(GlobalId),
-    /// Parameter `0`.
+    /// The parameter with this number.
     Argument(u32),
-    /// What the [`ActionKind::Call`] at this point gives.
+    /// The result of the [`ActionKind::Call`] at this point.
     Result(Point),
-    /// New host memory, made at this point (`malloc`, `new`).
+    /// New host memory, allocated at this point (`malloc`, `new`).
     Fresh(Point),
     Offset {
         of: PointerId,
@@ -101,14 +102,14 @@ pub enum PointerDef {
     Choice(Vec<PointerId>),
     /// A struct that holds pointers at these offsets.
     Fields(Vec<(i64, PointerId)>),
-    /// What such a struct holds at an offset.
+    /// The pointer that such a struct holds at an offset.
     Field {
         of: PointerId,
         offset: i64,
     },
 }
 
-/// A value that a size depends on and that is not looked into within its function.
+/// An input of a size that is not analysed further within its function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawLeaf {
     pub source: RawSource,
@@ -118,41 +119,41 @@ pub struct RawLeaf {
     pub description: String,
 }
 
-/// From where on such a value is known.
+/// Where such a value is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RawSource {
-    /// Parameter `0`.
+    /// The parameter with this number.
     Argument(u32),
-    /// The result of the instruction at this point: after it.
+    /// The result of the instruction at this point; known after it.
     Instruction(Point),
-    /// What memory holds at this point.
+    /// The value of a memory location at this point.
     Memory {
         at: Point,
         address: PointerId,
-        /// The instruction at the point loads it. Otherwise (a struct that a call there gets in memory) the value
-        /// exists nowhere yet and must be loaded.
+        /// The instruction at the point loads it. If false (a struct that a call passes in memory), no instruction has
+        /// loaded the value, so it must be loaded.
         is_loaded: bool,
     },
 }
 
-/// What a call passes for one parameter.
+/// Actual argument that a call passes for one parameter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actual {
     pub pointer: Option<PointerId>,
     pub integer: Option<Expr>,
 }
 
-/// How many blocks and threads a launch has.
+/// Number of blocks and threads of a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Geometry {
-    /// 64 bits.
+    /// Blocks of the grid, 64 bits.
     pub blocks: Expr,
     /// Threads per block, 64 bits.
     pub threads: Expr,
 }
 
-/// Something that matters at one point.
+/// An action of a function at one point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Action {
     pub at: Point,
@@ -160,17 +161,17 @@ pub struct Action {
     pub kind: ActionKind,
 }
 
-/// What happens.
+/// Effect of an action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ActionKind {
-    /// Device memory whose pointer goes to `*into`; `size` in bytes, `None` if it cannot be computed.
+    /// Allocates device memory and writes the pointer to `*into`; `size` in bytes, `None` if it cannot be computed.
     Allocate {
         call: String,
         into: PointerId,
         size: Option<Expr>,
     },
-    /// A stream or event, written to `*into`.
+    /// Creates a stream or event and writes it to `*into`.
     Create {
         into: PointerId,
     },
@@ -180,65 +181,65 @@ pub enum ActionKind {
     Destroy {
         handle: PointerId,
     },
-    /// A runtime call that uses the buffers and handles it is given; it may write to host memory that it is given.
+    /// Calls the runtime on buffers and handles; the call may write to host memory that it is given.
     Use {
         call: String,
         operands: Vec<PointerId>,
     },
-    /// A `__device__` or `__constant__` variable is written.
+    /// Writes a `__device__` or `__constant__` variable.
     WriteSymbol {
         operands: Vec<PointerId>,
     },
     Launch {
-        /// Mangled name of the kernel's stub; `None` through a pointer.
+        /// Mangled name of the kernel's stub; `None` if launched through a pointer.
         kernel: Option<String>,
         /// Pointers that the kernel gets, and its stream.
         operands: Vec<PointerId>,
         /// Addresses of structs that the kernel gets by value.
         structs: Vec<PointerId>,
         geometry: Option<Geometry>,
-        /// The kernel may put an address that it is given into memory, where a later kernel finds it.
+        /// The kernel may store one of its pointers to memory, where a later kernel finds it.
         keeps_pointers: bool,
     },
-    /// A launch whose buffers cannot be seen (a graph, `cudaLaunchKernel` by hand).
+    /// Launches with buffers that cannot be seen (a graph, `cudaLaunchKernel` by hand).
     BlindLaunch {
         call: String,
     },
-    /// A pointer is written to memory.
+    /// Writes a pointer to memory.
     Store {
         value: PointerId,
         to: PointerId,
     },
-    /// Memory with pointers in it is copied.
+    /// Copies memory that may hold pointers.
     Copy {
         to: PointerId,
         from: PointerId,
     },
-    /// Other data of `bytes` bytes (`None`: unknown) is written.
+    /// Writes `bytes` bytes (`None`: unknown) of other data.
     Write {
         to: PointerId,
         bytes: Option<u64>,
     },
-    /// A call of a function of the program.
+    /// Calls a function of the program.
     Call {
         callee: FunctionId,
         actuals: Vec<Actual>,
     },
-    /// A call of a library function, which uses no device and keeps no pointer, but writes through those it gets.
+    /// Calls a library function that uses no device and keeps no pointer, but may write through its operands.
     Library {
         operands: Vec<PointerId>,
     },
-    /// A call of a function that is not known.
+    /// Calls an unknown function.
     Opaque {
         callee: String,
         operands: Vec<PointerId>,
     },
-    /// A pointer becomes a number.
+    /// Converts a pointer to a number.
     Conceal {
         pointer: PointerId,
     },
-    /// Besides what another action at the point says: the call keeps what it is given, and finds what can be reached
-    /// from there, in ways that are not followed (texture objects, nodes of library containers).
+    /// In addition to another action at the same point: the call keeps its operands, and reaches memory from them in
+    /// ways that the analysis does not follow (texture objects, nodes of library containers).
     Keep {
         call: String,
         operands: Vec<PointerId>,
@@ -246,7 +247,7 @@ pub enum ActionKind {
 }
 
 impl ActionKind {
-    /// Whether the device may be concerned, as opposed to host memory only.
+    /// Whether the action may concern the device, as opposed to host memory only.
     #[must_use]
     pub fn is_device(&self) -> bool {
         !matches!(
@@ -273,7 +274,8 @@ impl Function {
         &self.leaves[id.index()]
     }
 
-    /// The width of an expression over the function's leaves; `None` if one of them is not among these.
+    /// Width of an expression over the function's leaves, in bits; `None` if it names a leaf that the function does not
+    /// have.
     #[must_use]
     pub fn bits(&self, expr: &Expr) -> Option<u32> {
         match expr {
@@ -283,7 +285,8 @@ impl Function {
         }
     }
 
-    /// For each pointer, whether it is stored, passed on, returned or part of another, as opposed to being used at once.
+    /// For each pointer, whether it is stored, passed on, returned or part of another pointer, as opposed to only being
+    /// used directly.
     #[must_use]
     pub fn copied(&self) -> Vec<bool> {
         let mut copied = vec![false; self.pointers.len()];
@@ -309,7 +312,7 @@ impl Function {
         copied
     }
 
-    /// Globals whose addresses go somewhere from here.
+    /// Globals whose addresses this function stores, passes on, returns or converts to a number.
     fn shown_globals(&self) -> BTreeSet<GlobalId> {
         let mut within: Vec<BTreeSet<GlobalId>> = vec![BTreeSet::new(); self.pointers.len()];
         let mut changed = true;
@@ -343,7 +346,7 @@ impl Function {
         shown.flat_map(|pointer| within[pointer.index()].clone()).collect()
     }
 
-    /// Functions that it calls.
+    /// Functions that this function calls.
     pub fn callees(&self) -> impl Iterator<Item = FunctionId> + '_ {
         self.actions.iter().filter_map(|action| match &action.kind {
             ActionKind::Call { callee, .. } => Some(*callee),
@@ -380,7 +383,7 @@ impl Program {
     }
 
     /// For each global, whether a pointer from elsewhere may point to it: its address is stored or passed on somewhere,
-    /// as opposed to being used at once.
+    /// as opposed to only being used directly.
     #[must_use]
     pub fn pointed_to(&self) -> Vec<bool> {
         let mut found: Vec<bool> =
@@ -393,7 +396,7 @@ impl Program {
         found
     }
 
-    /// For each function, whether an exception that leaves it may come back into code of the program.
+    /// For each function, whether an exception that leaves it may be caught by code of the program.
     #[must_use]
     pub fn caught(&self) -> Vec<bool> {
         let mut caught = vec![false; self.functions.len()];
@@ -419,8 +422,8 @@ impl Program {
         self.functions.iter().map(has).collect()
     }
 
-    /// For each global, whether code outside the program may use it: by its name, or through a function that it can
-    /// call. `main` is called once, by nobody else.
+    /// For each global, whether code outside the program may use it: by its name, or through a function that such code
+    /// can call. `main` does not count as such a function, because it runs once and nothing calls it again.
     #[must_use]
     pub fn reachable_globals(&self) -> Vec<bool> {
         let from_outside = |function: &Function| function.visible && function.name != "main";
@@ -450,7 +453,7 @@ impl Program {
         holds
     }
 
-    /// Functions, each after those that it calls; within a recursion in any order.
+    /// Functions ordered so that callees come before callers; recursive functions in any order.
     #[must_use]
     pub fn callees_first(&self) -> Vec<FunctionId> {
         let mut seen = vec![false; self.functions.len()];

@@ -1,13 +1,13 @@
-//! Why a task is left to the shim, in words.
+//! Reasons why a task is left to the shim, and their texts.
 //!
-//! Trap: tests and users match these texts; a reason names what the user can change.
+//! Trap: tests and users match these texts. A reason names something that the user can change.
 
 use serde::{Deserialize, Serialize};
 
 use crate::facts::EscapeKind;
 use crate::names::ForeignBuffer;
 
-/// Why a task is left to the shim.
+/// Reason why a task is left to the shim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LazyReason {
@@ -27,7 +27,7 @@ pub enum LazyReason {
 }
 
 impl LazyReason {
-    /// Whether compiling the other sources with `-flto` may show what this one does not.
+    /// Whether compiling all sources with `-flto` may remove this reason.
     #[must_use]
     pub fn may_be_seen_whole(&self) -> bool {
         match self {

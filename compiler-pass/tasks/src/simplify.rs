@@ -1,13 +1,13 @@
-//! Expressions as people read them: constants folded, and halves of words that are packed together taken apart again.
+//! Simplifies expressions for reading: folds constants, and separates halves that were packed into one word.
 //!
-//! clang passes a grid's first two numbers as one word. Trap: this is for reading only. It takes a value to have no bits
-//! outside of the width that a mask keeps, which is how descriptions leave out casts.
+//! clang passes a grid's first two numbers as one word. Trap: the result is for reading only. It assumes that a value
+//! has no bits outside of the width that a mask keeps, which is how descriptions leave out casts.
 
 use crate::expr::{BinaryOp, Expr};
 
 const LOW: u64 = 0xffff_ffff;
 
-/// The expression without packing, and without operations that change nothing.
+/// Removes packing, and operations that change nothing.
 #[must_use]
 pub fn simplified(expr: &Expr) -> Expr {
     match expr {
@@ -50,7 +50,7 @@ fn whole(op: BinaryOp, a: Expr, b: Expr) -> Expr {
     Expr::Binary { op, args: Box::new((a, b)) }
 }
 
-/// A constant that fits its width.
+/// Folds an operation to a constant, if the value fits its width.
 fn folded(value: Option<u64>, op: BinaryOp, a: Expr, b: Expr) -> Expr {
     match (value, &a) {
         (Some(value), Expr::Const { bits, .. }) if value.checked_shr(*bits).unwrap_or(0) == 0 => {
@@ -67,7 +67,7 @@ fn constant(expr: &Expr) -> Option<u64> {
     }
 }
 
-/// Whether nothing of a word lies in its lower half.
+/// Whether the lower half of a word is known to be zero.
 fn is_high(expr: &Expr) -> bool {
     match expr {
         Expr::Const { value, .. } => value & LOW == 0,
@@ -76,7 +76,7 @@ fn is_high(expr: &Expr) -> bool {
     }
 }
 
-/// The lower half of a word.
+/// Lower half of a word.
 fn low(expr: Expr) -> Expr {
     match expr {
         Expr::Const { value, bits } => Expr::Const { value: value & LOW, bits },
@@ -86,7 +86,7 @@ fn low(expr: Expr) -> Expr {
     }
 }
 
-/// The upper half of a word that was packed from two.
+/// Upper half of a word that was packed from two.
 fn high(expr: &Expr) -> Option<Expr> {
     match expr {
         Expr::Const { value, bits } => Some(Expr::Const { value: value >> 32, bits: *bits }),

@@ -1,8 +1,8 @@
-//! Sizes of called functions in the terms of the function that calls them.
+//! Translates sizes of called functions into terms of the calling function.
 //!
-//! A parameter becomes what the call passes; what memory holds becomes a load that the root function can do itself, with
-//! the points that may change it in between. Trap: a value that a callee computes exists in no other function, so it is
-//! never known where the root's task begins.
+//! A parameter becomes the actual argument of the call; a value in memory becomes a load that the root function can do
+//! itself, with the points that may change the memory in between. Trap: a value that a callee computes exists in no
+//! other function, so it is never known where the root's task begins.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +13,17 @@ use crate::names::{FrameId, LeafId, Point, PointerId, ReloadBase};
 use crate::pointers::{Object, ObjectId, Pointers, Slot, Target, Targets, addresses};
 use crate::program::{ActionKind, Geometry, PointerDef, RawSource};
 
-/// Larger sizes are not followed.
+/// Number of nodes of an expression beyond which a size counts as unknown.
 const NODES_MAX: usize = 256;
 
-/// Something that writes to host memory.
+/// Effect of an action on host memory.
 #[derive(Clone, Debug)]
 enum Written {
-    /// From the slot on; `None` bytes: as many as it likes.
+    /// Writes from the slot on; `None`: an unknown number of bytes.
     Slot(Slot, Option<u64>),
-    /// Through a pointer that is not known.
+    /// Writes through an unknown pointer.
     Somewhere,
-    /// Whatever code outside the program can reach; with what it is given.
+    /// Writes anything that code outside the program can reach, including these objects, which it is given.
     Outside(BTreeSet<ObjectId>),
 }
 
@@ -34,9 +34,9 @@ pub struct Sizes<'a, 'p> {
     pointers: &'a Pointers<'a, 'p>,
     reachable_globals: &'a [bool],
     writes: Vec<(Point, Written)>,
-    /// Points at which the graph itself reads or writes an object.
+    /// Points at which code in the graph itself reads or writes an object.
     uses: BTreeMap<ObjectId, Vec<Point>>,
-    /// Objects that code outside the program was given.
+    /// Objects that were given to code outside the program.
     given_away: BTreeSet<ObjectId>,
     /// Objects that an asynchronous copy may write at any later time.
     unsteady: BTreeSet<ObjectId>,
@@ -80,7 +80,7 @@ impl<'a, 'p> Sizes<'a, 'p> {
         sizes
     }
 
-    /// Notes that an action itself writes memory.
+    /// Records a use of the object that an action itself writes.
     fn add_use(&mut self, frame: FrameId, kind: &ActionKind, point: Point) {
         if let ActionKind::Store { to, .. }
         | ActionKind::Write { to, .. }
@@ -104,7 +104,7 @@ impl<'a, 'p> Sizes<'a, 'p> {
         self.leaves
     }
 
-    /// Notes what an action writes, as something that happens at `point` of the graph.
+    /// Records the writes of an action, as happening at `point` of the graph.
     fn collect(
         &mut self,
         frame: FrameId,
@@ -120,7 +120,7 @@ impl<'a, 'p> Sizes<'a, 'p> {
             ActionKind::Copy { to, .. } => self.add_write(frame, *to, None, point),
             ActionKind::Write { to, bytes } => self.add_write(frame, *to, *bytes, point),
             ActionKind::Use { call, operands } => {
-                // Of what a copy is given, the target alone is written.
+                // A plain copy writes only its target.
                 let written = if is_plain_copy(call) { 1 } else { operands.len() };
                 for &operand in operands.iter().take(written) {
                     self.add_operand(frame, operand, point);
@@ -160,13 +160,13 @@ impl<'a, 'p> Sizes<'a, 'p> {
         }
     }
 
-    /// A call may write through what it is given, and through nothing else.
+    /// Records writes through an operand of a library or runtime call, which writes through its operands only.
     fn add_operand(&mut self, frame: FrameId, operand: PointerId, point: Point) {
         let slots = addresses(self.pointers.targets(frame, operand));
         self.writes.extend(slots.into_iter().map(|slot| (point, Written::Slot(slot, None))));
     }
 
-    /// An expression of a frame in the root's terms; `None` if it is too large.
+    /// Translates an expression of a frame into the root's terms; `None` if it is too large.
     pub fn translate(&mut self, frame: FrameId, expr: &Expr) -> Option<Expr> {
         let mut nodes = 0;
         self.expr(frame, expr, &mut nodes)
@@ -250,14 +250,14 @@ impl<'a, 'p> Sizes<'a, 'p> {
         new
     }
 
-    /// What the only call of a frame passes for a parameter.
+    /// Caller and actual argument for a parameter, if the frame has a single call.
     fn actual(&self, frame: FrameId, index: u32) -> Option<(FrameId, Expr)> {
         let [binding] = self.expansion.frames[frame.index()].bindings[..] else { return None };
         let actual = self.expansion.actuals(binding).get(index as usize)?;
         Some((binding.caller, actual.integer.clone()?))
     }
 
-    /// How the root can load from an address of a frame, if it is one known place.
+    /// Returns how the root can load from an address of a frame; `None` unless the address is one known location.
     fn reload(&self, frame: FrameId, address: PointerId, bits: u32) -> Option<(Slot, Reload)> {
         let targets = self.pointers.targets(frame, address);
         let (&Target::Address((object, Some(offset))), 1) = (targets.first()?, targets.len()) else {
@@ -280,7 +280,8 @@ impl<'a, 'p> Sizes<'a, 'p> {
         Some(((object, Some(offset)), Reload { base, offset, bits, from, witnesses }))
     }
 
-    /// A pointer of the root that can only point into an object, how far in, and from where on it is known.
+    /// A pointer of the root that can only point into an object, its offset there, and the point from which on it is
+    /// known.
     fn root_pointer(&self, object: ObjectId) -> Option<(PointerId, i64, Option<Point>)> {
         let root = self.expansion.function(FrameId::ROOT);
         let known = |(id, def): (PointerId, &PointerDef)| {
@@ -302,7 +303,7 @@ impl<'a, 'p> Sizes<'a, 'p> {
         all.min().map(|(from, id, behind)| (id, behind, from))
     }
 
-    /// The result of an invoking call is known on its normal way only.
+    /// Point from which on a result is known; that of an invoking call is known at its normal successor only.
     fn known_from(&self, at: Point) -> Option<Point> {
         let root = self.expansion.function(FrameId::ROOT);
         let block = &root.blocks[at.block.index()];
@@ -314,7 +315,7 @@ impl<'a, 'p> Sizes<'a, 'p> {
         (ways.count() == 1).then_some(Point { block: normal, position: 0 })
     }
 
-    /// The points that may change `bytes` bytes at a place.
+    /// Points that may change `bytes` bytes at a slot.
     fn clobbers(&self, (object, offset): Slot, bytes: u64) -> Vec<Point> {
         let is_foreign = self.pointers.foreign_of(object).is_some();
         let is_exposed = is_foreign || self.given_away.contains(&object);
@@ -333,7 +334,7 @@ impl<'a, 'p> Sizes<'a, 'p> {
     }
 }
 
-/// Copies whose first operand is what they write.
+/// Whether a call is a copy that writes only through its first operand.
 fn is_plain_copy(call: &str) -> bool {
     let name = call.trim_end_matches("_ptds").trim_end_matches("_ptsz").trim_end_matches("Async");
     matches!(name, "cudaMemcpy" | "cudaMemcpy2D")

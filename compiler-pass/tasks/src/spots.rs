@@ -1,32 +1,33 @@
-//! Where a property of the points of a graph stops to hold, as spots of the root function.
+//! Finds where a property of the points of a graph stops to hold, as spots of the root function.
 //!
-//! Trap: code can be put into the root only. A property that would stop inside a called function has no spot there; who
-//! asks must let it hold throughout such functions, and throughout a call past which an exception may lead to where it
-//! holds: a spot before that call would be too early ([`Flow::inside`] says which calls these are).
+//! Trap: code can be inserted into the root only, so a property that stops inside a called function has no spot there.
+//! Callers of this module must therefore let the property hold throughout such functions. They must also let it hold
+//! throughout a call whose exceptional successor may reach a point where it holds, since a spot before that call would
+//! be too early ([`Flow::inside`] finds these calls).
 
 use crate::facts::Facts;
 use crate::flow::{Flow, Spot};
 use crate::names::{BlockId, FrameId, Point};
 
-/// A graph with the function that it was made from.
+/// A graph together with the facts that it was made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Spots<'a> {
     pub facts: &'a Facts,
     pub flow: &'a Flow<'a>,
 }
 
-/// One place where it stops.
+/// One stop of the property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stop {
-    /// In the graph: the last point of the way there at which what has run is known.
+    /// Last point of the graph before the stop. The past is read here, because other paths may join behind it.
     pub seen_from: Point,
-    /// `None`: in a called function, where no code can be put.
+    /// `None`: the stop is in a called function, where no code can be inserted.
     pub spot: Option<Spot>,
 }
 
 impl Spots<'_> {
-    /// The stops, on ways that return, where `holds` turns from true to false. `sites`: the points within blocks at which
-    /// it may.
+    /// The stops, on paths that can return, where `holds` turns from true to false. `sites`: the points at which it may
+    /// change within a block.
     pub fn stops(self, sites: &[Point], holds: impl Fn(Point) -> bool) -> Vec<Stop> {
         let mut stops = Vec::new();
         for &at in sites {
@@ -48,14 +49,14 @@ impl Spots<'_> {
         stops
     }
 
-    /// Right behind an instruction of the root that does not end its block.
+    /// Stop behind an instruction of the root that does not end its block.
     #[must_use]
     pub fn behind(self, at: Point) -> Stop {
         let spot = Some(Spot::Before(self.in_root(at.after())));
         Stop { seen_from: at.after(), spot }
     }
 
-    /// The last point of a block; where an invoking call comes back there is only one.
+    /// The last point of a block; the return block of an invoking call has only one point.
     #[must_use]
     pub fn last(self, block: BlockId) -> Point {
         let facts = &self.facts.blocks[block.index()];
@@ -66,16 +67,16 @@ impl Spots<'_> {
         }
     }
 
-    /// An edge of the graph as a spot of the root function; none in a function that it calls.
+    /// Spot for an edge of the graph; `None` if the edge lies in a called function.
     fn spot_on(self, from: BlockId, to: BlockId) -> Option<Spot> {
         let (source, target) = (&self.facts.blocks[from.index()], &self.facts.blocks[to.index()]);
         if target.frame != FrameId::ROOT {
-            // Into a call: before it.
+            // An edge into a call: before the call.
             return (source.frame == FrameId::ROOT)
                 .then(|| Spot::Before(self.in_root(self.flow.terminator(from))));
         }
         if target.first == target.end {
-            // Where an invoking call comes back: on the way on.
+            // The return block of an invoking call: on the edge that leaves it.
             let next = target.successors.first()?;
             return Some(Spot::OnEdge { from: target.origin, to: self.facts.blocks[next.index()].origin });
         }
@@ -85,7 +86,7 @@ impl Spots<'_> {
         Some(Spot::OnEdge { from: source.origin, to: target.origin })
     }
 
-    /// A point of the root's part of the graph in the terms of the function itself.
+    /// Maps a point of the root's part of the graph to the function itself.
     #[must_use]
     pub fn in_root(self, point: Point) -> Point {
         Point { block: self.facts.blocks[point.block.index()].origin, position: point.position }

@@ -1,6 +1,7 @@
-//! No buffer that a plan declares dead is used again, in random programs on a machine where everything else does its worst.
+//! Checks that no buffer is used after a plan declared it dead, in random programs on a machine where everything
+//! outside the program does its worst.
 //!
-//! `EAGER_TEST_SEED=N` and `EAGER_TEST_PROGRAMS=N` look at other and more programs; both are printed.
+//! `EAGER_TEST_SEED=N` and `EAGER_TEST_PROGRAMS=N` choose other and more programs; both are printed.
 
 #[path = "support/contents_machine.rs"]
 mod contents_machine;
@@ -14,9 +15,10 @@ use eager_tasks::program::{Action, ActionKind, Actual, Block, Function, Global, 
 use eager_tasks::{BlockId, Expr, Point, plan_program};
 use proptest::prelude::*;
 
-/// Each step of a block: a load at an even position and an action at the odd one behind it.
+/// Number of steps of a block; each is a load at an even position and an action at the odd position behind it.
 const STEPS: u32 = 3;
-/// Null, three variables, two globals (the second visible), a parameter that is an address, one that is a device pointer.
+/// Null, three variables, two globals (the second visible), a parameter that is an address, and one that is a device
+/// pointer.
 const POINTERS: [PointerDef; 8] = [
     PointerDef::Nothing,
     PointerDef::Local,
@@ -48,7 +50,7 @@ struct Writer<'s, 'b> {
     function: Function,
     index: usize,
     functions: usize,
-    /// Programs with few kinds of statement have more that can be shown.
+    /// Draw few kinds of statements: more can be proven of such programs.
     is_plain: bool,
 }
 
@@ -118,14 +120,14 @@ impl<'s, 'b> Writer<'s, 'b> {
         let id = match (is_global, has_parameter) {
             (true, _) => 4 + u32::from(self.source.holds(20)),
             (_, true) => 6,
-            // Mostly one variable, so that what is allocated is also used.
+            // Mostly one variable, so that allocated buffers are also used.
             _ if self.source.holds(60) => 1,
             _ => 2 + u32::from(self.source.holds(50)),
         };
         PointerId(id)
     }
 
-    /// A device pointer: what a place holds just before, the parameter, or what a call gave.
+    /// A device pointer: the value that a place holds just before, the parameter, or the result of a call.
     fn device(&mut self, at: Point) -> PointerId {
         if self.index > 0 && self.source.holds(20) {
             return PointerId(7);
@@ -160,7 +162,7 @@ impl<'s, 'b> Writer<'s, 'b> {
             7 => ActionKind::Store { value: NULL, to: self.place() },
             8 | 9 => return self.call(at),
             10 => {
-                // To a buffer, from a variable with whatever it holds.
+                // A copy to a buffer from a variable, whatever the variable holds.
                 let mut operands = vec![self.device(at)];
                 if !self.is_plain && self.source.holds(30) {
                     operands.push(self.place());
@@ -195,7 +197,7 @@ impl<'s, 'b> Writer<'s, 'b> {
         let value = Actual { pointer: Some(self.device(at)), integer: None };
         let kind = ActionKind::Call { callee: FunctionId::from_index(callee), actuals: vec![address, value] };
         self.function.actions.push(Action { at, place: None, kind });
-        // Results of calls that end their block are known on one way only.
+        // The result of a call that ends its block is known at one successor only.
         if at.position < 2 * STEPS {
             self.add(PointerDef::Result(at));
         }
@@ -221,7 +223,8 @@ proptest! {
     }
 }
 
-/// `EAGER_TEST_BYTES` and `EAGER_TEST_CHOICES`, as the property prints them: that program, and what is planned for it.
+/// Runs the program given by `EAGER_TEST_BYTES` and `EAGER_TEST_CHOICES`, as the property prints them, and shows its
+/// plans.
 #[test]
 fn one_program_by_its_bytes() {
     let list = |variable: &str| -> Option<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! Dominators against the definition: a block dominates another if deleting it cuts every path from the root.
+//! Checks dominators against the definition: a block dominates another if deleting it cuts every path from the root.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn graph() -> impl Strategy<Value = Vec<BlockFacts>> {
     })
 }
 
-/// Whether a path leads from one of `starts` to a block that `is_goal` holds for, never through `without`.
+/// Whether a path that avoids `without` leads from one of `starts` to a block for which `is_goal` is true.
 fn connects(
     blocks: &[BlockFacts],
     start: usize,

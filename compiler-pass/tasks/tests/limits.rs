@@ -1,10 +1,10 @@
-//! What is too large to be planned is left to run time, and says so.
+//! Checks that programs too large to be planned are left to run time, with that reason.
 
 use eager_tasks::names::PointerId;
 use eager_tasks::program::{Action, ActionKind, Block, Function, Leave, PointerDef, Program};
 use eager_tasks::{BlockId, Expr, LazyReason, Placement, Point, plan_program};
 
-/// One function with a block for each buffer, which allocates it and launches a kernel with it.
+/// One function with a block for each buffer; the block allocates the buffer and launches a kernel with it.
 fn wide(buffers: u32) -> Program {
     let mut function = Function { name: "main".to_owned(), ..Function::default() };
     for index in 0..buffers {
@@ -101,7 +101,7 @@ fn copies_that_move_each_other_on_come_to_an_end() {
 
 #[test]
 fn many_copies_that_move_each_other_on_come_to_an_end() {
-    // Twelve buffers, each copied to each at another distance.
+    // Twelve variables, each copied to every other at a different distance.
     let count = 12;
     let mut pointers = local(count);
     let mut actions = vec![ActionKind::Store { value: PointerId(1), to: PointerId(2) }];
@@ -129,7 +129,7 @@ fn offsets_beyond_all_numbers_are_unknown() {
 
 #[test]
 fn structs_chosen_from_each_other_in_circles_come_to_an_end() {
-    // Forty struct values, each chosen from all: the ways among them are without number, the values are forty.
+    // Forty struct values, each chosen from all forty: the paths among them are unlimited, the values are not.
     let all: Vec<PointerId> = (2..42).map(PointerId).collect();
     let mut pointers = vec![PointerDef::Choice(all); 40];
     pointers.push(PointerDef::Field { of: PointerId(2), offset: 8 });
@@ -138,7 +138,7 @@ fn structs_chosen_from_each_other_in_circles_come_to_an_end() {
 
 #[test]
 fn a_pointer_chosen_from_choices_of_choices_is_freed_in_time() {
-    // Sixteen layers of eight choices of all in the layer before, the last of which is freed.
+    // Sixteen layers of eight choices, each among all of the layer before; the last choice is freed.
     let mut pointers =
         vec![PointerDef::Load { from: PointerId(0), at: Point { block: BlockId(0), position: 1 } }; 8];
     for layer in 1..16_u32 {
@@ -151,7 +151,7 @@ fn a_pointer_chosen_from_choices_of_choices_is_freed_in_time() {
 
 #[test]
 fn pointers_that_take_too_many_steps_are_lazy_and_say_so() {
-    // Two hundred variables with eight pointers to other ones each, all copied to all.
+    // Two hundred variables, each with eight pointers to other variables, and each copied to every other.
     let count = 200;
     let mut pointers = local(count as usize);
     let mut actions = Vec::new();

@@ -1,4 +1,4 @@
-//! Every static plan holds on every path: random functions, random walks through them, and a machine that watches.
+//! Checks that every static plan holds on every path: random functions and random walks, checked by a machine.
 
 mod support;
 
@@ -28,7 +28,7 @@ fn site_kind(choice: u8) -> Option<SiteKind> {
     }
 }
 
-/// Acyclic skeletons are likely (edges mostly forward), so that many plans are static; the first block allocates.
+/// Edges mostly go forward, so that many plans are static; the first block allocates.
 fn facts() -> impl Strategy<Value = Facts> {
     let block = (
         proptest::collection::vec(1_usize..4, 0..3),
@@ -62,7 +62,7 @@ fn facts() -> impl Strategy<Value = Facts> {
     })
 }
 
-/// What one walk has seen of one task.
+/// Events of one task on one walk.
 #[derive(Default)]
 struct Watch {
     begun: u32,

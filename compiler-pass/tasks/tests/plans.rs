@@ -1,4 +1,4 @@
-//! What the planner decides on small functions, each for one reason.
+//! Checks the planner's decisions on small functions, one reason each.
 
 mod support;
 

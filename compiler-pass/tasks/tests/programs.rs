@@ -1,5 +1,5 @@
-//! Plans of random programs of several functions hold on every path: random calls, random walks, and a machine that
-//! watches.
+//! Checks that plans of random programs of several functions hold on every path: random calls and random walks, checked
+//! by a machine.
 
 #[path = "support/drawing.rs"]
 mod drawing;
@@ -13,12 +13,12 @@ use eager_tasks::{BlockId, Expr, FunctionPlan, Placement, Point, plan_program};
 use machine::{Elements, Machine};
 use proptest::prelude::*;
 
-/// Steps of a block: each a load at an even position and an action at the odd one behind it; then a load and the
-/// terminator.
+/// Number of steps of a block; each is a load at an even position and an action at the odd position behind it. A load
+/// and the terminator follow.
 const STEPS: u32 = 3;
 const FUNCTIONS_MAX: usize = 4;
-/// Pointers that every function has: two variables, a global, a parameter that is an address, one that is a device
-/// pointer, another address, and the second element of the first variable.
+/// Pointers of every function: two variables, a global, a parameter that is an address, one that is a device pointer,
+/// another address, and the second element of the first variable.
 const PLACES: [PointerDef; 7] = [
     PointerDef::Local,
     PointerDef::Local,
@@ -38,12 +38,12 @@ struct Source<'a> {
     elements: Elements,
 }
 
-/// What a program may have beside variables and calls.
+/// Features that a program may have besides variables and calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shapes {
-    /// One address as a parameter.
+    /// One address parameter.
     Plain,
-    /// Two, which may be the same; elements of arrays; calls that throw.
+    /// Two address parameters, which may be the same; elements of arrays; calls that throw.
     All,
 }
 
@@ -67,7 +67,7 @@ fn program(bytes: &[u8], shapes: Shapes) -> (Program, Elements) {
     (program, source.elements)
 }
 
-/// Notes plain calls of functions that throw; whether there were more.
+/// Records plain calls of functions that throw. Returns whether it found new ones.
 fn add_throws(program: &mut Program) -> bool {
     let unwinds = |block: &Block| block.leaves == Some(Leave::Unwind);
     let throwing: Vec<bool> =
@@ -104,7 +104,7 @@ fn function(source: &mut Source<'_>, index: usize, functions: usize) -> Function
             1 => Leave::Unwind,
             _ => Leave::Return,
         });
-        // The last block is the one that most paths come to.
+        // Most paths lead to the last block, so it returns.
         let leaves = leaves.map(|leave| if block + 1 == blocks { Leave::Return } else { leave });
         let id = BlockId::from_index(block);
         for step in 0..STEPS {
@@ -134,7 +134,7 @@ fn place(source: &mut Source<'_>, function: &mut Function, at: Point, index: usi
     }
 }
 
-/// Some element of the first variable: a new one, or the same as before.
+/// An element of the first variable: a new one, or the same as before.
 fn element(source: &mut Source<'_>, function: &mut Function, at: Point, index: usize) -> PointerId {
     let this = FunctionId::from_index(index);
     let is_known = |&&((of, _), made): &&(&(FunctionId, PointerId), &Point)| {
@@ -151,7 +151,7 @@ fn element(source: &mut Source<'_>, function: &mut Function, at: Point, index: u
     id
 }
 
-/// A device pointer: what a place holds just before, or the parameter.
+/// A device pointer: the value that a place holds just before, or the parameter.
 fn device(source: &mut Source<'_>, function: &mut Function, at: Point, index: usize) -> PointerId {
     if index > 0 && source.holds(20) {
         return DEVICE;
@@ -195,7 +195,7 @@ fn step_of(source: &mut Source<'_>, function: &mut Function, at: Point, index: u
 }
 
 fn call(source: &mut Source<'_>, function: &mut Function, at: Point, index: usize, functions: usize) {
-    // Mostly downwards; `main` is called by nobody.
+    // Mostly calls the next function; nothing calls `main`.
     let callee = if source.holds(85) { index + 1 } else { 1 + source.below(FUNCTIONS_MAX) };
     if callee >= functions {
         return;
@@ -259,7 +259,7 @@ fn generator_makes_static_tasks_often_and_walks_begin_them() {
     assert!(with_static >= 60 && with_inner >= 30 && begins >= 60, "the property above tests little");
 }
 
-/// Holds a program that was found at random to its plans.
+/// Checks the plans of one random program on random walks.
 fn check(bytes: &[u8], choices: &[u8], shapes: Shapes) {
     let program = program(bytes, shapes);
     let plans = plan_program(&program.0);
@@ -268,7 +268,8 @@ fn check(bytes: &[u8], choices: &[u8], shapes: Shapes) {
     assert!(program.0.functions.iter().any(|function| function.callees().count() > 0), "nothing is called");
 }
 
-/// A local of each run of a recursive function holds a buffer; freeing what the outer one holds frees none of them.
+/// A local of each activation of a recursive function holds a buffer; freeing the outer activation's buffer frees no
+/// other.
 #[test]
 fn variables_of_each_run_of_a_recursion_are_told_apart() {
     let bytes = [
@@ -279,7 +280,7 @@ fn variables_of_each_run_of_a_recursion_are_told_apart() {
     check(&bytes, &[0, 0, 30, 43], Shapes::Plain);
 }
 
-/// A global is stored into itself before a buffer's pointer is stored there: what is freed through it is null at first.
+/// A global is stored into itself before a buffer's pointer is stored there, so the first free through it frees null.
 #[test]
 fn copy_of_a_place_that_held_nothing_yet_is_no_copy_of_a_buffer() {
     let bytes = [
@@ -293,8 +294,8 @@ fn copy_of_a_place_that_held_nothing_yet_is_no_copy_of_a_buffer() {
     }
 }
 
-/// A called function throws or returns, and only after one of the two something is launched: all-launched is announced
-/// on the other way out of the call.
+/// A called function throws or returns, and a launch follows only one of the two: all-launched is announced on the
+/// other path out of the call.
 #[test]
 fn exception_and_return_part_inside_a_called_function() {
     let bytes = [
@@ -304,7 +305,7 @@ fn exception_and_return_part_inside_a_called_function() {
     check(&bytes, &[0, 0, 0, 0, 0, 37, 69], Shapes::All);
 }
 
-/// A buffer's pointer is stored in a global, which the caller has given as a parameter as well, and launched from there.
+/// A buffer's pointer is stored in a global that the caller has also passed as a parameter, and launched from there.
 #[test]
 fn pointer_stored_under_another_name_is_of_the_same_task() {
     let bytes = [

@@ -1,7 +1,7 @@
-//! How the root gets hold of the pointer of each buffer.
+//! Finds out how the root obtains the pointer of each buffer right after its allocation.
 //!
-//! Trap: a place that something else may have written to says nothing of the allocation, and a buffer of which one
-//! allocation cannot be caught is not caught at all.
+//! Trap: a slot that something other than an allocation may have written does not prove which pointer was allocated. A
+//! buffer gets captures only if each of its allocations has one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,8 @@ impl Reader<'_, '_> {
         self.root_calls(frame).into_iter().map(capture).collect()
     }
 
-    /// A function that the root calls, and that returns what it allocated into a variable of its own.
+    /// Capture of an allocation in a function that the root calls and that returns the pointer through a variable of
+    /// its own; `None` if the result may be anything but that pointer or null.
     fn returned(&self, frame: FrameId, action: &Action, variable: PointerId, slot: Slot) -> Option<Capture> {
         let Frame { function, bindings, .. } = &self.expansion.frames[frame.index()];
         let [Binding { caller: FrameId::ROOT, at }] = bindings[..] else { return None };
@@ -67,7 +68,7 @@ impl Reader<'_, '_> {
         is_known.then_some(Capture::Returned { at, function: *function, made: action.at, variable })
     }
 
-    /// Whether nothing but allocations writes a pointer to a place; null may be written.
+    /// Whether only allocations write a pointer to a slot; writes of null do not count.
     fn holds_only_allocated(&self, slot: Slot) -> bool {
         let mut frames = (0_u32..).map(FrameId).take(self.expansion.frames.len());
         let is_there = |frame: FrameId, to: PointerId, bytes: Option<u64>| {
@@ -88,7 +89,7 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// The calls in the root through which a frame is entered.
+    /// Calls in the root that lead into a frame, directly or through other frames.
     fn root_calls(&self, frame: FrameId) -> BTreeSet<Point> {
         let mut calls = BTreeSet::new();
         let mut seen = BTreeSet::from([frame]);

@@ -1,7 +1,8 @@
-//! From an expanded function and its pointers to [`Contents`].
+//! Derives [`Contents`] from an expanded function and its pointers.
 //!
-//! Every action is looked at, in functions beside the graph too: a pointer may be hidden anywhere. Trap: a set of targets
-//! that is empty is not nothing, it is a pointer of which nothing is known, unless the program writes null there.
+//! Reads every action, also of functions outside the graph, because a pointer may be hidden in any of them. Trap: an
+//! empty set of targets means that nothing is known of the pointer, so it may be any buffer's. Only a pointer that the
+//! program sets to null names no buffer.
 
 mod captures;
 
@@ -14,7 +15,7 @@ use crate::names::{BufferId, ForeignBuffer, FrameId, Place, Point, PointerId};
 use crate::pointers::{Object, ObjectId, Pointers, Slot, Target, Targets, addresses};
 use crate::program::{Action, ActionKind, PointerDef};
 
-/// Allocations whose memory is reached through the pointer that they write, and in no other way.
+/// Allocations whose memory can be reached only through the pointer that they write.
 const FOLLOWED: &[&str] = &[
     "cudaMalloc",
     "cudaMalloc3D",
@@ -24,7 +25,7 @@ const FOLLOWED: &[&str] = &[
     "cudaMallocFromPoolAsync_ptsz",
     "cudaMallocPitch",
 ];
-/// Starts of the names of calls that use what they are given and keep nothing. Any other call may keep it.
+/// Name prefixes of calls that use their operands and keep no pointer. Every other call may keep its operands.
 const KEEP_NOTHING: &[&str] = &[
     "cudaMemcpy",
     "cudaMemset",
@@ -33,19 +34,20 @@ const KEEP_NOTHING: &[&str] = &[
     "cudaPointerGetAttributes",
     "cudaFreeHost",
 ];
-/// Functions after which code may run a second time without a loop in the graph.
+/// Functions that can return twice, so that code may run again without a loop in the graph.
 const RETURN_TWICE: &[&str] =
     &["_setjmp", "__sigsetjmp", "getcontext", "savectx", "setjmp", "sigsetjmp", "swapcontext", "vfork"];
 
-/// What pointers may name.
+/// Buffers that the pointers of one call may name.
 #[derive(Clone, Debug, Default)]
 struct Named {
     direct: BTreeSet<Slot>,
-    /// Pointers in memory that can be reached from the operands.
+    /// Buffers whose pointers lie in memory that can be reached from the operands.
     deep: BTreeSet<Slot>,
-    /// Any buffer at all.
+    /// An operand may name any buffer.
     anything: bool,
-    /// What the caller's memory held before, which can only be a buffer that others know.
+    /// An operand may hold what the caller's memory held before, which can only be a buffer that code outside this
+    /// function knows.
     foreign: bool,
 }
 
@@ -62,12 +64,12 @@ impl Named {
     }
 }
 
-/// A call that uses contents, before it is known which pointers lie in device memory.
+/// A call that uses contents, recorded before the pointers in device memory are known.
 struct RawUse {
     at: Option<Point>,
     place: Option<Place>,
     named: Named,
-    /// A copy whose target is no buffer.
+    /// A copy whose target is not a buffer.
     leaves_device: bool,
 }
 
@@ -78,7 +80,7 @@ struct Reader<'a, 'p> {
     ids: &'a BTreeMap<Slot, BufferId>,
     uses: Vec<RawUse>,
     kept: BTreeMap<BufferId, (AliveReason, Option<Place>)>,
-    /// Device memory that holds pointers to buffers.
+    /// Device memory that holds pointers to buffers, by the buffer that holds them.
     holds: BTreeMap<Slot, BTreeSet<Slot>>,
 }
 
@@ -186,7 +188,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Whoever gets a pointer that is not known may get any.
+    /// Keeps alive the buffers that `callee` gets. An unknown pointer may be that of any buffer, if the program hides
+    /// pointers at all.
     fn give(&mut self, frame: FrameId, callee: &str, operands: &[PointerId], place: Option<&Place>) {
         let named = self.named(frame, operands);
         let reason = AliveReason::GivenTo { callee: callee.to_owned() };
@@ -196,7 +199,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Whether a pointer of the program may have become a number, which may become a pointer again.
+    /// Whether the program converts a pointer to a number anywhere, from which a pointer could be recovered.
     fn hides_pointers(&self) -> bool {
         let mut frames = (0_u32..).map(FrameId).take(self.expansion.frames.len());
         frames.any(|frame| {
@@ -211,11 +214,11 @@ impl Reader<'_, '_> {
             self.keep_all(&AliveReason::Graph, place);
         }
         let named = self.named(frame, operands);
-        // Where a batch's buffers are is in memory.
+        // Batched calls take their buffers' addresses from an array in memory.
         if !KEEP_NOTHING.iter().any(|start| call.starts_with(start)) || call.contains("Batch") {
             self.keep(&named.slots(), &AliveReason::GivenTo { callee: call.to_owned() }, place);
         }
-        // Pointers in what is copied to a buffer are in that buffer from then on.
+        // A copy to a buffer also puts the pointers in the copied memory into that buffer.
         for &holder in &named.direct {
             self.holds.entry(holder).or_default().extend(&named.deep);
         }
@@ -227,7 +230,7 @@ impl Reader<'_, '_> {
         self.add_use(frame, action, named, leaves_device);
     }
 
-    /// Device variables may hold pointers, and every kernel may use device variables.
+    /// Treats a write of a device variable as storing the pointers there: every kernel may use device variables.
     fn read_symbol(&mut self, frame: FrameId, action: &Action, operands: &[PointerId]) {
         let named = self.named(frame, operands);
         if let Some(symbols) = self.symbols() {
@@ -276,7 +279,7 @@ impl Reader<'_, '_> {
         all
     }
 
-    /// What the struct at an address holds.
+    /// Buffers whose pointers are in the struct at an address.
     fn inside(&self, frame: FrameId, at: PointerId) -> Named {
         let targets = self.pointers.targets(frame, at);
         let mut named = self.of_targets(&self.pointers.inside(targets));
@@ -328,7 +331,8 @@ impl Reader<'_, '_> {
         all.filter(|(_, kind)| **kind == BufferKind::Symbols).map(|(slot, _)| *slot).next()
     }
 
-    /// Buffers that one call names may get each other's contents, pointers included.
+    /// Spreads held pointers among all buffers that one call names: the call may copy contents, pointers included,
+    /// between them.
     fn spread_held(&mut self) {
         let mut changed = true;
         while std::mem::take(&mut changed) {
@@ -354,7 +358,7 @@ impl Reader<'_, '_> {
         self.keep_what_kept_buffers_hold();
     }
 
-    /// Who has a buffer has the pointers in it.
+    /// Keeps alive every buffer whose pointer lies in a buffer that is kept alive or shared.
     fn keep_what_kept_buffers_hold(&mut self) {
         let shared = self.shared();
         loop {
@@ -370,7 +374,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Buffers whose pointers live before or after the function. `main` runs once, so that nothing is from before.
+    /// Buffers whose pointers may exist before or after the function. None for `main`, which runs once.
     fn shared(&self) -> BTreeSet<Slot> {
         let is_main = self.expansion.function(FrameId::ROOT).name == "main";
         let objects = self.pointers.shared_objects().into_iter().filter(|_| !is_main);
@@ -382,7 +386,8 @@ impl Reader<'_, '_> {
         holders.iter().filter_map(|holder| self.holds.get(holder)).flatten().copied().collect()
     }
 
-    /// The uses, and the buffers that some of them do not name themselves.
+    /// Resolves the recorded uses to buffers. Also returns the buffers that some call uses without being given a
+    /// pointer to them.
     fn resolved_uses(&self) -> (Vec<ContentUse>, BTreeSet<BufferId>) {
         let is_memory = |slot: &Slot| self.pointers.slots().get(slot) == Some(&BufferKind::Memory);
         let shared = self.shared();
@@ -394,7 +399,7 @@ impl Reader<'_, '_> {
             if used.named.anything {
                 slots.extend(self.ids.keys());
             }
-            // One place of the caller's may have several names.
+            // One location in the caller's memory may have several names.
             let is_caller_memory = |slot: &Slot| matches!(self.outermost(slot.0), Object::Formal(_));
             if used.named.foreign || slots.iter().any(is_caller_memory) {
                 slots.extend(&shared);

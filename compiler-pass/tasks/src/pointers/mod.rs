@@ -1,12 +1,12 @@
-//! What every pointer of an expanded function may point to: inclusion-based points-to analysis (Andersen, 1994) with
-//! constant offsets, the same for all points of the program.
+//! Computes what every pointer of an expanded function may point to: inclusion-based points-to analysis (Andersen,
+//! 1994) with constant offsets, flow-insensitive.
 //!
-//! A device buffer is named by the *slot* whose address an allocation got, so "the buffer in `net->weights`" stays one
-//! buffer when the pointer is copied around. Traps: what a slot held before, or holds after it is overwritten by hand,
-//! is not told apart here; and memory that a caller owns holds things from before, which [`Target::Foreign`] stands for.
-//! Offsets have no end where copies move each other's contents on, so an object has a limited number of places that copies
-//! fill; and a solution that takes too many steps is given up ([`Pointers::is_given_up`]), because what was found until
-//! then is too little.
+//! A device buffer is named by the *slot* whose address an allocation got, so "the buffer in `net->weights`" stays the
+//! same buffer when the pointer is copied around. Traps: the analysis does not distinguish what a slot holds before the
+//! allocation, after it, and after the program overwrites the slot. Memory that a caller owns already holds pointers,
+//! which [`Target::Foreign`] stands for. Copies that move each other's contents on would produce offsets without end,
+//! so copies fill only a limited number of places in an object. And a solution that takes too many steps is given up
+//! ([`Pointers::is_given_up`]), because the targets found until then are incomplete.
 
 mod questions;
 mod stale;
@@ -27,23 +27,23 @@ pub struct ObjectId(usize);
 /// A piece of host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Object {
-    /// A variable of a frame, or a parameter that it got by value in memory.
+    /// A variable of a frame, or the frame's copy of a by-value parameter.
     Local(FrameId, PointerId),
     Global(GlobalId),
-    /// Host memory that a frame makes.
+    /// Host memory that a frame allocates.
     Fresh(FrameId, PointerId),
-    /// What a parameter of the root points to.
+    /// Memory that a parameter of the root points to.
     Formal(u32),
-    /// What the pointer points to that such memory held from the start.
+    /// Memory that a pointer leads to which such memory held, at this offset, when the root began.
     Behind(ObjectId, i64),
-    /// The module's device variables, as one.
+    /// All device variables of the module, as one object.
     Symbols,
 }
 
-/// A place in memory: object and offset, `None` for somewhere in it.
+/// A location in memory: object and offset; `None` if the offset is unknown.
 pub type Slot = (ObjectId, Option<i64>);
 
-/// One thing that a pointer may be.
+/// One possible value of a pointer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     Address(Slot),
@@ -57,15 +57,15 @@ pub enum Target {
 
 pub type Targets = BTreeSet<Target>;
 
-/// Sets larger than this count as unknown.
+/// Sets of targets larger than this count as unknown.
 const TARGETS_MAX: usize = 64;
-/// More offsets into one object than this count as any.
+/// Number of offsets into one object beyond which a pointer may be anywhere in the object.
 const OFFSETS_MAX: usize = 8;
-/// How far memory of a caller is followed.
+/// Number of pointers that are followed through memory of a caller.
 const BEHIND_MAX: usize = 3;
-/// Places in one object that block copies fill; what they would put elsewhere counts as anywhere in it.
+/// Number of places in one object that block copies fill. Further places count as an unknown offset in the object.
 const COPIED_PLACES_MAX: usize = 64;
-/// Targets looked at and moved until a function is given up; about a second.
+/// Number of targets read and moved after which the analysis of a function is given up; about a second.
 pub const STEPS_MAX: usize = 20_000_000;
 
 /// The solution for one root function.
@@ -77,19 +77,19 @@ pub struct Pointers<'a, 'p> {
     values: Vec<Vec<Targets>>,
     memory: BTreeMap<Slot, Targets>,
     slots: BTreeMap<Slot, BufferKind>,
-    /// Block copies: to, from, and what to add to an offset in `to`.
+    /// Block copies: target, source, and the distance that is added to an offset.
     copies: BTreeSet<(ObjectId, ObjectId, Option<i64>)>,
-    /// Written by code that may have put a pointer there.
+    /// Slots that unseen code has written and may have put a pointer into.
     tainted: BTreeSet<Slot>,
-    /// What memory held from the start counts.
+    /// Whether the initial contents of memory count.
     with_initial: bool,
     ages: Ages,
-    /// What is left of the work that this solution may take.
+    /// Remaining steps that this solution may take.
     steps: usize,
 }
 
 impl<'a, 'p> Pointers<'a, 'p> {
-    /// `steps`: how much work it may be ([`STEPS_MAX`]).
+    /// Solves for one root function in at most `steps` steps ([`STEPS_MAX`] is the largest sensible number).
     #[must_use]
     pub fn solve(expansion: &'a Expansion<'p>, steps: usize) -> Self {
         let count =
@@ -125,7 +125,7 @@ impl<'a, 'p> Pointers<'a, 'p> {
         solution
     }
 
-    /// Looks at everything, and again at what depends on what changed, until nothing does.
+    /// Evaluates everything, then repeatedly what depends on a change, until nothing changes.
     fn iterate(&mut self) {
         loop {
             let before = self.ages.now();
@@ -232,7 +232,7 @@ impl<'a, 'p> Pointers<'a, 'p> {
         returns.iter().flat_map(|&(_, value)| self.targets(entered, value).clone()).collect()
     }
 
-    /// What a struct value holds at an offset. Values may be chosen from each other in circles, so each is looked at once.
+    /// Value of a struct at an offset. Values may be chosen from each other in cycles, so each is visited once.
     fn field(&mut self, frame: FrameId, of: PointerId, at: i64) -> Targets {
         let expansion = self.expansion;
         let mut found = Targets::new();
@@ -272,7 +272,7 @@ impl<'a, 'p> Pointers<'a, 'p> {
                 Target::Address((object, offset)) => {
                     found.extend(self.load(*object, moved_by(*offset, Some(at)), 0))
                 }
-                // What a device pointer points to is not read on the host, unless the memory is managed.
+                // The host cannot read memory behind a device pointer, unless the memory is managed.
                 Target::Device { .. } => {
                     found.insert(Target::Foreign(ForeignBuffer::Memory));
                 }
@@ -302,7 +302,7 @@ impl<'a, 'p> Pointers<'a, 'p> {
         found
     }
 
-    /// What memory held before the root began, or what code that is not seen put there.
+    /// Pointers that memory held before the root began, or that unseen code put there.
     fn initial(
         &mut self,
         object: ObjectId,
@@ -419,25 +419,25 @@ impl<'a, 'p> Pointers<'a, 'p> {
         }
     }
 
-    /// Stores what a block copy brings; somewhere in the object, if copies fill many places of it already.
+    /// Stores the result of a block copy; at an unknown offset if copies already fill many places of the object.
     fn store_copy(&mut self, slot: Slot, found: Targets) {
         let is_full = || self.memory_of(slot.0).count() >= COPIED_PLACES_MAX;
         let somewhere = !self.memory.contains_key(&slot) && is_full();
         self.store(if somewhere { (slot.0, None) } else { slot }, found);
     }
 
-    /// What was stored in an object.
+    /// Targets stored in an object, by slot.
     fn memory_of(&self, object: ObjectId) -> impl Iterator<Item = (&Slot, &Targets)> {
         self.memory.range((object, None)..=(object, Some(i64::MAX)))
     }
 
-    /// The slots in an object.
+    /// Slots of an object that allocations fill.
     fn slots_of(&self, object: ObjectId) -> impl Iterator<Item = Slot> + '_ {
         self.slots.range((object, None)..=(object, Some(i64::MAX))).map(|(&slot, _)| slot)
     }
 }
 
-/// The places that targets are addresses of.
+/// Slots that the targets are addresses of.
 #[must_use]
 pub fn addresses(targets: &Targets) -> Vec<Slot> {
     let address = |target: &Target| match target {
@@ -455,12 +455,12 @@ fn offset(target: &Target, by: Option<i64>) -> Target {
     }
 }
 
-/// An offset moved on; unknown if one of the two is, or if no number holds the sum.
+/// Adds `by` to an offset; `None` if one of the two is unknown or the sum overflows.
 fn moved_by(offset: Option<i64>, by: Option<i64>) -> Option<i64> {
     offset?.checked_add(by?)
 }
 
-/// Adds to a set, keeping it small; whether it grew.
+/// Adds targets to a set and keeps the set small. Returns whether the set grew.
 fn merge(set: &mut Targets, found: Targets) -> bool {
     let unknown = Target::Foreign(ForeignBuffer::Memory);
     let mut grew = false;

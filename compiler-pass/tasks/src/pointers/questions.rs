@@ -1,6 +1,8 @@
-//! What is asked of a solution: what pointers may be, what can be reached through memory, which places may be the same.
+//! Queries on a solution: possible values of pointers, what can be reached through memory, which locations may
+//! coincide.
 //!
-//! Trap: memory that a caller made may have several names, so two objects from before may be one ([`Pointers::may_coincide`]).
+//! Trap: memory that a caller made may have several names, so two objects from before the root may be the same memory
+//! ([`Pointers::may_coincide`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,43 +12,43 @@ use crate::names::{ForeignBuffer, FrameId, PointerId};
 use crate::program::PointerDef;
 
 impl Pointers<'_, '_> {
-    /// What a pointer may be.
+    /// Possible values of a pointer.
     #[must_use]
     pub fn targets(&self, frame: FrameId, pointer: PointerId) -> &Targets {
         &self.values[frame.index()][pointer.index()]
     }
 
-    /// Whether it took too many steps: pointers may be more than is known of them.
+    /// Whether the solution took too many steps, so that pointers may have more targets than it knows.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         self.steps == 0
     }
 
-    /// What is left of the steps that were allowed.
+    /// Number of allowed steps that were not used.
     #[must_use]
     pub fn steps_left(&self) -> usize {
         self.steps
     }
 
-    /// Whether some set of targets was too large to be kept.
+    /// Whether some set of targets reached its size limit.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         let is_full = |set: &Targets| set.len() >= TARGETS_MAX;
         self.values.iter().flatten().any(is_full) || self.memory.values().any(is_full)
     }
 
-    /// What was stored in any of these objects.
+    /// Targets stored in any of these objects.
     pub fn stored_in(&self, objects: &BTreeSet<ObjectId>) -> impl Iterator<Item = &Target> {
         objects.iter().flat_map(|&object| self.memory_of(object)).flat_map(|(_, targets)| targets)
     }
 
-    /// The slots that allocations fill, handles and symbols among them.
+    /// Slots that allocations fill, including those of handles and symbols.
     #[must_use]
     pub fn slots(&self) -> &BTreeMap<Slot, BufferKind> {
         &self.slots
     }
 
-    /// The slots that a write of some bytes from an address on covers, at least in part.
+    /// Slots that a write of `bytes` bytes at an address covers, at least in part. `None`: unknown number of bytes.
     #[must_use]
     pub fn covered(&self, (object, offset): Slot, bytes: Option<u64>) -> Vec<Slot> {
         let end = offset.zip(bytes).map(|(offset, bytes)| offset.saturating_add_unsigned(bytes));
@@ -57,7 +59,7 @@ impl Pointers<'_, '_> {
         self.slots_of(object).filter(is_hit).collect()
     }
 
-    /// The object that a frame's pointer makes, if it is known.
+    /// Object whose address a frame's pointer is, if the object is known.
     #[must_use]
     pub fn made_by(&self, frame: FrameId, pointer: PointerId) -> Option<ObjectId> {
         let object = match self.expansion.function(frame).pointer(pointer) {
@@ -73,7 +75,8 @@ impl Pointers<'_, '_> {
         self.objects[object.0]
     }
 
-    /// What a pointer that such memory held counts as; `None` for memory that this function or its callees made.
+    /// Origin of the pointers that such memory held from the start; `None` for memory that this function or its callees
+    /// made.
     #[must_use]
     pub fn foreign_of(&self, object: ObjectId) -> Option<ForeignBuffer> {
         match self.objects[object.0] {
@@ -91,8 +94,8 @@ impl Pointers<'_, '_> {
         }
     }
 
-    /// Whether two pieces of memory may be the same: memory from before may have several names, and be a global whose
-    /// address somebody has.
+    /// Whether two objects may be the same memory. Memory from before the root may have several names, and may be a
+    /// global whose address is stored or passed on somewhere.
     #[must_use]
     pub fn may_coincide(&self, a: ObjectId, b: ObjectId) -> bool {
         let is_from_before =
@@ -104,7 +107,7 @@ impl Pointers<'_, '_> {
         a == b || (is_from_before(a) && is_old(b)) || (is_from_before(b) && is_old(a))
     }
 
-    /// The other slots that may be the same place as a slot.
+    /// Other slots that may be the same location as `slot`.
     pub fn aliases(&self, slot: Slot) -> impl Iterator<Item = Slot> + '_ {
         self.slots.keys().copied().filter(move |&other| {
             let is_apart = other.0 == slot.0 && other.1.is_some() && slot.1.is_some();
@@ -112,7 +115,8 @@ impl Pointers<'_, '_> {
         })
     }
 
-    /// The slots whose pointers are stored somewhere, each with the slots that may be the same place under another name.
+    /// Pairs of a slot whose pointer is stored somewhere, and a slot that may be the location it is stored in, under
+    /// another name.
     pub fn mixed(&self) -> impl Iterator<Item = (Slot, Slot)> + '_ {
         self.memory.iter().flat_map(|(to, targets)| {
             let stored = targets.iter().filter_map(|target| match target {
@@ -129,7 +133,7 @@ impl Pointers<'_, '_> {
         })
     }
 
-    /// The slots that can be reached through memory from a set of targets, the pointers themselves included.
+    /// Slots and objects that can be reached from a set of targets through memory, including the targets themselves.
     #[must_use]
     pub fn reach(&self, from: &Targets) -> (BTreeSet<Slot>, BTreeSet<ObjectId>) {
         let mut slots = BTreeSet::new();
@@ -151,7 +155,7 @@ impl Pointers<'_, '_> {
         (slots, objects)
     }
 
-    /// The pointers inside the structs that targets are addresses of.
+    /// Pointers inside the structs whose addresses are in `targets`.
     #[must_use]
     pub fn inside(&self, targets: &Targets) -> Targets {
         let mut found = Targets::new();
@@ -174,12 +178,12 @@ impl Pointers<'_, '_> {
         found
     }
 
-    /// Memory that lives before or after the root: every object of that kind that is known.
+    /// All known objects that live before or after the root, with their origin.
     #[must_use]
     pub fn shared_objects(&self) -> Vec<(ObjectId, ForeignBuffer)> {
         let all = (0..self.objects.len()).map(ObjectId);
         all.filter_map(|object| {
-            // The root's own copy of a parameter is gone after it.
+            // The root's own copy of a by-value parameter ends with the root.
             let is_local = matches!(self.objects[object.0], Object::Local(..));
             self.foreign_of(object).filter(|_| !is_local).map(|foreign| (object, foreign))
         })

@@ -1,37 +1,38 @@
-//! Which parts of a solution have to be looked at again, because something that they were made of has changed since.
+//! Tracks which parts of a solution must be evaluated again because one of their inputs has changed.
 //!
-//! Without it every turn looks at every pointer, and large sets are copied for nothing: most of the time of a compile where
-//! containers of the C++ library are passed around. Trap: what a part is made of must be told in full here; where that is not
-//! plain, it is everything.
+//! Without this every round evaluates every pointer and copies large sets for nothing: most of the compile time where
+//! containers of the C++ library are passed around. Trap: every input of a part must be listed here. Where the inputs
+//! are not plain, any change counts.
 
 use super::{ObjectId, Pointers, addresses};
 use crate::names::{FrameId, PointerId};
 use crate::program::{Action, ActionKind, PointerDef};
 
-/// Solutions that took more steps are not checked for being settled, which takes as many again.
+/// Solutions that took more steps than this are not checked for being settled, because the check takes as many steps
+/// again.
 pub(super) const CHECKED_STEPS_MAX: usize = 100_000;
 
-/// Number of the last change of something; 0: never.
+/// Serial number of a change; 0 means never.
 type Age = u64;
 
-/// When things changed, and when parts of the solution were looked at.
+/// Times of changes, and of the evaluations of parts of the solution.
 #[derive(Debug, Default)]
 pub(super) struct Ages {
     now: Age,
-    /// Of what pointers may be, by frame and pointer.
+    /// Last change of a pointer's targets, by frame and pointer.
     values: Vec<Vec<Age>>,
-    /// Of what objects hold, and of what is copied into them.
+    /// Last change of what an object holds, or of what is copied into it.
     objects: Vec<Age>,
     any_object: Age,
-    /// By frame and pointer, the look at it: everything until then counted. 0: none.
+    /// Last evaluation of a pointer, by frame and pointer; it covers every change up to then. 0: never evaluated.
     looks: Vec<Vec<Age>>,
     action_looks: Vec<Vec<Age>>,
 }
 
 impl Ages {
-    /// For each frame, the number of its pointers and actions.
+    /// Takes for each frame the number of its pointers and of its actions.
     pub fn new(frames: impl Iterator<Item = (usize, usize)>) -> Ages {
-        // Everything is older than the first look.
+        // 1, so that an evaluation in the first round does not count as "never".
         let mut ages = Ages { now: 1, ..Ages::default() };
         for (pointers, actions) in frames {
             ages.values.push(vec![0; pointers]);
@@ -67,7 +68,7 @@ impl Ages {
         self.action_looks[frame.index()][number] = self.now;
     }
 
-    /// Everything is to be looked at again.
+    /// Marks everything for evaluation.
     pub fn forget_looks(&mut self) {
         self.looks.iter_mut().chain(&mut self.action_looks).for_each(|frame| frame.fill(0));
     }
@@ -82,7 +83,7 @@ impl Ages {
 }
 
 impl Pointers<'_, '_> {
-    /// Whether one more look at everything changes nothing.
+    /// Whether one more evaluation of everything changes nothing.
     pub(super) fn is_settled(&mut self) -> bool {
         let (before, steps) = (self.ages.now(), self.steps);
         self.ages.forget_looks();
@@ -91,7 +92,7 @@ impl Pointers<'_, '_> {
         self.ages.now() == before
     }
 
-    /// Whether a pointer may be more than was found when it was last looked at.
+    /// Whether an input of a pointer's value has changed since the last evaluation.
     pub(super) fn is_value_stale(&self, frame: FrameId, id: PointerId) -> bool {
         let look = self.ages.looks[frame.index()][id.index()];
         if look == 0 {
@@ -122,7 +123,7 @@ impl Pointers<'_, '_> {
         }
     }
 
-    /// Whether an action may do more than when it was last looked at.
+    /// Whether an input of an action has changed since the last evaluation.
     pub(super) fn is_action_stale(&self, frame: FrameId, number: usize, action: &Action) -> bool {
         let look = self.ages.action_looks[frame.index()][number];
         if look == 0 {
@@ -142,7 +143,8 @@ impl Pointers<'_, '_> {
         }
     }
 
-    /// Whether what lies behind a pointer has changed. What memory held from the start is found by way of other objects.
+    /// Whether the memory behind a pointer has changed. Once initial contents count, any object's change counts,
+    /// because initial contents are found by way of other objects.
     fn memory_changed(&self, frame: FrameId, from: PointerId, look: u64) -> bool {
         if self.with_initial {
             return self.ages.any_object > look;

@@ -1,7 +1,7 @@
-//! What the pass found and decided in one translation unit: JSON for tools, remarks for people.
+//! Report on one translation unit: JSON for tools, remarks for people.
 //!
-//! Trap: the site number in the report is the one that the program gives to the shim at run time, so a trace can be
-//! matched to the source; it depends on source path, function and ordinal only.
+//! Trap: the site number in the report is the one that the program passes to the shim at run time, so that a trace can
+//! be matched to the source. It may depend on nothing but source path, function and ordinal.
 
 mod remarks;
 
@@ -23,16 +23,16 @@ use remarks::{STUB, with_readable_names};
 pub struct Report {
     /// Path of the source as given to the compiler.
     pub source: String,
-    /// All of the program's sources are in it.
+    /// The unit contains all of the program's sources.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub whole_program: bool,
-    /// The kernels that it registers.
+    /// Kernels that the unit registers.
     pub kernels: Vec<KernelReport>,
     pub tasks: Vec<TaskReport>,
-    /// The device memory that these tasks allocate.
+    /// Device memory that these tasks allocate.
     #[serde(default)]
     pub buffers: Vec<BufferReport>,
-    /// What functions do for tasks of their callers.
+    /// Work that functions do for tasks of their callers.
     #[serde(default)]
     pub covered: Vec<CoveredReport>,
 }
@@ -41,12 +41,12 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoveredReport {
     pub symbol: String,
-    /// As the user wrote it.
+    /// Readable name, as in the source.
     pub function: String,
     pub place: Option<Place>,
-    /// The callers that have the tasks.
+    /// Callers that own the tasks.
     pub by: Vec<String>,
-    /// Other code may call the function too: what it does then is left to run time.
+    /// Unseen code may call the function too; the tasks then run lazily.
     pub visible: bool,
 }
 
@@ -55,18 +55,18 @@ pub struct CoveredReport {
 pub struct KernelReport {
     /// Mangled device name.
     pub symbol: String,
-    /// As the user wrote it.
+    /// Readable name, as in the source.
     pub function: String,
     /// Registers per thread, 0 if unknown.
     pub registers: u32,
     /// Static shared memory per block, in bytes.
     pub shared_bytes: u32,
-    /// Launched in a loop: later launches come back to the buffers.
+    /// Launched in a loop, so that later launches use the buffers again.
     pub repeated: bool,
     pub args: Vec<ArgReport>,
 }
 
-/// One kernel argument. `read` and `written` both false: unknown, unless the class is "unused".
+/// One kernel argument. If `read` and `written` are both false, its use is unknown, unless the class is "unused".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArgReport {
     pub bytes: u32,
@@ -79,9 +79,9 @@ pub struct ArgReport {
 /// One buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferReport {
-    /// Of the function that allocates it, or calls the function that does.
+    /// Symbol of the function that allocates it, or that calls the allocating function.
     pub symbol: String,
-    /// The same as the user wrote it.
+    /// Readable name of that function, as in the source.
     pub function: String,
     pub allocated: Vec<Place>,
     pub first_uses: Vec<Place>,
@@ -89,11 +89,11 @@ pub struct BufferReport {
     pub end: BufferEnd,
 }
 
-/// Whether its contents are shown to be dead before it is freed.
+/// Whether the buffer's contents are proven dead before it is freed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "contents", rename_all = "kebab-case")]
 pub enum BufferEnd {
-    /// After these uses.
+    /// Dead after these uses.
     Dead {
         last_uses: Vec<Place>,
     },
@@ -103,7 +103,7 @@ pub enum BufferEnd {
     },
 }
 
-/// How one launch goes through a buffer.
+/// Access pattern of one launch on a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccessClass {
@@ -118,48 +118,48 @@ pub enum AccessClass {
 /// One task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskReport {
-    /// Of the function that holds the task.
+    /// Symbol of the function that owns the task.
     pub symbol: String,
-    /// The same as the user wrote it.
+    /// Readable name of that function, as in the source.
     pub function: String,
     pub place: Option<Place>,
-    /// Symbols of the kernels' stubs, in the order of their launches, each once.
+    /// Symbols of the kernels' stubs, in the order of their launches, without duplicates.
     pub kernels: Vec<String>,
     pub launch_sites: u32,
-    /// The launches that this function sees.
+    /// Launches that this function sees.
     pub launches: Vec<LaunchReport>,
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// One place that launches a kernel, with its geometry in the terms of the source's values where that is known.
+/// One launch site; its geometry, where known, is expressed in values of the source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchReport {
-    /// As the user wrote it; `None` through a pointer.
+    /// Readable name of the kernel; `None` if launched through a pointer.
     pub kernel: Option<String>,
     pub place: Option<Place>,
     pub blocks: Option<String>,
     pub threads_per_block: Option<String>,
-    /// It is launched in a loop that changes its geometry; the expressions then hold for one round.
+    /// Launched in a loop that changes its geometry; the expressions then hold for a single round.
     #[serde(default)]
     pub varies: bool,
 }
 
-/// What was decided.
+/// Placement of the task, with the data that goes with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "placement", rename_all = "kebab-case")]
 pub enum Outcome {
     Static {
-        /// The id that `eager_task_begin` gets, in hexadecimal.
+        /// The id that is passed to `eager_task_begin`, in hexadecimal.
         site: String,
-        /// The requirement in bytes, in the terms of the source's values.
+        /// The requirement in bytes, expressed in values of the source.
         bytes: String,
-        /// What of it is in use at once, from the first use of each buffer until it is dead.
+        /// The part of it that is in use at once, from the first use of each buffer until it is dead.
         live_bytes: String,
         exact: bool,
         allocations: usize,
         ends_at_return: bool,
-        /// All uses of its memory are in sight, and each is a call that is given a pointer to it.
+        /// Every use of the task's memory is visible, and each is a call that is given a pointer to that memory.
         #[serde(default)]
         named: bool,
     },
@@ -169,8 +169,8 @@ pub enum Outcome {
     },
 }
 
-/// The number of the static task `ordinal` of a function: FNV-1a (64 bits) of the three, so that it is the same from
-/// build to build.
+/// Returns the number of the static task `ordinal` of a function: FNV-1a (64 bits) of the three, so that it is the same
+/// from build to build.
 #[must_use]
 pub fn site_id(source: &str, function: &str, ordinal: usize) -> u64 {
     let text = format!("{source}\0{function}\0{ordinal}");
@@ -179,7 +179,7 @@ pub fn site_id(source: &str, function: &str, ordinal: usize) -> u64 {
 }
 
 impl Report {
-    /// Adds one function's plan.
+    /// Adds the plan of one function.
     pub fn add(&mut self, facts: &Facts, plan: &Plan) {
         let flow = Flow::new(&facts.blocks);
         for (ordinal, task) in plan.tasks.iter().enumerate() {
@@ -224,7 +224,7 @@ impl Report {
         format!("{reason}{advice}")
     }
 
-    /// Gives functions and launched kernels their readable names, through `demangled`, also inside of texts.
+    /// Replaces mangled names of functions and launched kernels by readable ones from `demangled`, also inside texts.
     pub fn name_functions(&mut self, demangled: impl Fn(&str) -> String) {
         for buffer in &mut self.buffers {
             buffer.function = demangled(&buffer.symbol);
@@ -255,7 +255,7 @@ impl Report {
     }
 }
 
-/// The largest of the sums, each in the terms of the source's values.
+/// Shows the largest of the sums, expressed in values of the source.
 fn requirement_of(facts: &Facts, sums: &[Vec<Expr>]) -> String {
     let sum = |terms: &Vec<Expr>| {
         let terms: Vec<_> = terms.iter().map(|size| describe(&simplified(size), &facts.leaves)).collect();
@@ -329,7 +329,7 @@ fn launches_of(facts: &Facts, flow: &Flow<'_>, task: &TaskPlan) -> Vec<LaunchRep
     sites.filter_map(launch).collect()
 }
 
-/// Whether a value may be another one in each round of a loop.
+/// Whether a value may differ between the rounds of a loop.
 fn changes_in_loop(leaf: &Leaf, flow: &Flow<'_>) -> bool {
     match &leaf.source {
         LeafSource::Argument => false,

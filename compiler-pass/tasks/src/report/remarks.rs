@@ -1,24 +1,24 @@
-//! The report as a compiler's remarks: one sentence each, at the line that it is about.
+//! The report as compiler remarks: one sentence for each task or buffer, at its source line.
 //!
-//! Trap: an expression may have hundreds of terms. A remark is cut to what a person reads; the report keeps the whole.
+//! Trap: an expression may have hundreds of terms. A remark is shortened for reading; the report keeps the whole.
 
 use super::{BufferEnd, BufferReport, CoveredReport, Outcome, Report, TaskReport};
 use crate::names::Place;
 
-/// What clang puts before a kernel's name for its host stub.
+/// Prefix that clang puts before a kernel's name for its host stub.
 pub(super) const STUB: &str = "__device_stub__";
-/// More terms than this are counted instead of shown.
+/// Number of terms beyond which terms are counted instead of shown.
 const TERMS_MAX: usize = 4;
-/// Longer texts are cut, in characters.
+/// Length in characters beyond which texts are cut.
 const TEXT_MAX: usize = 160;
 
-/// What a compiler says of one task.
+/// A compiler remark on one task, buffer or function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// Of the function that holds the task.
+    /// Symbol of the function that owns the task.
     pub symbol: String,
     pub place: Option<Place>,
-    /// A lazy task: what clang's `-Rpass-missed=` shows; else `-Rpass=`.
+    /// True for a lazy task, which clang's `-Rpass-missed=` shows; `-Rpass=` shows the others.
     pub missed: bool,
     /// Short name for optimisation records.
     pub name: &'static str,
@@ -32,7 +32,8 @@ impl Report {
         self.buffers.iter().map(BufferReport::remark).collect()
     }
 
-    /// One remark per task, in the order of the tasks, and one per function that runs lazily where others call it.
+    /// One remark per task, in the order of the tasks, and one per function that runs lazily when called from unseen
+    /// code.
     #[must_use]
     pub fn remarks(&self) -> Vec<Remark> {
         let covered = self.covered.iter().filter(|covered| covered.visible).map(CoveredReport::remark);
@@ -103,14 +104,14 @@ impl TaskReport {
     }
 }
 
-/// "1 launch", "2 launches" and the like.
+/// Formats a count: "1 launch", "2 launches".
 fn counted(count: impl std::fmt::Display, what: &str) -> String {
     let count = count.to_string();
     let plural = if count == "1" { "" } else { "s" };
     format!("{count} {what}{plural}")
 }
 
-/// The text with each mangled C++ name replaced by what the user wrote, without its parameters.
+/// The text with each mangled C++ name replaced by the name in the source, without parameters.
 pub(super) fn with_readable_names(text: &str, demangled: impl Fn(&str) -> String) -> String {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.' || c == '$';
     let mut readable = String::with_capacity(text.len());
@@ -126,7 +127,7 @@ pub(super) fn with_readable_names(text: &str, demangled: impl Fn(&str) -> String
     readable + rest
 }
 
-/// A sum, or the largest of several, with equal terms counted and at most a few of them shown.
+/// Shortens a sum, or the largest of several: counts equal terms and shows at most [`TERMS_MAX`].
 fn shortened(text: &str) -> String {
     if let Some(inner) = text.strip_prefix("max(").and_then(|inner| inner.strip_suffix(')')) {
         let sums: Vec<_> = split(inner, ", ").into_iter().map(shortened_sum).collect();
@@ -166,7 +167,7 @@ fn cut(text: &str) -> String {
     format!("{start} ...")
 }
 
-/// Splits where no bracket is open.
+/// Splits at `separator` where no bracket is open.
 fn split<'t>(text: &'t str, separator: &str) -> Vec<&'t str> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0_usize, 0);

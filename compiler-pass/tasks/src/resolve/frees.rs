@@ -1,7 +1,7 @@
-//! Whether a free frees what the buffer's slot holds *now*, so that its allocation is gone.
+//! Decides whether a free releases the pointer that the buffer's slot holds *now*, so that its allocation is gone.
 //!
-//! Trap: `prev = d` in a loop keeps a pointer that the slot has long replaced, although both come from the same slot; see
-//! [`Resolver::is_current`].
+//! Trap: `prev = d` in a loop keeps a pointer that the slot has long replaced, although both come from the same slot;
+//! see [`Resolver::is_current`].
 
 use super::Resolver;
 use crate::expand::Binding;
@@ -10,11 +10,11 @@ use crate::names::{FrameId, Point, PointerId};
 use crate::pointers::{Slot, Target, Targets, addresses};
 use crate::program::{ActionKind, PointerDef};
 
-/// Pointers are followed through this many calls and copies.
+/// Number of calls and copies through which pointers are followed.
 const DEPTH_MAX: usize = 16;
-/// A copy by way of memory counts as this many: each has to be looked for.
+/// Depth that a copy by way of memory counts for, because its stores must be searched.
 const COPY_DEPTH: usize = 4;
-/// Pointers looked at to answer one question: choices among choices have many ways within the depth.
+/// Number of pointers visited for one question. Choices among choices have very many paths within the depth.
 const STEPS_MAX: usize = 4096;
 
 impl Resolver<'_, '_> {
@@ -31,8 +31,8 @@ impl Resolver<'_, '_> {
         (!buffers.is_empty()).then_some(SiteKind::Free { buffers, exact })
     }
 
-    /// Whether a pointer from somewhere in an array is loaded from the very address that the only allocation got: where
-    /// the allocation dominates the load, the address cannot have been computed anew in between.
+    /// Whether a pointer from an unknown element of an array is loaded from the very address that the only allocation
+    /// got. Where the allocation dominates the load, the address cannot have been recomputed in between.
     fn is_same_element(&self, frame: FrameId, pointer: PointerId, slot: Slot) -> bool {
         match self.expansion.function(frame).pointer(pointer) {
             PointerDef::Load { from, at } => {
@@ -51,7 +51,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// Whether a pointer that comes from a slot is still what the slot holds when it is used at a point.
+    /// Whether a pointer that comes from a slot is still the one that the slot holds when the pointer is used at `at`.
     fn is_current(&self, frame: FrameId, pointer: PointerId, at: Point, slot: Slot) -> bool {
         let allocations: Vec<_> = self.allocations_into(slot).into_iter().map(|(.., at)| at).collect();
         if let [only] = allocations[..]
@@ -84,7 +84,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// Whether a pointer is what a slot held at some time, on every path, and never null for another reason.
+    /// Whether a pointer is, on every path, a value that the slot held at some time, and never null for another reason.
     fn is_certain(&self, frame: FrameId, pointer: PointerId, slot: Slot, depth: usize) -> bool {
         let function = self.expansion.function(frame);
         let Some(steps) = self.steps.get().checked_sub(1) else { return false };
@@ -117,8 +117,8 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// Whether a place holds a copy of a slot's pointer at a point: it was stored on every way there, and nothing else
-    /// was stored after that.
+    /// Whether a location holds a copy of a slot's pointer at a point: the copy was stored on every path to the point,
+    /// and nothing else was stored there afterwards.
     fn holds_copy(&self, place: Slot, slot: Slot, at: Point, depth: usize) -> bool {
         if place.1.is_none() || !self.places().is_one_place(place) {
             return false;
@@ -138,7 +138,7 @@ impl Resolver<'_, '_> {
                     continue;
                 }
                 let to_place = *self.pointers.targets(frame, to) == Targets::from([Target::Address(place)]);
-                // The value may itself come from a place that held nothing yet.
+                // The stored value may itself come from a location that held nothing yet.
                 let is_copy = to_place
                     && value.is_some_and(|value| {
                         *self.pointers.targets(frame, value) == copy
@@ -163,8 +163,8 @@ impl Resolver<'_, '_> {
         copies.iter().any(|&made| self.flow.point_dominates(made, at)) && !others.iter().any(is_undone)
     }
 
-    /// Whether a pointer that comes from a slot is the one that the only allocation wrote: neither it nor a copy was
-    /// taken from the slot before.
+    /// Whether a pointer that comes from a slot is the one that the only allocation wrote: neither the pointer nor a
+    /// copy of it was loaded from the slot before the allocation.
     fn is_from_after(&self, frame: FrameId, pointer: PointerId, at: Point, slot: Slot, made: Point) -> bool {
         let Some(used) = self.expansion.point(frame, at) else { return false };
         let is_stale = |load: Option<Point>| {
@@ -194,7 +194,7 @@ impl Resolver<'_, '_> {
         std::iter::successors(Some(frame), caller)
     }
 
-    /// Frame, address and point of each.
+    /// Allocations into a slot: frame, address and point of each.
     fn allocations_into(&self, slot: Slot) -> Vec<(FrameId, PointerId, Point)> {
         let mut found = Vec::new();
         for frame in (0_u32..).map(FrameId).take(self.expansion.frames.len()) {
@@ -210,7 +210,8 @@ impl Resolver<'_, '_> {
         found
     }
 
-    /// Whether the only way to `to` comes straight from `from`, past none of `barriers`.
+    /// Whether `to` is reached only straight from `from`: no other path joins in between, and none of `barriers` lies
+    /// there.
     fn is_straight(&self, frame: FrameId, from: Point, to: Point, barriers: &[Point]) -> bool {
         let points = (self.expansion.point(frame, from), self.expansion.point(frame, to));
         let (Some(from), Some(mut to)) = points else { return false };

@@ -1,7 +1,7 @@
-//! An expanded function and its pointers into [`Facts`]: sites with buffers instead of pointers.
+//! Turns an expanded function and its pointers into [`Facts`]: sites that name buffers instead of pointers.
 //!
-//! Trap: a pointer that is nowhere known counts for what it may be: a launch that gets one is foreign, an allocation into
-//! one of several places is nobody's.
+//! Trap: an unknown pointer counts as everything that it may be. A launch that gets one is foreign, and an allocation
+//! into one of several slots belongs to no buffer.
 
 mod frees;
 
@@ -19,14 +19,14 @@ use crate::pointers::{Object, ObjectId, Pointers, Slot, Target, Targets, address
 use crate::program::{Action, ActionKind, PointerDef};
 use crate::sizes::Sizes;
 
-/// What operands name.
+/// Buffers and foreign pointers that operands name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Named {
     buffers: Vec<BufferId>,
     foreign: Option<ForeignBuffer>,
 }
 
-/// Resolves one function; following its pointers may take `steps`.
+/// Resolves one function; the points-to analysis may take `steps` steps.
 #[must_use]
 pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool], steps: usize) -> Facts {
     let pointers = Pointers::solve(expansion, steps);
@@ -54,7 +54,7 @@ pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool], steps: usi
     sites.extend(resolver.returns());
     sites.extend(resolver.new_variables());
     sites.sort_by_key(|site| site.at);
-    // What is given up is not planned, so nobody asks these.
+    // A function whose analysis was given up is not planned, so contents and pairs are not needed.
     let (contents, mixed) = if pointers.is_given_up() {
         (Contents::default(), Vec::new())
     } else {
@@ -93,9 +93,9 @@ struct Resolver<'a, 'p> {
     /// By frame: [`crate::program::Function::copied`].
     copied: Vec<Vec<bool>>,
     ids: BTreeMap<Slot, BufferId>,
-    /// Buffers that code outside the program may find in memory.
+    /// Buffers whose pointers code outside the program may find in memory.
     reachable: BTreeSet<BufferId>,
-    /// What is left of the work for the question that is being answered (`frees`).
+    /// Remaining steps for the current question (`frees`).
     steps: Cell<usize>,
 }
 
@@ -173,7 +173,7 @@ impl Resolver<'_, '_> {
         kinds.into_iter().chain(overwrite).map(site).collect()
     }
 
-    /// The slots that an action writes by hand.
+    /// Slots that an action writes other than by an allocation.
     fn overwritten(&self, frame: FrameId, kind: &ActionKind) -> Vec<Slot> {
         let (to, bytes) = match kind {
             ActionKind::Store { to, .. } => (to, Some(8)),
@@ -185,7 +185,8 @@ impl Resolver<'_, '_> {
         places.into_iter().flat_map(|place| self.pointers.covered(place, bytes)).collect()
     }
 
-    /// Where a called function has its variables anew, and host memory is made: slots in them start empty.
+    /// Overwrites where a called function gets new variables and where host memory is allocated: slots in them start
+    /// empty.
     fn new_variables(&self) -> Vec<Site> {
         let mut sites = Vec::new();
         for frame in (0_u32..).map(FrameId).take(self.expansion.frames.len()) {
@@ -281,7 +282,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// The buffers among targets that are used as device pointers.
+    /// Buffers among targets that are used as device pointers.
     fn named<'t>(&self, targets: impl IntoIterator<Item = &'t Target>) -> Named {
         let mut named = Named::default();
         for target in targets {
@@ -295,12 +296,12 @@ impl Resolver<'_, '_> {
         named
     }
 
-    /// What a target counts as if a kernel gets it; host memory of this function counts as nothing.
+    /// Origin of a target that a kernel gets as a pointer; `None` for this function's own buffers and host memory.
     fn foreign(&self, target: &Target) -> Option<ForeignBuffer> {
         match target {
             Target::Foreign(foreign) => Some(foreign.clone()),
             Target::Address((object, _)) => match self.pointers.kind(*object) {
-                // The address of a variable itself is a host address.
+                // The address of the variable itself is a host address.
                 Object::Global(_) => None,
                 _ => self.pointers.foreign_of(*object),
             },
@@ -332,7 +333,7 @@ impl Resolver<'_, '_> {
         let Some((_, symbols)) = self.symbols() else { return Vec::new() };
         let size = Some(crate::expr::Expr::Const { value: 0, bits: 64 });
         let written = SiteKind::Allocation { call: "cudaMemcpyToSymbol".to_owned(), buffer: symbols, size };
-        // Pointers in what is copied reach every kernel.
+        // Every kernel can use the pointers in the copied memory.
         let source: Targets =
             operands.iter().flat_map(|&operand| self.pointers.targets(frame, operand).clone()).collect();
         let mut buffers = self.buffers_of(&self.pointers.reach(&source).0);
@@ -348,7 +349,7 @@ impl Resolver<'_, '_> {
         let is_handle = |slot: &Slot| self.pointers.slots().get(slot) == Some(&BufferKind::Handle);
         let mut joins = slots.into_iter().any(|slot| is_handle(&slot));
         let mut buffers = direct;
-        // Device pointers inside what is copied to the device are pointers of the kernels that get the copy.
+        // Kernels that get the copy can use the device pointers in the copied memory.
         if let (true, [to, from, ..]) = (call.starts_with("cudaMemcpy"), operands) {
             let is_upload = devices(self.pointers.targets(frame, *to)).next().is_some();
             let inside = self.pointers.reach(self.pointers.targets(frame, *from)).0;

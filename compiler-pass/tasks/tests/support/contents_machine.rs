@@ -1,9 +1,10 @@
-//! Runs a program on a machine that watches contents: what is declared dead, and what is used after that.
+//! Runs a program on a machine that tracks buffer contents: which buffers are declared dead, and which are used after
+//! that.
 //!
-//! Everything that is not the program's own does its worst: allocations fail or reuse addresses, uninitialised variables
-//! and freed pointers equal addresses that are in use, kernels use every pointer that they can find, and code that is not
-//! known uses what it was ever given at any later time. Trap: what the program itself does with a pointer that is not
-//! valid is undefined and no fault of the analysis; only valid pointers are watched.
+//! Everything outside the program does its worst: allocations fail or reuse addresses, uninitialised variables and
+//! freed pointers equal addresses in use, kernels use every pointer that they can find, and unknown code uses anything
+//! it was ever given at any later time. Trap: what the program itself does with an invalid pointer is undefined and no
+//! fault of the analysis, so only valid pointers are checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +29,7 @@ struct Memory {
     is_there: bool,
     is_dead: bool,
     is_used: bool,
-    /// Pointers that were put into it.
+    /// Pointers that were put into the buffer.
     holds: BTreeSet<Value>,
 }
 
@@ -47,12 +48,12 @@ enum Ending {
     Stopped,
 }
 
-/// What a run showed.
+/// Counts of one run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Lives of buffers that were used and then freed, or left behind by a program that returned.
     pub lives: usize,
-    /// Of these, declared dead before.
+    /// Those of `lives` that were declared dead before their end.
     pub declared: usize,
 }
 
@@ -62,7 +63,7 @@ pub struct Machine<'a> {
     plans: BTreeMap<FunctionId, &'a FunctionPlan>,
     cells: Vec<Value>,
     memory: Vec<Memory>,
-    /// What code that is not known was given, and what device variables hold.
+    /// Pointers that unknown code was given. `symbols`: pointers that device variables hold.
     known: BTreeSet<Value>,
     symbols: BTreeSet<Value>,
     stack: Vec<Activation>,
@@ -93,7 +94,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Runs `main`, which is the first function.
+    /// Runs `main`, the first function.
     pub fn run(&mut self) {
         let ending = self.enter(FunctionId(0), Vec::new());
         if matches!(ending, Ending::Returned(_)) {
@@ -111,7 +112,7 @@ impl<'a> Machine<'a> {
         for (id, def) in (0_u32..).map(PointerId).zip(&self.program.function(function).pointers) {
             if *def == PointerDef::Local {
                 locals.insert(id, self.cells.len());
-                // Whatever the stack held before.
+                // An uninitialised variable holds whatever the stack held before.
                 let address = self.draw(ADDRESSES);
                 self.cells.push(Value::Device(address, u32::MAX));
             }
@@ -190,7 +191,7 @@ impl<'a> Machine<'a> {
             .collect()
     }
 
-    /// What places hold that a capture at a call will look at again behind it.
+    /// Values before a call of the places whose captures compare them with their values after the call.
     fn places(&mut self, function: FunctionId, at: Point) -> BTreeMap<BufferId, Value> {
         let mut found = BTreeMap::new();
         for (buffer, dead) in self.deaths(function) {
@@ -228,7 +229,7 @@ impl<'a> Machine<'a> {
                     },
                     Capture::Place { base, .. } => {
                         let now = self.place(base);
-                        // Only addresses can be compared.
+                        // Only device addresses can be compared.
                         let same = matches!((now, before[&buffer]), (Value::Device(a, _), Value::Device(b, _)) if a == b);
                         if same { Value::Null } else { now }
                     }
@@ -250,7 +251,7 @@ impl<'a> Machine<'a> {
         self.watch();
     }
 
-    /// Code that is not known may use what it was given, now as at any time.
+    /// Fails if a dead buffer can be reached by unknown code, which may use everything that it was given at any time.
     fn watch(&mut self) {
         let globals = self.program.globals.iter().zip(&self.cells);
         let visible: Vec<Value> = globals.filter(|(g, _)| g.visible).map(|(_, &value)| value).collect();
@@ -279,7 +280,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The pointers and all that can be found from them.
+    /// The values and everything that can be reached from them.
     fn closure(&self, values: Vec<Value>) -> BTreeSet<Value> {
         let mut found = BTreeSet::new();
         let mut pending = values;
@@ -321,7 +322,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Whether the pass sets a variable to null before the allocation that fills it, for who calls the function.
+    /// Whether the pass sets a variable to null before the allocation that fills it, for the benefit of a caller's
+    /// capture.
     fn is_cleared(&self, at: Point, into: PointerId) -> bool {
         let running = self.stack.last().expect("running").function;
         let clears = |capture: &Capture| {
@@ -413,7 +415,7 @@ impl<'a> Machine<'a> {
                     values.iter().for_each(|&holder| self.put(holder, &values));
                     self.symbols.extend(values);
                 } else {
-                    // Kernels may still copy what they find in memory.
+                    // Kernels may still copy pointers that they find in memory.
                     let found: BTreeSet<Value> = values.iter().flat_map(|value| self.held(*value)).collect();
                     let found: Vec<_> = found.into_iter().collect();
                     values.iter().for_each(|&holder| self.put(holder, &found));
@@ -443,7 +445,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Pointers in host memory among `values`, and these themselves, are in a buffer from now on.
+    /// Puts `values`, and the pointers reachable from them through host memory, into a buffer.
     fn put(&mut self, holder: Value, values: &[Value]) {
         let found = self.closure(values.to_vec());
         if let Value::Device(address, generation) = holder

@@ -1,9 +1,9 @@
-//! How many random programs the property tests draw, and which.
+//! Configuration of the random programs that the property tests draw.
 
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::RngSeed;
 
-/// `EAGER_TEST_SEED=N` and `EAGER_TEST_PROGRAMS=N` look at other and more programs; both are printed.
+/// `EAGER_TEST_SEED=N` and `EAGER_TEST_PROGRAMS=N` choose other and more programs; both are printed.
 pub fn config(programs: u64) -> ProptestConfig {
     let number = |variable: &str, default| {
         std::env::var(variable).ok().map_or(default, |text| text.parse().expect("a number"))

@@ -1,7 +1,7 @@
-//! Runs a program on a machine that watches its static tasks: what is allocated, launched and freed, and when.
+//! Runs a program on a machine that checks its static tasks: what is allocated, launched and freed, and when.
 //!
-//! Trap: one action may be in the tasks of several functions on the stack, and a function called twice may be in a task
-//! the first time only. A task is held to an action only if no other task of its function has the action too.
+//! Trap: one action may be in tasks of several functions on the stack, and a function called twice may be in a task the
+//! first time only. A task is checked against an action only if no other task of its function has that action too.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use eager_tasks::names::{FunctionId, PointerId};
 use eager_tasks::program::{ActionKind, Actual, Leave, PointerDef, Program};
 use eager_tasks::{BlockId, Expr, FunctionPlan, Placement, Point, SiteOrigin, Spot, StaticTask};
 
-/// What a pointer holds at run time.
+/// Value of a pointer at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Value {
     #[default]
@@ -27,7 +27,7 @@ struct Watch {
     ended: u32,
     /// Buffers that sites of the task allocated.
     buffers: Vec<usize>,
-    /// Buffers that sites allocated which are the task's for some ways of calling them.
+    /// Buffers allocated by sites that belong to the task only for some of the calls that lead to them.
     possible: Vec<usize>,
 }
 
@@ -43,11 +43,11 @@ struct Activation {
     args: Vec<Value>,
     locals: BTreeMap<PointerId, usize>,
     loaded: BTreeMap<PointerId, Value>,
-    /// By task of the function's plan.
+    /// By position of the task in the function's plan.
     watches: BTreeMap<usize, Watch>,
 }
 
-/// Where the address of an element is computed whose index is not known.
+/// Points at which the address of an element with an unknown index is computed.
 pub type Elements = BTreeMap<(FunctionId, PointerId), Point>;
 
 /// How a function ended.
@@ -73,7 +73,7 @@ pub struct Machine<'a> {
     pub begins: usize,
 }
 
-/// A variable is an array of so many pointers.
+/// A variable is an array of this many pointers.
 const LOCAL_CELLS: usize = 2;
 const STEPS_MAX: usize = 150;
 const DEPTH_MAX: usize = 6;
@@ -97,7 +97,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Calls through which an exception leaves the function.
+    /// Whether an exception may leave the function through the call at `at`.
     fn throws_at(&self, function: FunctionId, at: Point) -> bool {
         self.program.function(function).throws.contains(&at)
     }
@@ -106,7 +106,7 @@ impl<'a> Machine<'a> {
         usize::from(self.choices[(self.steps + salt as usize) % self.choices.len()])
     }
 
-    /// Runs `main`, which is the first function.
+    /// Runs `main`, the first function.
     pub fn run(&mut self) {
         self.enter(FunctionId(0), Vec::new());
     }
@@ -170,7 +170,7 @@ impl<'a> Machine<'a> {
                             self.unwind(function, at);
                             return Ending::Unwound;
                         }
-                        // The function is marked as one that lets no exception out.
+                        // The function is marked as one that lets no exception out, so the process ends.
                         Ending::Unwound => return Ending::Stopped,
                         Ending::Stopped => return Ending::Stopped,
                     }
@@ -193,7 +193,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Does what the plan has for an exception that leaves the function through a call.
+    /// Executes the plan's actions for an exception that leaves the function through a call.
     fn unwind(&mut self, function: FunctionId, at: Point) {
         for (ordinal, task) in self.statics(function) {
             let top = self.stack.last_mut().expect("running");
@@ -205,7 +205,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Does what the plan put at a spot.
+    /// Executes the plan's actions at a spot.
     fn pass(&mut self, function: FunctionId, spot: Spot) {
         for (ordinal, task) in self.statics(function) {
             let top = self.stack.last_mut().expect("running");
@@ -294,7 +294,8 @@ impl<'a> Machine<'a> {
         Ending::Returned
     }
 
-    /// The static tasks on the stack that an action belongs to and that no other task of their function has.
+    /// Static tasks on the stack that an action belongs to, unless another task of the same function has the action
+    /// too.
     fn claims(&self, origin: SiteOrigin) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
         for (depth, activation) in self.stack.iter().enumerate() {
@@ -362,7 +363,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// The bytes that a task announces; sizes are constants here.
+/// The bytes that a task announces; all sizes are constants here.
 fn requirement(task: &StaticTask) -> u64 {
     let bytes = |size: &Expr| match size {
         Expr::Const { value, .. } => *value,

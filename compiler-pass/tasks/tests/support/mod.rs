@@ -1,4 +1,4 @@
-//! Small functions for tests, written down by hand.
+//! Hand-written small functions for tests.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -18,7 +18,7 @@ pub fn block(origin: usize, successors: Vec<BlockId>, exit: Option<Exit>, len: u
     BlockFacts::whole(BlockId::from_index(origin), successors, exit, len)
 }
 
-/// Ten instructions per block; a block without successors returns.
+/// Blocks of ten instructions each; a block without successors returns.
 pub fn blocks(successors: &[&[u32]]) -> Vec<BlockFacts> {
     let block = |(index, successors): (usize, &&[u32])| {
         let exit = successors.is_empty().then_some(Exit::Return);
@@ -70,7 +70,7 @@ pub fn function(blocks: Vec<BlockFacts>, buffers: usize, sites: Vec<Site>) -> Fa
     }
 }
 
-/// A leaf that can be loaded from behind the function's first pointer.
+/// A leaf that can be loaded through the function's first pointer.
 pub fn leaf(source: LeafSource) -> Leaf {
     let reload =
         Reload { base: ReloadBase::Pointer(PointerId(0)), offset: 0, bits: 64, from: None, witnesses: None };
