@@ -1,7 +1,8 @@
-//! The file through which the device side of a compile tells the host side what it found.
+//! The file through which the device side of a compile passes its results to the host side.
 //!
 //! Trap: clang runs the device side once per GPU architecture, and code may differ between them (`__CUDA_ARCH__`). The
-//! file holds what is true of all: [`HandOver::join`]. The same joins kernels of one name in several sources.
+//! file holds only facts that are true of all of them ([`HandOver::join`]). Kernels with the same name in several
+//! sources are joined the same way.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,7 @@ use crate::{Access, ArgumentUse, KernelUse};
 
 const VERSION: u32 = 2;
 
-/// All kernels of one translation unit.
+/// Facts about all kernels of one translation unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandOver {
@@ -17,7 +18,7 @@ pub struct HandOver {
     pub kernels: Vec<KernelUse>,
 }
 
-/// Why a file is not used.
+/// Reason why a file is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum HandOverError {
     #[error("it is not kernel data: {0}")]
@@ -50,7 +51,8 @@ impl HandOver {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What holds for the code of both architectures. A kernel that only one of them has is kept.
+    /// Keeps the facts that hold for the code of both architectures. A kernel that only one of them has is kept as it
+    /// is.
     #[must_use]
     pub fn join(mut self, other: Self) -> Self {
         for kernel in other.kernels {

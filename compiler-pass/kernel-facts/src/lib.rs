@@ -1,10 +1,10 @@
-//! What is known of a kernel before it runs: which buffers it reads and writes and in which way, its registers and its
+//! Facts about a kernel before it runs: the buffers that it reads and writes, and in which way, its registers and its
 //! shared memory. No LLVM, no unsafe code.
 //!
-//! [`access`] works on device code that the compiler pass translates into its small form; [`resources`] reads what ptxas
-//! put into the program. [`HandOver`] is how the first gets from the device side of a compile to the host side. Trap:
-//! `reads`, `writes`, `keeps_pointers`, `keeps_contents` and [`Access::Unused`] are promises; the other classes are
-//! estimates that only scheduling may use.
+//! [`access`] analyses device code, which the compiler pass translates into a small form; [`resources`] reads the data
+//! that ptxas put into the program. [`HandOver`] carries the results of `access` from the device side of a compile to
+//! the host side. Trap: `reads`, `writes`, `keeps_pointers`, `keeps_contents` and [`Access::Unused`] are promises; the
+//! other classes are estimates that only scheduling may use.
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -16,7 +16,7 @@ pub use hand_over::{HandOver, HandOverError};
 
 use serde::{Deserialize, Serialize};
 
-/// How one launch goes through a buffer; see `eager_abi::ACCESS_UNKNOWN` and its neighbours.
+/// Access pattern of one launch on a buffer; see `eager_abi::ACCESS_UNKNOWN` and its neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
@@ -28,18 +28,18 @@ pub enum Access {
     Unused,
 }
 
-/// What a kernel does with one argument.
+/// Use of one argument by a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArgumentUse {
-    /// It may read what the argument points to.
+    /// The kernel may read the memory that the argument points to.
     pub reads: bool,
-    /// It may write what the argument points to.
+    /// The kernel may write the memory that the argument points to.
     pub writes: bool,
     pub access: Access,
 }
 
 impl ArgumentUse {
-    /// Of numbers, structs, and pointers that nothing is known of.
+    /// For numbers, structs, and pointers about which nothing is known.
     pub const UNKNOWN: Self = Self { reads: false, writes: false, access: Access::Unknown };
 
     /// The bits of `eager_abi::EagerKernelArg::flags`, without `ARG_POINTER`.
@@ -58,17 +58,18 @@ impl ArgumentUse {
     }
 }
 
-/// What a kernel does with its arguments.
+/// Use of all its arguments by a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelUse {
     /// Mangled device name.
     pub name: String,
-    /// In the order of its parameters.
+    /// Uses of its parameters, in their order.
     pub arguments: Vec<ArgumentUse>,
-    /// It may put an address that it gets as a pointer into memory, where a later kernel finds it. `false` is a promise.
+    /// The kernel may store one of its pointer arguments to memory, where a later kernel finds it. `false` is a
+    /// promise.
     pub keeps_pointers: bool,
-    /// The same of what structs passed by value hold.
+    /// The kernel may store a pointer from a by-value struct to memory. `false` is a promise.
     pub keeps_contents: bool,
-    /// Parameters that are pointers, as opposed to structs that may hold some.
+    /// Number of parameters that are pointers; structs that may hold pointers do not count.
     pub pointers: usize,
 }

@@ -1,18 +1,18 @@
-//! What runs more than once: places on a cycle of control flow or of calls, and all that is called from there.
+//! Finds functions that run more than once: those called from a cycle of control flow or of calls, and their callees.
 //!
-//! A kernel launched again comes back to its buffers, whatever one launch does with them. Trap: a function whose callers
-//! are not in sight (another source, a function pointer) counts as run once.
+//! A kernel that is launched again uses its buffers again, whatever a single launch does with them. Trap: a function
+//! whose callers are not visible (another source, a function pointer) counts as run once.
 
 /// One call in a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Index of the function called.
+    /// Index of the called function.
     pub callee: usize,
-    /// The call stands in a loop.
+    /// The call is in a loop.
     pub is_in_cycle: bool,
 }
 
-/// By function: whether it runs more than once as far as these calls say. `calls`: by function, those it makes.
+/// By function: whether it runs more than once, as far as these calls show. `calls`: by function, the calls it makes.
 #[must_use]
 pub fn repeated(calls: &[Vec<Call>]) -> Vec<bool> {
     let graph: Vec<Vec<usize>> =
@@ -32,10 +32,10 @@ pub fn repeated(calls: &[Vec<Call>]) -> Vec<bool> {
     found
 }
 
-/// By node: whether some way leads from it back to it. `graph`: by node, its successors.
+/// By node: whether some path leads from it back to it. `graph`: by node, its successors.
 ///
-/// Strongly connected components by Tarjan, "Depth-First Search and Linear Graph Algorithms" (1972), without recursion:
-/// generated code nests deeper than a stack.
+/// Strongly connected components by Tarjan, "Depth-First Search and Linear Graph Algorithms" (1972), without recursion,
+/// because generated code nests deeper than the stack allows.
 #[must_use]
 pub fn on_cycle(graph: &[Vec<usize>]) -> Vec<bool> {
     const UNSEEN: usize = usize::MAX;

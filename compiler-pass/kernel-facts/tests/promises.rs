@@ -1,8 +1,8 @@
-//! "Not read", "not written" and "unused" against random device code, run step by step.
+//! Checks "not read", "not written" and "unused" against random device code that is run step by step.
 //!
-//! The code is any code: operands need not dominate, loops need not end, addresses go through memory, numbers, helper
-//! functions and code that is not in sight. What a run touches must have been announced. The same programs show that the
-//! analysis ends and does not panic on anything.
+//! The code is arbitrary: operands need not dominate, loops need not end, addresses go through memory, numbers, helper
+//! functions and unseen code. Every access of a run must have been predicted. The same programs show that the analysis
+//! ends and does not panic on any code.
 
 mod machine;
 
@@ -57,7 +57,7 @@ fn operand(byte: u8, values: u32) -> Operand {
         0 => Operand::Integer(i64::from(byte / 8) - 8),
         1 => Operand::Address(memory(byte / 8)),
         2 => Operand::Constant,
-        // Parameters often: there the buffers are.
+        // Parameters are likely, because the buffers are there.
         3 | 4 => Operand::Value(ValueId(u32::from(byte / 8) % PARAMS.len() as u32)),
         _ => Operand::Value(ValueId(u32::from(byte) % values)),
     }
@@ -106,7 +106,7 @@ fn kind((which, a, b, c): Raw, values: u32, blocks: usize) -> Kind {
     }
 }
 
-/// A kernel and two helpers, any of which may call any.
+/// A kernel and two helpers; each may call any of them.
 fn program() -> impl Strategy<Value = Program> {
     (raw_function(), raw_function(), raw_function()).prop_map(|(kernel, one, other)| Program {
         functions: vec![function(&kernel, true), function(&one, false), function(&other, false)],
@@ -130,7 +130,7 @@ proptest! {
     }
 }
 
-/// The test above would pass if everything were called used: simple code must not be.
+/// The test above would pass if every buffer were called used; in simple code unused buffers must be found.
 #[test]
 fn untouched_buffers_are_found() {
     let pointer = |index: u32| Operand::Value(ValueId(index));

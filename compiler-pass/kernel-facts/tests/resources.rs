@@ -1,6 +1,6 @@
-//! Registers and shared memory as read from the GPU code, against what ptxas itself says of it.
+//! Checks registers and shared memory read from the GPU code against the numbers that ptxas itself prints.
 //!
-//! Missing tools skip the tests, loudly.
+//! If tools are missing, the tests are skipped with a message.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,7 +46,7 @@ fn tools() -> Vec<PathBuf> {
     found
 }
 
-/// Builds `arch`'s image and says what ptxas says of each kernel, in the order of the file.
+/// Builds the image for `arch` and returns the numbers that ptxas prints for each kernel, in the order of the file.
 fn assemble(bin: &Path, folder: &Path, arch: &str) -> Vec<(u32, u32)> {
     std::fs::write(folder.join("a.ptx"), PTX.replace("TARGET", arch)).unwrap();
     let ran = Command::new(bin.join("ptxas"))
@@ -123,7 +123,7 @@ fn broken_code_is_an_error_and_nothing_worse() {
         for words in [&[][..], &["--compress-all", "--compress-mode=size"]] {
             let code = bundle(&bin, folder.path(), &["sm_90"], words);
             for end in 0..code.len() {
-                // Zeros alone are padding; every other cut is noticed.
+                // An empty file counts as padding; every other cut is an error.
                 assert!(of_fatbin(&code[..end]).is_err() || end == 0, "cut at {end}");
             }
             for at in 0..code.len() {

@@ -1,6 +1,7 @@
-//! The LLVM C API, of LLVM 22 or of LLVM 19, as the features say; users call this crate `llvm_sys`.
+//! The LLVM C API of LLVM 22 or LLVM 19, selected by feature; dependent crates call this crate `llvm_sys`.
 //!
-//! Trap: the two cannot be in one process, so exactly one feature is on: `--no-default-features --features llvm19`.
+//! Trap: the two versions cannot be in one process, so exactly one feature is on: `--no-default-features --features
+//! llvm19`.
 #![forbid(unsafe_code)]
 
 #[cfg(all(feature = "llvm19", feature = "llvm22"))]
@@ -13,5 +14,5 @@ pub use llvm_sys_19::*;
 #[cfg(feature = "llvm22")]
 pub use llvm_sys_22::*;
 
-/// The major version.
+/// Major version of LLVM.
 pub const MAJOR: u32 = if cfg!(feature = "llvm22") { 22 } else { 19 };

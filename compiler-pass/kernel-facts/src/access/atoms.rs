@@ -1,7 +1,7 @@
-//! What addresses are made of, and what makes each part change: threads, blocks, loops, or data.
+//! The parts that addresses are made of, and what makes each part change: threads, blocks, loops, or data.
 //!
-//! Trap: whether a loop's value is affine is known only when the loop's end was seen, after other values were built on
-//! it. So a value keeps the loop's atom, and what the atom means is looked up at the end ([`Atoms::settle`]).
+//! Trap: whether a loop-carried value is affine is known only at the end of the loop, after other values were built on
+//! it. So a value keeps the loop's atom, and the meaning of the atom is looked up at the end ([`Atoms::settle`]).
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use super::code::{Axis, Register, ValueId};
 use super::flow::LoopId;
 use super::polynomial::{AtomId, Polynomial};
 
-/// What makes a number change, as a set: three axes of threads, three of blocks, loops; and whether it hangs on data
-/// that the kernel reads at an address that changes itself.
+/// Set of the causes that make a number change: three thread axes, three block axes, and loops. `is_data`: it depends
+/// on data that the kernel reads at an address which itself changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Motion {
     bits: u64,
@@ -34,13 +34,13 @@ impl Motion {
         }
     }
 
-    /// Loops beyond the room for them share the last bit, which only makes more seem to change.
+    /// Loops for which no bit is left share the last one, which only makes more values seem to change.
     #[must_use]
     pub fn of_loop(id: LoopId) -> Self {
         Self::bit(FIRST_LOOP_BIT.saturating_add(id.0))
     }
 
-    /// Changed by everything.
+    /// Changed by every cause.
     #[must_use]
     pub fn anything() -> Self {
         Self { bits: u64::MAX, is_data: false }
@@ -74,39 +74,39 @@ fn axis_index(axis: Axis) -> u32 {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Atom {
     Register(Register),
-    /// The same for all threads: a scalar argument.
+    /// A scalar argument, which is the same for all threads.
     Argument(ValueId),
-    /// A value that a loop carries from turn to turn.
+    /// A value that a loop carries from one iteration to the next.
     Carried {
         value: ValueId,
         around: LoopId,
     },
-    /// How often a loop has turned.
+    /// The number of completed iterations of a loop.
     Turns(LoopId),
     Quotient(Polynomial, Polynomial),
     Remainder(Polynomial, Polynomial),
-    /// Read from memory; `is_local`: memory that differs from block to block.
+    /// Read from memory; `is_local`: the memory differs from block to block.
     Loaded {
         value: ValueId,
         address: Polynomial,
         is_local: bool,
     },
-    /// Computed in a way not followed from these.
+    /// Computed from these values in a way that is not followed.
     Opaque {
         value: ValueId,
         from: Vec<AtomId>,
     },
-    /// Not understood at all.
+    /// Unknown.
     Lost(ValueId),
 }
 
-/// What a loop's value turned out to be.
+/// How a loop-carried value evolves.
 #[derive(Clone, Debug, Default)]
 pub struct Recurrence {
     pub start: Option<Polynomial>,
-    /// Added each turn, if that is what the loop does.
+    /// Amount added in each iteration; `None` if the value does not grow by a fixed amount.
     pub step: Option<Polynomial>,
-    /// All atoms of the start and of the values that come round.
+    /// All atoms of the start value and of the values at the loop's back edges.
     pub from: Vec<AtomId>,
 }
 
@@ -117,13 +117,13 @@ pub struct Atoms {
     known: BTreeMap<Atom, AtomId>,
     pub recurrences: BTreeMap<AtomId, Recurrence>,
     motions: Vec<Motion>,
-    /// By atom: may differ from thread to thread or turn to turn, as known when it was made.
+    /// By atom: whether it may differ between threads or iterations, as far as known when it was made.
     may_move: Vec<bool>,
-    /// By atom: the same in every turn of every loop.
+    /// By atom: whether it is the same in every iteration of every loop.
     is_fixed: Vec<bool>,
 }
 
-/// Rounds of [`Atoms::settle`]: nested recurrences need one each.
+/// Limit on the rounds of [`Atoms::settle`]; each level of nested recurrences needs a round.
 const ROUNDS_MAX: usize = 16;
 
 impl Atoms {
@@ -145,19 +145,19 @@ impl Atoms {
         &self.table[id.0 as usize]
     }
 
-    /// Whether an atom may differ from thread to thread or turn to turn; before loops are closed, carried values may.
+    /// Whether an atom may differ between threads or iterations. Until loops are closed, every loop-carried value may.
     #[must_use]
     pub fn may_move(&self, atom: AtomId) -> bool {
         self.may_move[atom.0 as usize]
     }
 
-    /// Whether an atom is the same in every turn of every loop.
+    /// Whether an atom is the same in every iteration of every loop.
     #[must_use]
     pub fn is_fixed(&self, atom: AtomId) -> bool {
         self.is_fixed[atom.0 as usize]
     }
 
-    /// Both of a new atom; what it is made of was made before it.
+    /// Returns `may_move` and `is_fixed` of a new atom. Its parts already exist.
     fn first_look(&self, atom: &Atom) -> (bool, bool) {
         match atom {
             Atom::Register(register) => (!Motion::of_register(*register).is_uniform(), true),
@@ -173,7 +173,8 @@ impl Atoms {
         }
     }
 
-    /// Finds what makes each atom change. Sets only grow; should that not end in time, everything counts as changing.
+    /// Finds what makes each atom change. The sets only grow; if that does not end in time, everything counts as
+    /// changing.
     pub fn settle(&mut self) {
         self.motions = vec![Motion::default(); self.table.len()];
         for _ in 0..ROUNDS_MAX {
@@ -189,7 +190,7 @@ impl Atoms {
         self.motions.fill(Motion::anything());
     }
 
-    /// What makes a sum change; only after [`Atoms::settle`].
+    /// Causes that make a sum change; valid only after [`Atoms::settle`].
     #[must_use]
     pub fn motion(&self, polynomial: &Polynomial) -> Motion {
         self.join(&polynomial.atoms())

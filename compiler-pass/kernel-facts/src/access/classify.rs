@@ -1,8 +1,9 @@
-//! From movements to access classes: first of one access, then of a buffer.
+//! Derives access classes from movements: first for one access, then for a buffer.
 //!
-//! What counts is what paging sees: whether pages are needed once, in the order of the blocks, or again and again
-//! (specification S-401). Re-use within a block is no such thing: the block is there, and so are its pages. Trap: all but
-//! "unused" are estimates; what cannot be told is `Unknown`, which the scheduler treats like `Cyclic`.
+//! The classes describe what paging sees: whether pages are needed once, in the order of the blocks, or repeatedly
+//! (specification S-401). Re-use within a block does not count, because the block's pages stay resident while it runs.
+//! Trap: all classes but "unused" are estimates. An access that cannot be classified is `Unknown`, which the scheduler
+//! treats like `Cyclic`.
 
 use std::collections::BTreeSet;
 
@@ -13,41 +14,41 @@ use super::site::{Kernel, Site};
 use super::stride::{Movement, Movements, Mover, movements};
 use crate::Access;
 
-/// Above this distance from access to access, few bytes of each page are used: four sectors, the unit in which a GPU
-/// fetches from memory (specification S-402).
+/// Distance in bytes between accesses above which few bytes of each page are used: four sectors, a sector being the
+/// unit of a GPU's memory fetches (specification S-402).
 const STRIDE_MAX: u64 = 128;
-/// Threads of a block at most.
+/// Largest number of threads in a block.
 const BLOCK_THREADS_MAX: u64 = 1024;
-/// Pages of 4 KiB that a repeated inner loop may go through without counting as a sweep: 64 KiB is the least that the
+/// Number of 4 KiB pages that a repeated inner loop may cover without counting as a sweep: 64 KiB is the least that the
 /// driver moves (specification S-403).
 const SWEEP_PAGES_MIN: u64 = 16;
 const PAGE: u64 = 4096;
 
-/// Different accesses to one buffer that are told apart; generated code may have any number.
+/// Limit on the distinct access classes kept for one buffer; generated code may have any number.
 pub const CLASSES_MAX: usize = 128;
 
 /// Stands for the stride of blocks that move along and across rows at once; see [`is_diagonal`].
 const DIAGONAL: u64 = u64::MAX;
 
-/// One access.
+/// Class of one access.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SiteClass {
-    /// The address hangs on data.
+    /// The address depends on data.
     Gather,
-    /// Affine, but few bytes of each page; `cover` of every `stride` bytes.
+    /// Affine, but uses few bytes of each page: `cover` bytes of every `stride`.
     Strided {
         stride: u64,
         cover: u64,
         fixed: Polynomial,
         direction: Direction,
     },
-    /// In the order of the blocks, each byte about once.
+    /// Follows the order of the blocks and uses each byte about once.
     Stream(Direction),
-    /// Moved only by distances that arguments give: the order is known, the density is not.
+    /// All steps come from arguments: the order is known, the density is not.
     Pitched(Direction),
-    /// As `Stream`, but only threads that some data selects take part.
+    /// Like `Stream`, but data selects the threads that take part.
     GuardedStream(Direction),
-    /// One block alone comes here.
+    /// Only one block makes this access.
     Once,
     Cyclic,
     Unknown,
@@ -88,7 +89,8 @@ pub fn classify(kernel: &Kernel<'_>, live: &BTreeSet<Axis>, site: &Site) -> Site
     by_density(kernel, site, &found)
 }
 
-/// A loop that does not move the address around one that does: the inner one's way is gone again and again.
+/// Whether a loop that does not move the address encloses one that does, so that the inner loop's range is read again
+/// and again.
 fn repeats_a_sweep(kernel: &Kernel<'_>, site: &Site, found: &Movements) -> bool {
     let moved_by = |id: LoopId| found.straight.iter().find(|movement| movement.mover == Mover::Turn(id));
     let wraps_with = |id: LoopId| found.wrapping.iter().any(|movement| movement.mover == Mover::Turn(id));
@@ -110,8 +112,9 @@ fn repeats_a_sweep(kernel: &Kernel<'_>, site: &Site, found: &Movements) -> bool 
     false
 }
 
-/// Blocks run in the order x, y, z. If a later axis moves the address less than an earlier one, each page is come back
-/// to after all others: for paging that is cyclic, although each byte is used once (a transposed matrix).
+/// Whether the address follows the order in which blocks run (x, y, z). If a later axis moves the address less than an
+/// earlier one, each page is used again after all others. For paging that is cyclic, although each byte is used once (a
+/// transposed matrix).
 fn is_in_block_order(found: &Movements, free: &[Axis]) -> bool {
     let step = |list: &[Movement], axis: Axis| {
         list.iter()
@@ -120,7 +123,7 @@ fn is_in_block_order(found: &Movements, free: &[Axis]) -> bool {
     };
     let steps: Vec<Polynomial> = free.iter().filter_map(|&axis| step(&found.straight, axis)).collect();
     let in_order = steps.iter().zip(steps.iter().skip(1)).all(|(first, second)| !is_more(first, second));
-    // The same within one axis: the remainder of a linear index runs fast, the quotient slowly.
+    // Within one axis likewise: the remainder of a linear index changes fast, the quotient slowly.
     let columns_first =
         free.iter().any(|&axis| match (step(&found.wrapping, axis), step(&found.straight, axis)) {
             (Some(fast), Some(slow)) => fast.as_constant().is_none() && slow.as_constant().is_some(),
@@ -129,7 +132,7 @@ fn is_in_block_order(found: &Movements, free: &[Axis]) -> bool {
     in_order && !columns_first
 }
 
-/// Whether one step is longer than another, as far as can be said: an argument is taken to be large.
+/// Whether one step is longer than another, as far as known; an argument is assumed to be large.
 fn is_more(one: &Polynomial, other: &Polynomial) -> bool {
     match (one.as_constant(), other.as_constant()) {
         (Some(one), Some(other)) => one.unsigned_abs() > other.unsigned_abs(),
@@ -152,7 +155,7 @@ fn by_density(kernel: &Kernel<'_>, site: &Site, found: &Movements) -> SiteClass 
     let constant = |movement: &Movement| movement.bytes.as_constant().map(i64::unsigned_abs);
     let finest = all().filter_map(constant).min();
     let Some(finest) = finest else {
-        // Nothing moves (a kernel of one block), or only by distances that arguments give.
+        // Nothing moves the address (a kernel of one block), or all its steps come from arguments.
         return if all().next().is_none() { SiteClass::Once } else { SiteClass::Pitched(direction) };
     };
     let bytes = site.bytes.max(1);
@@ -174,12 +177,12 @@ fn by_density(kernel: &Kernel<'_>, site: &Site, found: &Movements) -> SiteClass 
     }
 }
 
-/// The distance between what is used and how much is used there, if that leaves gaps.
+/// Returns the distance between the used runs of bytes and the length of a run, if there are gaps; else `None`.
 fn skip(kernel: &Kernel<'_>, found: &Movements, finest: u64, bytes: u64) -> Option<(u64, u64)> {
     if finest > STRIDE_MAX.max(4 * bytes) {
         return Some((finest, bytes));
     }
-    // The longest run of one block: all its threads and turns side by side.
+    // Longest run of one block: all its threads and iterations side by side.
     let mut run = finest.max(bytes).saturating_mul(BLOCK_THREADS_MAX);
     for movement in &found.straight {
         match movement.mover {
@@ -192,7 +195,8 @@ fn skip(kernel: &Kernel<'_>, found: &Movements, finest: u64, bytes: u64) -> Opti
     (nearest > run.saturating_mul(4)).then_some((nearest, run))
 }
 
-/// Whether blocks move along a row and across rows at once: the rows are then longer than what one launch uses of them.
+/// Whether a block's step moves along a row and across rows at once; rows are then longer than the part that a launch
+/// uses.
 fn is_diagonal(found: &Movements) -> bool {
     let is_block = |movement: &&Movement| matches!(movement.mover, Mover::Block(_));
     let pitches =
@@ -211,7 +215,7 @@ fn is_diagonal(found: &Movements) -> bool {
     })
 }
 
-/// The class of a buffer from those of all accesses to it.
+/// Derives the class of a buffer from the classes of all accesses to it.
 #[must_use]
 pub fn combine(sites: &BTreeSet<SiteClass>) -> Access {
     if sites.contains(&SiteClass::Cyclic) {
@@ -231,7 +235,7 @@ pub fn combine(sites: &BTreeSet<SiteClass>) -> Access {
         })
         .collect();
     let gathers = sites.contains(&SiteClass::Gather);
-    // Rows that one access shows to be longer than what is used of them are so for the others that go the same way.
+    // Rows that one access shows to be longer than their used part are so for every access in the same direction.
     let is_diagonal = |way: &Direction| {
         let same = |site: &SiteClass| matches!(site, SiteClass::Strided { stride: DIAGONAL, direction, .. } if direction == way);
         sites.iter().any(same)
@@ -240,7 +244,7 @@ pub fn combine(sites: &BTreeSet<SiteClass>) -> Access {
     let streams = sites.iter().any(is_stream) || is_covered(sites);
     let same_way = directions.iter().zip(directions.iter().skip(1)).all(|(one, other)| one == other);
     if streams && (gathers || !same_way) {
-        // Gone through in order, and come back to elsewhere.
+        // Read in order by one access, and read again elsewhere by another.
         return Access::Cyclic;
     }
     if sites.iter().all(|site| matches!(site, SiteClass::Pitched(_) | SiteClass::Once))
@@ -252,7 +256,7 @@ pub fn combine(sites: &BTreeSet<SiteClass>) -> Access {
     if streams || only_once { Access::OnePass } else { Access::Sparse }
 }
 
-/// Whether strided accesses at different places of one record use half of it together.
+/// Whether strided accesses to different parts of one record together use at least half of it.
 fn is_covered(sites: &BTreeSet<SiteClass>) -> bool {
     let mut parts: BTreeSet<(u64, Polynomial)> = BTreeSet::new();
     let mut strides: BTreeSet<u64> = BTreeSet::new();

@@ -1,8 +1,8 @@
-//! Device code as this crate sees it: functions of blocks of instructions in SSA form, without types.
+//! Device code as this crate models it: functions of blocks of instructions in SSA form, without types.
 //!
-//! The compiler pass translates LLVM's form into this one and decides nothing. Trap: what has no counterpart here must
-//! be translated to [`Kind::Opaque`] or to a call of unknown code, never left out: a pointer that flows through it would
-//! be lost, and a buffer be called unused that is not.
+//! The compiler pass translates LLVM IR into this form and decides nothing. Trap: an instruction without a counterpart
+//! must be translated to [`Kind::Opaque`] or to a call of unknown code, never left out. Otherwise a pointer that flows
+//! through it would be lost, and a buffer in use would be called unused.
 
 /// Index into [`Program::functions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,16 +46,16 @@ pub struct Program {
 /// A function with a body.
 #[derive(Clone, Debug, Default)]
 pub struct Function {
-    /// Mangled.
+    /// Mangled name.
     pub name: String,
     pub is_kernel: bool,
     pub params: Vec<Param>,
-    /// How many [`ValueId`]s there are, parameters included.
+    /// Number of [`ValueId`]s, parameters included.
     pub values: u32,
     pub blocks: Vec<Block>,
 }
 
-/// What a parameter is.
+/// Kind of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Param {
     Pointer,
@@ -68,7 +68,7 @@ pub enum Param {
 pub struct Block {
     pub instructions: Vec<Instruction>,
     pub successors: Vec<BlockId>,
-    /// Of a branch with two successors: the first is taken if this is not zero.
+    /// Condition of a branch with two successors: the first is taken if this is not zero.
     pub condition: Option<Operand>,
 }
 
@@ -82,22 +82,22 @@ pub struct Instruction {
 pub enum Operand {
     Value(ValueId),
     Integer(i64),
-    /// The address of a variable that is no kernel argument.
+    /// The address of a variable that is not a kernel argument.
     Address(Memory),
-    /// A constant of no interest: floating point, null, undefined.
+    /// A constant whose value does not matter: floating point, null, undefined.
     Constant,
 }
 
 /// Memory that no kernel argument points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Memory {
-    /// A thread's own.
+    /// Memory of one thread.
     Private,
-    /// A block's.
+    /// Memory of one block.
     Shared,
-    /// `__constant__`.
+    /// `__constant__` variables.
     Constant,
-    /// `__device__`.
+    /// `__device__` variables.
     Variable,
 }
 
@@ -108,7 +108,7 @@ pub enum Axis {
     Z,
 }
 
-/// Where a thread is, and how large the launch.
+/// Position of a thread, and size of the launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Register {
     ThreadIndex(Axis),
@@ -145,17 +145,17 @@ pub enum Kind {
         left: Operand,
         right: Operand,
     },
-    /// The same number or address in another type.
+    /// The same number or address as another type.
     Convert {
         from: Operand,
     },
-    /// One of two; minimum and maximum too, without a condition that is known.
+    /// One of two values; also minimum and maximum, whose condition is unknown.
     Choose {
         condition: Operand,
         if_true: Operand,
         if_false: Operand,
     },
-    /// One per predecessor.
+    /// One value per predecessor (phi).
     Merge {
         incoming: Vec<(BlockId, Operand)>,
     },
@@ -171,7 +171,7 @@ pub enum Kind {
         left: Operand,
         right: Operand,
     },
-    /// The address of memory made by this instruction.
+    /// The address of memory that this instruction allocates.
     Object(Memory),
     Load {
         from: Operand,
@@ -182,7 +182,7 @@ pub enum Kind {
         value: Operand,
         bytes: u64,
     },
-    /// An atomic read and write.
+    /// An atomic read-modify-write.
     Update {
         at: Operand,
         bytes: u64,
@@ -195,7 +195,7 @@ pub enum Kind {
     Fill {
         to: Operand,
     },
-    /// `None`: code that is not in the program and may do anything with what it can reach.
+    /// A call; `None`: code that is not in the program and may do anything with the memory that it can reach.
     Call {
         callee: Option<FunctionId>,
         args: Vec<Operand>,
@@ -203,14 +203,14 @@ pub enum Kind {
     Return {
         value: Operand,
     },
-    /// A number computed from the operands in a way not followed here. It touches no memory.
+    /// A number computed from the operands in a way that is not followed. It accesses no memory.
     Opaque {
         operands: Vec<Operand>,
     },
 }
 
 impl Kind {
-    /// Every operand, in no order that means anything.
+    /// All operands, in no meaningful order.
     #[must_use]
     pub fn operands(&self) -> Vec<Operand> {
         match self {

@@ -1,7 +1,7 @@
 //! The control flow of one function: order, dominators, natural loops.
 //!
-//! Trap: in irreducible code (a loop with two entries) there is no header that dominates its loop; such a cycle is not a
-//! loop here, and what goes round in it counts as not understood.
+//! Trap: irreducible code (a loop with two entries) has no header that dominates its loop. Such a cycle is not a loop
+//! here, and values that it carries count as unknown.
 
 use eager_tasks::dominance::Dominance;
 use eager_tasks::{BlockFacts, BlockId as Node, Exit};
@@ -23,7 +23,7 @@ impl LoopId {
 #[derive(Clone, Debug)]
 pub struct Loop {
     pub header: BlockId,
-    /// By block.
+    /// By block: whether the loop contains it.
     contains: Vec<bool>,
     pub blocks: usize,
 }
@@ -38,7 +38,7 @@ impl Loop {
 /// Facts about the control flow of one function.
 #[derive(Debug)]
 pub struct Flow {
-    /// Reachable blocks; each after its dominators, loops in the order of their headers.
+    /// Reachable blocks, each after its dominators; loops are in the order of their headers.
     pub order: Vec<BlockId>,
     pub predecessors: Vec<Vec<BlockId>>,
     dominance: Dominance,
@@ -46,7 +46,7 @@ pub struct Flow {
     pub loops: Vec<Loop>,
 }
 
-/// Loops looked at in one function. More are treated as straight code with unknown values.
+/// Number of loops that are analysed in one function. Further loops are treated as straight code with unknown values.
 const LOOPS_MAX: usize = 58;
 
 impl Flow {
@@ -78,13 +78,13 @@ impl Flow {
         self.dominance.immediate(node(block)).map(|found| BlockId(found.0))
     }
 
-    /// The loop that a block is the header of.
+    /// Loop whose header is `block`.
     #[must_use]
     pub fn headed_by(&self, block: BlockId) -> Option<LoopId> {
         self.loops.iter().position(|found| found.header == block).map(|index| LoopId(index as u32))
     }
 
-    /// The loops around a block, outermost first.
+    /// Loops around a block, outermost first.
     #[must_use]
     pub fn around(&self, block: BlockId) -> Vec<LoopId> {
         let inside = self.loops.iter().enumerate().filter(|(_, found)| found.contains(block));
@@ -119,10 +119,10 @@ fn reverse_post_order(function: &Function) -> Vec<BlockId> {
     order
 }
 
-/// The dominator tree with numbers that make "dominates" two comparisons: code of one long chain would make walking up
-/// it for every edge quadratic.
+/// The dominator tree with numbers that answer "dominates" by two comparisons. Walking up a long chain of blocks for
+/// every edge would take quadratic time.
 struct Tree {
-    /// By block: when a walk of the tree comes to it, and when it has seen all below. Unreachable blocks have 0, 0.
+    /// By block: when a walk of the tree enters the block and when it leaves it. 0, 0 for unreachable blocks.
     visits: Vec<(u32, u32)>,
 }
 

@@ -1,11 +1,11 @@
-//! How kernels use the buffers in their arguments, from their code.
+//! Derives from a kernel's code how it uses the buffers in its arguments.
 //!
 //! ```text
-//! code ─► reach: may read, may write (right)            ┐
+//! code ─► reach: may read, may write (promise)          ┐
 //!      └► flow ─► shape ─► stride ─► classify: estimate ┴► one ArgumentUse per argument
 //! ```
-//! Trap: [`analyse`] must end soon on any code. Sums, products, loops and rounds are bounded; a program beyond
-//! [`INSTRUCTIONS_MAX`], [`BLOCKS_MAX`] or [`PARAMETERS_MAX`] is not looked at, and its kernels are unknown.
+//! Trap: [`analyse`] must end soon on any code. Sums, products, loops and rounds are bounded. A program beyond
+//! [`INSTRUCTIONS_MAX`], [`BLOCKS_MAX`] or [`PARAMETERS_MAX`] is not analysed, and its kernels are unknown.
 
 mod atoms;
 mod classify;
@@ -25,14 +25,14 @@ use code::{Function, Param, Program};
 use reach::{Origins, Root, Summary, Use};
 use site::Kernel;
 
-/// Instructions looked at in one translation unit, some ten times the largest seen (specification S-407).
+/// Limit on the instructions of one translation unit; about ten times the largest seen (specification S-407).
 pub const INSTRUCTIONS_MAX: usize = 200_000;
-/// Blocks of one function: dominators take quadratic time in the worst case.
+/// Limit on the blocks of one function; dominators take quadratic time in the worst case.
 pub const BLOCKS_MAX: usize = 20_000;
-/// Parameters of one function; CUDA's 4 KiB of them are 512 pointers.
+/// Limit on the parameters of one function; CUDA's 4 KiB of parameters hold 512 pointers.
 pub const PARAMETERS_MAX: usize = 1024;
 
-/// What is known of every kernel, in the order of the program.
+/// Uses of all kernels, in the order of the program.
 #[must_use]
 pub fn analyse(program: &Program) -> Vec<KernelUse> {
     let kernels = program.functions.iter().enumerate().filter(|(_, function)| function.is_kernel);
@@ -104,14 +104,14 @@ fn argument(used: Use, sites: &BTreeSet<SiteClass>, is_passed_on: bool) -> Argum
     let access = match (reads || writes, sites.is_empty()) {
         (false, _) => Access::Unused,
         (true, _) if escapes || is_passed_on => Access::Unknown,
-        // Used only through addresses found in memory.
+        // Accessed only through addresses found in memory.
         (true, true) => Access::Unknown,
         (true, false) => classify::combine(sites),
     };
     ArgumentUse { reads, writes, access }
 }
 
-/// Parameters that calls get: what is done there is known (`reach`), but not in which order.
+/// Parameters that are passed to calls: `reach` knows how the callee uses them, but not in which order.
 fn passed_to_calls(function: &Function, origins: &Origins) -> BTreeSet<u32> {
     let instructions = function.blocks.iter().flat_map(|block| &block.instructions);
     let calls = instructions.filter(|instruction| matches!(instruction.kind, code::Kind::Call { .. }));

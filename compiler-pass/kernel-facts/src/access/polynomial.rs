@@ -1,8 +1,8 @@
-//! Integer polynomials over atoms: what an address is made of.
+//! Integer polynomials over atoms, which represent addresses.
 //!
-//! Trap: they are bounded. An operation that would exceed a limit or overflow answers `None`, and its result becomes an
-//! atom of its own: precision is lost, never time. Widths are not modelled: an index that wraps around in 32 bits is read
-//! as if it did not, which only estimates depend on.
+//! Trap: polynomials are bounded. An operation that would exceed a limit or overflow returns `None`, and its result
+//! becomes an atom of its own, which costs precision but never time. Widths are not modelled: an index that wraps
+//! around in 32 bits is treated as if it did not, which affects estimates only.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AtomId(pub u32);
 
-/// A product of atoms in ascending order; the empty one is the constant's.
+/// A product of atoms in ascending order; the empty product stands for the constant term.
 pub type Monomial = Vec<AtomId>;
 
-/// Atoms in one product. Addresses of three-dimensional arrays need four (`((z · ny) + y) · nx` times an element size
-/// that is an argument).
+/// Limit on the atoms in one product. Addresses of three-dimensional arrays need four (`((z · ny) + y) · nx` times an
+/// element size that is an argument).
 const DEGREE_MAX: usize = 4;
-/// Products in one sum: addresses of tiled kernels have about ten.
+/// Limit on the products in one sum; addresses of tiled kernels have about ten.
 const TERMS_MAX: usize = 24;
 
-/// A sum of products; absent products have coefficient 0, and none with 0 is kept.
+/// A sum of products. Absent products have coefficient 0; products with coefficient 0 are not stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Polynomial {
     terms: BTreeMap<Monomial, i64>,
@@ -53,7 +53,7 @@ impl Polynomial {
         self.terms.iter().map(|(monomial, &coefficient)| (monomial, coefficient))
     }
 
-    /// Each atom once.
+    /// All atoms, without duplicates.
     #[must_use]
     pub fn atoms(&self) -> Vec<AtomId> {
         let mut found: Vec<_> = self.terms.keys().flatten().copied().collect();
@@ -62,7 +62,7 @@ impl Polynomial {
         found
     }
 
-    /// The value, if no atom is left.
+    /// The value, if the polynomial has no atoms.
     #[must_use]
     pub fn as_constant(&self) -> Option<i64> {
         match self.terms.len() {
@@ -122,7 +122,8 @@ impl Polynomial {
         (product.terms.len() <= TERMS_MAX).then_some(product)
     }
 
-    /// The quotient by a constant, if every atom's coefficient is divisible; the constant part is rounded down.
+    /// Quotient by a constant, if every coefficient of a product with atoms is divisible; the constant term is rounded
+    /// down.
     #[must_use]
     pub fn divided(&self, by: i64) -> Option<Self> {
         if by <= 0 || self.terms().any(|(monomial, c)| !monomial.is_empty() && c % by != 0) {
@@ -132,7 +133,7 @@ impl Polynomial {
         Some(Self { terms: terms.filter(|&(_, c)| c != 0).collect() })
     }
 
-    /// The largest degree of its products.
+    /// Largest degree of any product.
     #[must_use]
     pub fn degree(&self) -> usize {
         self.terms.keys().map(Vec::len).max().unwrap_or(0)

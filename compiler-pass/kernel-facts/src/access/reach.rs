@@ -1,33 +1,34 @@
-//! Which buffers a function may read and write: the part of the analysis that must be right, not an estimate.
+//! Finds the buffers that a function may read and write: the part of the analysis that is a promise, not an estimate.
 //!
-//! Each address is traced to the parameters it may come from; the answers of device functions that were not inlined are
-//! summaries, iterated until nothing changes. Trap: a pointer that is found in memory may be any argument's. Accesses
-//! through one therefore count for every argument, and an argument that was put into memory counts as read and written.
+//! Each address is traced to the parameters that it may come from. Device functions that were not inlined have
+//! summaries, which are iterated until nothing changes. Trap: a pointer found in memory may be any argument's. Accesses
+//! through such a pointer therefore count for every argument, and an argument that was stored to memory counts as read
+//! and written.
 
 use std::collections::BTreeSet;
 
 use super::code::{Function, Kind, Memory, Operand, Param, Program, ValueId};
 
-/// Where an address may lead.
+/// Possible target of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Root {
     /// Into the buffer of a pointer parameter.
     Param(u32),
-    /// Into a buffer whose address stands in a parameter passed by value.
+    /// A buffer whose address is inside a by-value parameter.
     Content(u32),
-    /// The private copy of a parameter passed by value.
+    /// The private copy of a by-value parameter.
     Copy(u32),
     Memory(Memory),
-    /// Anywhere: the address was found in memory or made from a number.
+    /// Unknown: the address was found in memory or made from a number.
     Anywhere,
 }
 
-/// What may be done to a buffer.
+/// What may happen to a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     pub reads: bool,
     pub writes: bool,
-    /// Its address may be kept where others find it.
+    /// Its address may be stored where other code finds it.
     pub escapes: bool,
 }
 
@@ -41,12 +42,12 @@ impl Use {
     }
 }
 
-/// What a call of a function may do.
+/// Effects of a call of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// By parameter; for one passed by value: the buffers whose addresses it holds.
+    /// By parameter; for a by-value parameter: the use of the buffers whose addresses it holds.
     pub params: Vec<Use>,
-    /// Through addresses that may lead anywhere.
+    /// Use through addresses that may lead anywhere.
     pub anywhere: Use,
     kinds: Vec<Param>,
 }
@@ -58,7 +59,7 @@ pub struct Origins {
 }
 
 impl Origins {
-    /// Where an address may lead; never empty.
+    /// Possible targets of an address; never empty.
     #[must_use]
     pub fn of(&self, operand: Operand) -> BTreeSet<Root> {
         let found = match operand {
@@ -69,7 +70,7 @@ impl Origins {
         if found.is_empty() { BTreeSet::from([Root::Anywhere]) } else { found }
     }
 
-    /// The buffers whose address a value carries; nothing for numbers.
+    /// Buffers whose address a value carries; none for numbers.
     fn carried(&self, operand: Operand) -> impl Iterator<Item = Root> {
         let found = match operand {
             Operand::Value(value) => self.by_value.get(value.index()).cloned().unwrap_or_default(),
@@ -78,7 +79,7 @@ impl Origins {
         found.into_iter()
     }
 
-    /// Works to the least fixed point: sets only grow, and there are finitely many roots.
+    /// Computes the least fixed point. It ends because sets only grow and there are finitely many roots.
     #[must_use]
     pub fn trace(function: &Function) -> Self {
         let mut origins = Self { by_value: vec![BTreeSet::new(); function.values as usize] };
@@ -139,7 +140,7 @@ impl Origins {
                 held.collect()
             }
             Kind::Call { .. } | Kind::Update { .. } | Kind::Opaque { .. } => BTreeSet::from([Root::Anywhere]),
-            // A number made from an address may become one again.
+            // A number made from an address may be turned into an address again.
             Kind::Arithmetic { left, right, .. } if !same(&[*left, *right], self).is_empty() => {
                 BTreeSet::from([Root::Anywhere])
             }
@@ -190,7 +191,7 @@ pub fn summarise(program: &Program) -> Vec<(Summary, Origins)> {
     found
 }
 
-/// By function: those that call it.
+/// Callers of each function, by function.
 fn callers(program: &Program) -> Vec<BTreeSet<usize>> {
     let mut found = vec![BTreeSet::new(); program.functions.len()];
     for (index, function) in program.functions.iter().enumerate() {
@@ -211,16 +212,16 @@ impl Summary {
         Self { params, anywhere: Use::default(), kinds: function.params.clone() }
     }
 
-    /// What a call does to the buffers that the argument `arg` carries.
+    /// Effects of a call on the buffers that the argument `arg` carries.
     fn of_argument(&self, index: usize, origins: &Origins, arg: Operand) -> Vec<(Root, Use)> {
         const ALL: Use = Use { reads: true, writes: true, escapes: true };
         let used = self.params.get(index).copied().unwrap_or(ALL);
         let content = origins.carried(arg).filter_map(content_of).map(|root| (root, ALL));
         let (direct, found) = match self.kinds.get(index) {
             Some(Param::Pointer) => (used, Use::default()),
-            // The call copies what the argument points to, and addresses in the copy were found in memory.
+            // The call copies the memory that the argument points to; addresses in the copy count as found in memory.
             Some(Param::ByValue) => (READ, used),
-            // An address that goes as a number is not followed.
+            // An address passed as a number is not followed.
             Some(Param::Scalar) | None => (ESCAPE, Use::default()),
         };
         let direct = origins.carried(arg).map(|root| (root, direct));
@@ -237,7 +238,7 @@ impl Summary {
         }
     }
 
-    /// What is done through an address that may lead anywhere may be done to any buffer.
+    /// Adds accesses through an address that may lead anywhere to every buffer.
     fn spread_anywhere(&mut self) {
         let anywhere = Use { escapes: false, ..self.anywhere };
         for param in &mut self.params {
@@ -254,7 +255,7 @@ const WRITE: Use = Use { reads: false, writes: true, escapes: false };
 const ESCAPE: Use = Use { reads: false, writes: false, escapes: true };
 const UPDATE: Use = Use { reads: true, writes: true, escapes: false };
 
-/// What one instruction does to which buffers.
+/// Effects of one instruction on buffers.
 fn effects(kind: &Kind, origins: &Origins, found: &[(Summary, Origins)]) -> Vec<(Root, Use)> {
     let to = |operand: &Operand, used: Use| -> Vec<(Root, Use)> {
         origins.of(*operand).into_iter().map(|root| (root, used)).collect()
@@ -292,7 +293,7 @@ fn effects(kind: &Kind, origins: &Origins, found: &[(Summary, Origins)]) -> Vec<
     }
 }
 
-/// Addresses in a by-value parameter that is copied elsewhere are found in memory from then on.
+/// Marks addresses in a by-value parameter that is copied elsewhere as escaped: later code may find them in memory.
 fn copied(origins: &Origins, from: Operand) -> Vec<(Root, Use)> {
     origins.carried(from).filter_map(content_of).map(|root| (root, ESCAPE)).collect()
 }

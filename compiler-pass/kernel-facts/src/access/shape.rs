@@ -1,8 +1,9 @@
-//! Walks a function once, in an order where operands come first, and gives every value a polynomial over atoms.
+//! Walks a function once, operands before their users, and gives every value a polynomial over atoms.
 //!
-//! For pointers it is the distance in bytes from the start of the buffer. Trap: where control flow or a condition picks
-//! one of two, the one that changes more is taken (see [`Shapes::pick`]): clamped and mirrored indices count as the
-//! index itself. All that hangs on this module is an estimate; what must be right is in `reach`.
+//! The polynomial of a pointer is its distance in bytes from the start of the buffer. Trap: where control flow or a
+//! condition selects one of two values, the one that changes more is used (see [`Shapes::pick`]), so clamped and
+//! mirrored indices count as the plain index. Results of this module may only be used for estimates; promises come from
+//! `reach`.
 
 use super::atoms::{Atom, Atoms, Recurrence};
 use super::code::{Arithmetic, BlockId, Function, Instruction, Kind, Memory, Operand, Param, ValueId};
@@ -16,7 +17,7 @@ pub struct Shapes {
     pub atoms: Atoms,
     /// By value; `None` in unreachable code.
     values: Vec<Option<Polynomial>>,
-    /// By loop.
+    /// By loop: the atom that counts its iterations.
     turns: Vec<AtomId>,
 }
 
@@ -46,7 +47,7 @@ impl Shapes {
         shapes
     }
 
-    /// The polynomial of an operand.
+    /// Polynomial of an operand.
     #[must_use]
     pub fn get(&self, operand: Operand) -> Polynomial {
         match operand {
@@ -56,7 +57,7 @@ impl Shapes {
         }
     }
 
-    /// The atom that counts the turns of a loop.
+    /// Atom that counts the iterations of a loop.
     #[must_use]
     pub fn turns_atom(&self, around: LoopId) -> Option<AtomId> {
         self.turns.get(around.index()).copied()
@@ -126,7 +127,7 @@ impl Shapes {
             (Arithmetic::And, Some(mask)) if mask > 0 && mask.checked_add(1)?.count_ones() == 1 => {
                 self.remainder(left, Polynomial::constant(mask + 1))
             }
-            // `tile | lane` of parts that do not overlap is their sum, and that is what it is used for.
+            // Code uses `tile | lane` to add parts that do not overlap.
             (Arithmetic::Or, Some(bits)) if bits >= 0 => self.rejoin(left.plus(&right)?),
             _ => None,
         }
@@ -149,7 +150,7 @@ impl Shapes {
         }
     }
 
-    /// `q · (p / q) + p % q` is `p` again: two-dimensional indices made from a linear one.
+    /// Replaces `q · (p / q) + p % q` by `p`: two-dimensional indices made from a linear one.
     fn rejoin(&mut self, sum: Polynomial) -> Option<Polynomial> {
         for (monomial, coefficient) in sum.clone().terms() {
             let [single] = monomial[..] else { continue };
@@ -191,15 +192,15 @@ impl Shapes {
             _ => true,
         };
         if !incoming.iter().all(|(_, operand)| is_known(operand)) {
-            // A cycle that is no natural loop, or a predecessor that nothing reaches.
+            // A cycle that is not a natural loop, or an unreachable predecessor.
             return self.atom(Atom::Lost(result));
         }
         let shapes: Vec<_> = incoming.iter().map(|&(_, operand)| self.get(operand)).collect();
         shapes.into_iter().reduce(|a, b| self.pick(a, b)).unwrap_or_default()
     }
 
-    /// Of two possible values the one with more moving parts; of equals, the one that grows: where a mirrored index is
-    /// chosen beside a plain one, the plain one is what most threads use.
+    /// Of two possible values, returns the one with more moving parts, or among equals the one that grows: most threads
+    /// use the plain index, not its mirror image.
     fn pick(&self, left: Polynomial, right: Polynomial) -> Polynomial {
         let moving =
             |shape: &Polynomial| shape.atoms().iter().filter(|&&atom| self.atoms.may_move(atom)).count();
@@ -208,7 +209,7 @@ impl Shapes {
         if rank(&right) < rank(&left) { right } else { left }
     }
 
-    /// What each carried value starts with and what a turn adds, now that the ends of all loops have shapes.
+    /// Finds start and step of each loop-carried value, once the ends of all loops have shapes.
     fn close_loops(&mut self, function: &Function, flow: &Flow) {
         for (index, found) in flow.loops.iter().enumerate() {
             let around = LoopId(index as u32);

@@ -1,7 +1,7 @@
-//! Every place of a kernel that touches memory, with what surrounds it: loops, and conditions that hold there.
+//! Lists every memory access of a kernel with the loops around it and the conditions that hold there.
 //!
-//! Trap: a condition holds only where its branch's edge dominates. The exit condition of a loop is none: it says how often
-//! the loop turns, not whether a thread takes part.
+//! Trap: a condition holds only where its branch's edge dominates. The exit condition of a loop does not count, because
+//! it decides how often the loop runs, not whether a thread takes part.
 
 use std::collections::BTreeSet;
 
@@ -15,36 +15,36 @@ use super::shape::Shapes;
 /// One access.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// Buffers it may go to.
+    /// Possible target buffers.
     pub roots: BTreeSet<Root>,
     /// Distance from the start of the buffer, in bytes.
     pub offset: Polynomial,
-    /// Bytes per access; 0: a run of unknown length from there.
+    /// Bytes per access; 0: a run of unknown length from the offset on.
     pub bytes: u64,
     pub around: Surroundings,
 }
 
-/// Where an access stands.
+/// Loops and conditions around an access.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// Outermost first.
+    /// Enclosing loops, outermost first.
     pub loops: Vec<LoopId>,
-    /// Some condition on the way hangs on data.
+    /// Some condition on the path depends on data.
     pub is_guarded: bool,
-    /// Axes along which one block alone comes here.
+    /// Axes along which only one block reaches the access.
     pub pinned: BTreeSet<Axis>,
 }
 
-/// What the classifier knows of a kernel as a whole.
+/// Facts about a whole kernel that the classifier uses.
 #[derive(Debug)]
 pub struct Kernel<'f> {
     pub function: &'f Function,
     pub flow: Flow,
     pub shapes: Shapes,
     pub origins: &'f Origins,
-    /// By value: the instruction that makes it.
+    /// By value: the instruction that computes it.
     makers: Vec<Option<&'f Kind>>,
-    /// By loop.
+    /// By loop: its number of iterations, if constant.
     turns: Vec<Option<u64>>,
 }
 
@@ -64,7 +64,7 @@ impl<'f> Kernel<'f> {
         kernel
     }
 
-    /// Axes of the grid that the kernel looks at.
+    /// Grid axes that the kernel reads.
     #[must_use]
     pub fn live_axes(&self) -> BTreeSet<Axis> {
         let reachable = self.flow.order.iter().map(|&block| &self.function.blocks[block.index()]);
@@ -77,7 +77,7 @@ impl<'f> Kernel<'f> {
             .collect()
     }
 
-    /// Every access that threads can reach.
+    /// All reachable accesses.
     #[must_use]
     pub fn sites(&self) -> Vec<Site> {
         let mut surroundings: Vec<Option<Surroundings>> = vec![None; self.function.blocks.len()];
@@ -113,7 +113,7 @@ impl<'f> Kernel<'f> {
         around
     }
 
-    /// The condition of `branch` that holds in all of `block`, and whether it is true there.
+    /// Condition of `branch` that holds in all of `block`, and whether it is true there.
     fn condition_for(&self, branch: &Block, above: BlockId, block: BlockId) -> Option<(Operand, bool)> {
         let [if_true, if_false] = branch.successors[..] else { return None };
         let condition = branch.condition?;
@@ -137,7 +137,7 @@ impl<'f> Kernel<'f> {
         })
     }
 
-    /// Axes along which a condition leaves one block.
+    /// Adds the axes along which a condition selects a single block.
     fn pin(&self, condition: Operand, is_true: bool, depth: u32, pinned: &mut BTreeSet<Axis>) {
         const DEPTH_MAX: u32 = 8;
         let Some(kind) = self.maker(condition).filter(|_| depth < DEPTH_MAX) else { return };
@@ -174,7 +174,8 @@ impl<'f> Kernel<'f> {
         }
     }
 
-    /// An equation fixes the block indices in it if nothing else in it differs from thread to thread but thread indices.
+    /// Axes whose block index an equation fixes: all that occur in it, provided its other parts are thread indices or
+    /// the same for all threads.
     fn axes_of_difference(&self, left: Operand, right: Operand) -> Vec<Axis> {
         let Some(difference) = self.shapes.get(left).minus(&self.shapes.get(right)) else {
             return Vec::new();
@@ -191,7 +192,8 @@ impl<'f> Kernel<'f> {
         axes
     }
 
-    /// How often a loop turns, if the code says so: a comparison of a value with constant start and step with a constant.
+    /// Number of iterations of a loop, if constant: its exit compares a value with constant start and step to a
+    /// constant.
     #[must_use]
     pub fn turns(&self, around: LoopId) -> Option<u64> {
         self.turns.get(around.index()).copied().flatten()
@@ -220,7 +222,7 @@ impl<'f> Kernel<'f> {
     }
 }
 
-/// Addresses that an instruction reads or writes, with the bytes there.
+/// Addresses that an instruction reads or writes, each with its number of bytes.
 fn touched(kind: &Kind) -> Vec<(Operand, u64)> {
     match kind {
         Kind::Load { from, bytes } => vec![(*from, *bytes)],

@@ -1,6 +1,8 @@
-//! One access as movements: how far the address goes from thread to thread, block to block and turn to turn.
+//! Describes one access as movements: how far the address moves from thread to thread, block to block and iteration to
+//! iteration.
 //!
-//! Trap: a quotient moves, but slowly; a remainder moves and comes back. Movements inside a remainder are kept apart.
+//! Trap: a quotient moves slowly, and a remainder moves and then starts again. Movements inside a remainder are kept
+//! apart.
 
 use super::atoms::Atom;
 use super::code::{Axis, Register};
@@ -8,7 +10,7 @@ use super::flow::LoopId;
 use super::polynomial::{AtomId, Polynomial};
 use super::shape::Shapes;
 
-/// What moves the address.
+/// Cause of a movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mover {
     Thread(Axis),
@@ -16,7 +18,7 @@ pub enum Mover {
     Turn(LoopId),
 }
 
-/// Bytes per step, over atoms that are the same for all threads.
+/// Bytes per step, as a polynomial over atoms that are the same for all threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Movement {
     pub mover: Mover,
@@ -29,14 +31,14 @@ pub struct Movements {
     pub straight: Vec<Movement>,
     /// Movements that start again after some distance.
     pub wrapping: Vec<Movement>,
-    /// The part that nothing moves.
+    /// The part that does not move.
     pub fixed: Polynomial,
 }
 
-/// Depth to which carried values, quotients and remainders are replaced by what they are made of.
+/// Depth to which carried values, quotients and remainders are expanded.
 const DEPTH_MAX: u32 = 8;
 
-/// `None`: the address is no affine function of indices and turns.
+/// Movements of an address; `None` if it is not an affine function of indices and iteration counts.
 #[must_use]
 pub fn movements(shapes: &Shapes, offset: &Polynomial) -> Option<Movements> {
     movements_within(shapes, offset, 0)
@@ -61,7 +63,7 @@ fn movements_within(shapes: &Shapes, offset: &Polynomial, depth: u32) -> Option<
     Some(found)
 }
 
-/// Replaces carried values by start + step · turns.
+/// Replaces carried values by `start + step · turns`.
 fn expand(shapes: &Shapes, polynomial: &Polynomial, depth: u32) -> Option<Polynomial> {
     let carried = |atom: &AtomId| matches!(shapes.atoms.get(*atom), Atom::Carried { .. });
     let Some(atom) = polynomial.atoms().into_iter().find(carried) else { return Some(polynomial.clone()) };
@@ -83,7 +85,7 @@ fn expand(shapes: &Shapes, polynomial: &Polynomial, depth: u32) -> Option<Polyno
 }
 
 impl Movements {
-    /// What one moving atom, taken `bytes` times, contributes.
+    /// Adds the movements of one moving atom with the factor `bytes`.
     fn add(&mut self, shapes: &Shapes, atom: AtomId, bytes: &Polynomial, depth: u32) -> Option<()> {
         let nested = |part: &Polynomial| {
             if depth == DEPTH_MAX { None } else { movements_within(shapes, part, depth + 1) }
@@ -126,8 +128,8 @@ fn push(list: &mut Vec<Movement>, mover: Mover, bytes: &Polynomial) -> Option<()
     Some(())
 }
 
-/// Bytes per step of a quotient: `inner / divisor` elements, rounded so that what moves is not said to stand. A divisor
-/// that is no constant leaves one byte: slower than everything else.
+/// Bytes per step of a quotient: `inner / divisor` elements, rounded away from 0 so that a moving address is not taken
+/// for a fixed one. A divisor that is not constant gives one byte, which is slower than any other movement.
 fn slowed(inner: &Polynomial, divisor: &Polynomial, bytes: &Polynomial) -> Option<Polynomial> {
     let Some(divisor) = divisor.as_constant().filter(|&by| by > 0) else {
         return Some(Polynomial::constant(1));

@@ -1,8 +1,8 @@
-//! What ptxas left in one image: an ELF file with a section of attributes and sections per kernel.
+//! Reads ptxas's results from one image: an ELF file with a section of attributes and sections per kernel.
 //!
-//! Registers stand in `.nv.info` (attribute 0x2f: a symbol and a count), static shared memory is the size of
-//! `.nv.shared.<kernel>`, less what is reserved in it (observed: what is left is what `ptxas -v` says). Trap: `.nv.info`
-//! lists device functions too; they do no harm, because nobody asks for their names.
+//! Register counts are in `.nv.info` (attribute 0x2f: a symbol and a count). Static shared memory is the size of
+//! `.nv.shared.<kernel>` less the part that the system reserves in it; by observation the rest equals the number that
+//! `ptxas -v` prints. Device functions are listed in `.nv.info` too, and are harmless in the result.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use super::Resources;
 
 const ATTRIBUTES: &str = ".nv.info";
 const SHARED: &str = ".nv.shared.";
-/// Where it exists (from sm_90 on), each kernel's section begins with what the system keeps for itself.
+/// If this section exists (from sm_90 on), each kernel's shared section begins with memory that the system reserves.
 const RESERVED: &str = ".nv.shared.reserved.0";
 const RESERVED_BYTES: u64 = 1024;
-/// Attribute format "sized value": the others hold two bytes at most.
+/// Attribute format "sized value"; every other format holds at most two bytes.
 const FORMAT_SIZED: u8 = 4;
 const REGISTER_COUNT: u8 = 0x2f;
 
-/// Why an image could not be read.
+/// Reason why an image could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CubinError {
     #[error("{0}")]
@@ -35,7 +35,7 @@ impl From<object::Error> for CubinError {
     }
 }
 
-/// Resources by symbol.
+/// Resources of kernels and device functions, by symbol.
 ///
 /// # Errors
 /// See [`CubinError`].
@@ -44,7 +44,7 @@ pub fn resources(image: &[u8]) -> Result<BTreeMap<String, Resources>, CubinError
     let mut found: BTreeMap<String, Resources> = BTreeMap::new();
     let reserved = file.section_by_name(RESERVED).map_or(0, |_| RESERVED_BYTES);
     for section in file.sections() {
-        // A name that is no text belongs to no section of interest.
+        // Sections of interest have names in UTF-8.
         let Ok(name) = section.name() else { continue };
         if name == ATTRIBUTES {
             for (symbol, registers) in register_counts(section.data()?)? {
@@ -59,7 +59,7 @@ pub fn resources(image: &[u8]) -> Result<BTreeMap<String, Resources>, CubinError
     Ok(found)
 }
 
-/// Pairs of symbol number and registers.
+/// Pairs of symbol number and register count.
 fn register_counts(attributes: &[u8]) -> Result<Vec<(u32, u32)>, CubinError> {
     let mut counts = Vec::new();
     let mut rest = attributes;

@@ -1,9 +1,10 @@
-//! The container that NVIDIA's `fatbinary` makes: images for several architectures, perhaps compressed.
+//! Reads the container that NVIDIA's `fatbinary` makes: images for several architectures, perhaps compressed.
 //!
-//! Layout as observed in the output of CUDA 12.9 and 13.0 (little-endian): a header of magic `0xBA55ED50`, version 1, its
-//! own size and the size of what follows; then entries of a header (kind, its size, the payload's size, at 16 the
-//! compressed size, at 40 flags, at 56 the size after decompression) and the payload. Trap: the sizes come from a file;
-//! each is checked against what is there before it is used, and decompression stops at a limit.
+//! Layout as observed in the output of CUDA 12.9 and 13.0 (little-endian): a header of magic `0xBA55ED50`, version 1,
+//! its own size and the size of the entries; then the entries, each a header (kind, its size, the payload's size, at 16
+//! the compressed size, at 40 flags, at 56 the size after decompression) and the payload. Trap: the sizes come from a
+//! file. Each must be checked against the bytes that are there before it is used, and decompression must stop at a
+//! limit.
 
 use std::io::Read;
 
@@ -12,11 +13,11 @@ const MAGIC: u32 = 0xBA55_ED50;
 const KIND_CUBIN: u16 = 2;
 const FLAG_LZ4: u64 = 0x2000;
 const FLAG_ZSTD: u64 = 0x8000;
-/// One image after decompression: far above any real one of a single source file.
+/// Limit on one image after decompression; far above any real image of a single source file.
 const IMAGE_BYTES_MAX: u64 = 512 << 20;
 const ENTRY_HEADER_MIN: usize = 64;
 
-/// Why a fat binary could not be read.
+/// Reason why a fat binary could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FatbinError {
     #[error("it begins with {0:#010x}")]
@@ -36,7 +37,7 @@ pub enum FatbinError {
 pub fn images(bytes: &[u8]) -> Result<Vec<Vec<u8>>, FatbinError> {
     let mut images = Vec::new();
     let mut rest = bytes;
-    // Several may follow each other; zeros pad the last one.
+    // Several containers may follow each other; zeros pad the last one.
     while rest.iter().any(|&byte| byte != 0) {
         let magic = u32::from_le_bytes(field(rest, 0)?);
         if magic != MAGIC {
@@ -94,7 +95,7 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], FatbinError
     bytes.get(at..at + N).and_then(|part| part.try_into().ok()).ok_or(FatbinError::Short)
 }
 
-/// `size` bytes behind a header, and what follows them.
+/// Splits off `size` bytes behind a header; returns them and the bytes that follow.
 fn split(bytes: &[u8], header: usize, size: u64) -> Result<(&[u8], &[u8]), FatbinError> {
     let size = usize::try_from(size).map_err(|_| FatbinError::Short)?;
     let end = header.checked_add(size).ok_or(FatbinError::Short)?;

@@ -1,8 +1,8 @@
-//! Registers and shared memory of kernels, as ptxas assigned them: read from the GPU code inside the program.
+//! Registers and shared memory of kernels as ptxas assigned them, read from the GPU code inside the program.
 //!
-//! Trap: a program may carry code for several architectures, and which one will run is known only on its machine. The
-//! largest of each number is taken: more registers and more shared memory mean fewer blocks at once, so nothing is
-//! promised that another architecture's code cannot keep. Code that is only PTX says nothing.
+//! Trap: a program may carry code for several architectures, and which one runs is known only on the target machine. So
+//! the largest of each number is used: more registers or shared memory mean fewer resident blocks, so the result
+//! promises nothing that another architecture's code cannot keep. Code that is only PTX gives no numbers.
 
 mod cubin;
 mod fatbin;
@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 pub use cubin::CubinError;
 pub use fatbin::FatbinError;
 
-/// What one kernel needs.
+/// Resources of one kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resources {
-    /// Per thread; 0 if unknown.
+    /// Registers per thread; 0 if unknown.
     pub registers: u32,
     /// Static shared memory per block, in bytes.
     pub shared_bytes: u32,
 }
 
-/// Why GPU code could not be read. Nothing depends on it but precision.
+/// Reason why GPU code could not be read. Only precision depends on it.
 #[derive(Debug, thiserror::Error)]
 pub enum ResourceError {
     #[error("the program's GPU code is no fat binary: {0}")]
@@ -42,7 +42,7 @@ pub fn of_fatbin(bytes: &[u8]) -> Result<BTreeMap<String, Resources>, ResourceEr
     Ok(largest(all))
 }
 
-/// The largest of each number, kernel by kernel.
+/// Largest of each number, by kernel.
 #[must_use]
 pub fn largest(all: impl IntoIterator<Item = BTreeMap<String, Resources>>) -> BTreeMap<String, Resources> {
     let mut found: BTreeMap<String, Resources> = BTreeMap::new();
@@ -54,7 +54,7 @@ pub fn largest(all: impl IntoIterator<Item = BTreeMap<String, Resources>>) -> BT
     found
 }
 
-/// The fat binary that nvcc writes as assembly into the host code: `.quad` words after the label `fatbinData`.
+/// Bytes of the fat binary that nvcc writes as assembly into the host code: `.quad` words after the label `fatbinData`.
 #[must_use]
 pub fn bytes_of_assembly(text: &str) -> Option<Vec<u8>> {
     let (_, data) = text.split_once("fatbinData:")?;

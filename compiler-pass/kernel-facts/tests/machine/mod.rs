@@ -1,7 +1,7 @@
-//! Runs device code as one thread and notes which buffers it touches: the oracle of the promises.
+//! Runs device code as one thread and records which buffers it accesses: the oracle for the promises.
 //!
-//! It is as nasty as real code can be: numbers made from addresses still lead there, unknown code touches all that it was
-//! ever given, and one buffer holds the address of another from the start.
+//! The machine behaves as badly as real code can: numbers made from addresses still lead there, unknown code accesses
+//! everything that it was ever given, and one buffer holds the address of another from the start.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use eager_kernel_facts::access::code::{
     Arithmetic, BlockId, FunctionId, Kind, Memory, Operand, Param, Program, Relation, ValueId,
 };
 
-/// Buffers behind the kernel's pointer parameters; two more stand in its parameter passed by value.
+/// Number of buffers behind the kernel's pointer parameters. The by-value parameter holds the addresses of two more.
 pub const POINTERS: usize = 3;
 const STEPS_MAX: usize = 400;
 const DEPTH_MAX: usize = 6;
 
-/// What was done to one buffer.
+/// Accesses to one buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     pub read: bool,
@@ -24,7 +24,7 @@ pub struct Done {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Object {
     Buffer(usize),
-    /// The private copy of the parameter passed by value, of one call.
+    /// The private copy of the by-value parameter of one call.
     Copy(usize),
     Made(usize),
     Global(Memory),
@@ -47,7 +47,7 @@ pub struct Machine<'p> {
 }
 
 impl<'p> Machine<'p> {
-    /// Runs function 0 and says what it did to the buffers of its pointer parameters.
+    /// Runs function 0 and returns the accesses to the buffers of its pointer parameters.
     pub fn run(program: &'p Program) -> [Done; POINTERS] {
         let mut machine = Self {
             program,
@@ -165,7 +165,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// A parameter passed by value is the address of a copy that the call makes.
+    /// Replaces by-value arguments by the addresses of copies that the call makes.
     fn with_copies(&mut self, callee: FunctionId, mut args: Vec<Value>) -> Vec<Value> {
         let params = self.program.functions.get(callee.index()).map_or(&[][..], |function| &function.params);
         for (arg, _) in args.iter_mut().zip(params).filter(|(_, param)| **param == Param::ByValue) {
@@ -180,7 +180,8 @@ impl<'p> Machine<'p> {
         args
     }
 
-    /// Touches all that it was ever given and what stands there, and returns one of it.
+    /// Accesses everything that unknown code was ever given and the targets of addresses stored there; returns one of
+    /// them.
     fn unknown_code(&mut self, args: Vec<Value>) -> Value {
         self.leaked.extend(args);
         for known in self.leaked.clone() {
@@ -238,12 +239,12 @@ fn is_true(value: Value) -> bool {
 fn moved(value: Value, by: i64) -> Value {
     match value {
         Value::Number(value) => Value::Number(value.wrapping_add(by)),
-        // Within the object: going from one into another is no defined behaviour.
+        // Stays within the object: moving from one object into another is undefined behaviour.
         Value::Address(object, offset) => Value::Address(object, offset.wrapping_add(by) & 31),
     }
 }
 
-/// Numbers made from an address lead where it leads.
+/// A number made from an address still leads to the address's object.
 fn arithmetic(op: Arithmetic, left: Value, right: Value) -> Value {
     if let Value::Address(..) = left {
         return moved(left, number(right) & 31);
