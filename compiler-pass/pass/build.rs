@@ -1,7 +1,7 @@
 //! Compiles the C++ half of the plugin against the LLVM that `llvm-sys` links.
 //!
-//! Trap: `llvm-config` without a version is often an older LLVM; only the one of the chosen version (or `LLVM_CONFIG`) is
-//! asked.
+//! Trap: `llvm-config` without a version suffix is often that of an older LLVM, so only the one of the chosen version
+//! (or `LLVM_CONFIG`) is run.
 
 use std::process::Command;
 

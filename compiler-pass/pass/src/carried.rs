@@ -1,6 +1,6 @@
-//! Data that a module carries beside its code: named metadata, assembly, sections, constant bytes.
+//! Data that a module carries besides its code: named metadata, assembly, sections, constant bytes.
 //!
-//! Trap: the linker of modules joins named metadata of one name, so that after it there is one entry per source.
+//! Trap: linking modules concatenates named metadata of the same name, so a linked module has one entry per source.
 
 use std::ffi::CStr;
 
@@ -9,7 +9,7 @@ use llvm_sys::core::*;
 use crate::ir::{Module, Value, text};
 
 impl Module<'_> {
-    /// The strings in the module's metadata of this name.
+    /// Returns the strings in the module's metadata of this name.
     #[must_use]
     pub fn named_metadata(self, name: &CStr) -> Vec<String> {
         // SAFETY: the module is live, `rows` has room for as many rows as LLVM says there are, and a row's operands are
@@ -46,7 +46,7 @@ impl Module<'_> {
         }
     }
 
-    /// Assembly at the top of the module.
+    /// Returns the module-level inline assembly.
     #[must_use]
     pub fn inline_assembly(self) -> String {
         let mut len = 0;
@@ -57,7 +57,7 @@ impl Module<'_> {
 }
 
 impl Value<'_> {
-    /// The bytes of a global whose initializer is a constant array of bytes.
+    /// Returns the bytes of a global whose initializer is a constant byte array; `None` for other values.
     #[must_use]
     pub fn constant_bytes(self) -> Option<Vec<u8>> {
         // SAFETY: each step is taken only if the kind test before it holds; the bytes belong to the module.
@@ -75,7 +75,7 @@ impl Value<'_> {
         }
     }
 
-    /// The section that a global is placed in.
+    /// Section that a global is placed in; `None` if none is set.
     #[must_use]
     pub fn section(self) -> Option<String> {
         if !self.is_global() {

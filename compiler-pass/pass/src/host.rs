@@ -1,6 +1,6 @@
-//! The host half: read, decide, write.
+//! The host half: reads facts, plans, and emits code.
 //!
-//! Trap: modules without CUDA calls must come out untouched, also when clang compiles a whole project with the plugin.
+//! Trap: a module without CUDA calls must stay unchanged, also when clang compiles a whole project with the plugin.
 
 use eager_tasks::deaths::{Dead, Outcome};
 use eager_tasks::names::FunctionId;
@@ -15,7 +15,7 @@ use crate::read::program::{self, Readings};
 use crate::read::{driver_interface, kernels};
 use crate::tell;
 
-/// Why a host module could not be instrumented.
+/// Reason why a host module could not be instrumented.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     #[error("cannot write the report {path}: {source}")]
@@ -27,7 +27,7 @@ pub enum HostError {
 /// Instruments one host module; returns whether it changed.
 ///
 /// # Errors
-/// When the report cannot be written, or what the device side left cannot be read.
+/// If the report cannot be written, or the device side's file cannot be read.
 pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, HostError> {
     if emit::is_instrumented(module) {
         return Ok(false);
@@ -58,7 +58,7 @@ pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, Hos
     Ok(true)
 }
 
-/// Writes the static tasks of one function; returns their rows.
+/// Emits the static tasks of one function; returns their rows.
 fn emit_plan(module: Module<'_>, source: &str, readings: &Readings<'_>, plan: &FunctionPlan) -> Vec<TaskRow> {
     let name = |function: FunctionId| &readings.program.function(function).name;
     let mut tasks: Vec<(u64, &StaticTask)> = Vec::new();
@@ -98,7 +98,7 @@ fn flags(task: &StaticTask) -> u32 {
         | flag(task.named, eager_abi::TASK_NAMED)
 }
 
-/// Whether the module calls (or takes the address of) anything of the CUDA runtime.
+/// Whether the module calls (or takes the address of) a function of the CUDA runtime.
 fn uses_runtime(module: Module<'_>) -> bool {
     module.functions().into_iter().any(|function| {
         function.is_declaration()

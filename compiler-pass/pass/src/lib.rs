@@ -1,9 +1,9 @@
 //! The Eager compiler pass: an LLVM plugin that clang runs at the start of its pipeline on every module.
 //!
-//! Host modules: read IR into facts ([`read`]), decide (crate `eager-tasks`, no LLVM), write IR ([`emit`]). Device
-//! modules: CPU kernels for the virtual GPU, and what kernels do with their arguments ([`device`]). Trap: this code runs
-//! inside clang, so a panic must not cross into it: every entry point catches, and a failure becomes a clang error, which
-//! fails the compile.
+//! Host modules: read IR into facts ([`read`]), plan (crate `eager-tasks`, no LLVM), write IR ([`emit`]). Device
+//! modules: CPU kernels for the virtual GPU, and facts about kernels' arguments ([`device`]). Trap: this code runs
+//! inside clang, and a panic must not unwind into clang. So every entry point catches panics, and a failure becomes a
+//! clang error, which fails the compile.
 
 mod carried;
 mod device;
@@ -24,7 +24,7 @@ use crate::emit::managed;
 use crate::ir::Module;
 use crate::options::{PassOptions, WholeProgram};
 
-/// The LLVM this plugin is built for. Its C++ interface differs from one major version to the next.
+/// Major version of the LLVM that this plugin is built for. LLVM's C++ interface differs between major versions.
 pub const LLVM_MAJOR: u32 = llvm_sys::MAJOR;
 
 unsafe extern "C" {
@@ -45,7 +45,7 @@ pub struct PassPluginLibraryInfo {
     pre_code_gen: *const c_void,
 }
 
-/// What clang and opt look up in a pass plugin.
+/// Entry point that clang and opt look up in a pass plugin.
 #[unsafe(no_mangle)]
 pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
     let host_major = host_llvm_major();
@@ -57,7 +57,7 @@ pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
         );
     }
     PassPluginLibraryInfo {
-        // A version that no LLVM has makes the loader refuse the plugin, so the compile fails instead of crashing.
+        // The loader refuses a version that no LLVM has, so the compile fails instead of crashing.
         // SAFETY: the function returns a constant.
         api_version: if refused { 0 } else { unsafe { eager_plugin_api_version() } },
         name: c"eager".as_ptr(),
@@ -69,8 +69,8 @@ pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
     }
 }
 
-/// The major version of the LLVM that the process came with: the first one the loader finds. When a compiler of another
-/// version loads this plugin there are two in the process, and the plugin's own calls are bound to its own by name.
+/// Major version of the LLVM of the host process: the first one that the loader finds. If a compiler of another version
+/// loads this plugin, the process has two LLVMs, and the plugin's own calls are bound to its own by name.
 fn host_llvm_major() -> u32 {
     type GetVersion = unsafe extern "C" fn(*mut u32, *mut u32, *mut u32);
     // SAFETY: a look-up by a NUL-terminated name in the global scope.
@@ -87,27 +87,28 @@ fn host_llvm_major() -> u32 {
     major
 }
 
-/// Called by the registered pass, once per module. Returns whether the module was changed.
+/// Runs the pass on a module; called by the registered pass, once per module. Returns whether the module was changed.
 ///
 /// # Safety
-/// `module` is a live module that nobody else uses during the call: clang's pass manager gives both.
+/// `module` is a live module that no other code uses during the call; clang's pass manager guarantees both.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eager_run_on_module(module: LLVMModuleRef) -> bool {
-    // SAFETY: the caller's promise is the one `from_raw` asks for.
+    // SAFETY: the caller guarantees what `from_raw` requires.
     guarded(unsafe { Module::from_raw(module) }, run)
 }
 
-/// Called behind the host's optimisation, once per module. Returns whether the module was changed.
+/// Links the CPU kernels; called after the host's optimisation, once per module. Returns whether the module was
+/// changed.
 ///
 /// # Safety
 /// As for [`eager_run_on_module`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eager_link_kernels(module: LLVMModuleRef) -> bool {
-    // SAFETY: the caller's promise is the one `from_raw` asks for.
+    // SAFETY: the caller guarantees what `from_raw` requires.
     guarded(unsafe { Module::from_raw(module) }, link_kernels)
 }
 
-/// Runs a step on a module; what goes wrong becomes an error of clang's.
+/// Runs a step on a module; a failure or panic becomes a clang error.
 fn guarded(module: Module<'_>, step: fn(Module<'_>, &PassOptions) -> Result<bool, String>) -> bool {
     let options = options();
     match catch_unwind(AssertUnwindSafe(|| step(module, &options))) {
@@ -130,13 +131,13 @@ fn options() -> PassOptions {
     PassOptions::from_lookup(|name| std::env::var_os(name))
 }
 
-/// Whether the host code of this module waits for the linker.
+/// Whether the host code of this module is left to be instrumented by the linker.
 ///
 /// # Safety
 /// As for [`eager_run_on_module`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eager_is_postponed(module: LLVMModuleRef) -> bool {
-    // SAFETY: the caller's promise is the one `from_raw` asks for.
+    // SAFETY: the caller guarantees what `from_raw` requires.
     let module = unsafe { Module::from_raw(module) };
     options().whole_program == WholeProgram::Compile && !device::is_device(module)
 }

@@ -1,43 +1,43 @@
-//! What the driver tells the plugin: read from the environment once per module, plain data afterwards.
+//! Settings that the driver passes to the plugin: read from the environment once per module, plain data afterwards.
 //!
-//! The plugin is loaded into clang, which takes no options for it, so environment variables are the only channel.
-//! Trap: clang runs the plugin in the device and in the host compilation of one command with the same environment.
+//! The plugin is loaded into clang, which takes no options for it, so environment variables are the only channel. Trap:
+//! clang runs the plugin in the device and in the host compilation of one command with the same environment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// File through which the device half hands the CPU kernels to the host half. Unset: no CPU kernels.
+/// File through which the device half passes the CPU kernels to the host half. Unset: no CPU kernels.
 pub const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
 /// How the CPU kernels run the threads of a block: a name of `eager_kernels::Mode`.
 pub const KERNEL_MODE_VARIABLE: &str = "EAGER_PASS_KERNEL_MODE";
 /// Which warps of the CPU kernels run in lock step: a name of `eager_kernels::LockStep`.
 pub const LOCK_STEP_VARIABLE: &str = "EAGER_PASS_LOCK_STEP";
-/// `1`: the CPU kernels ask before every access.
+/// `1`: the CPU kernels check every access.
 pub const STRICT_VARIABLE: &str = "EAGER_PASS_STRICT";
-/// File through which the device half hands its module to the host half, which keeps it for the link (`-fgpu-rdc`).
+/// File through which the device half passes its module to the host half, which keeps it for the link (`-fgpu-rdc`).
 pub const DEVICE_CODE_VARIABLE: &str = "EAGER_PASS_DEVICE_CODE";
-/// File through which the device half hands what it knows of kernels to the host half. Unset: nothing is known.
+/// File through which the device half passes its facts about kernels to the host half. Unset: no facts.
 pub const KERNEL_DATA_VARIABLE: &str = "EAGER_PASS_KERNEL_DATA";
 /// File to which the JSON report of the translation unit is written.
 pub const REPORT_VARIABLE: &str = "EAGER_PASS_REPORT";
-/// `0`: leave the host code as it is.
+/// `0`: do not instrument the host code.
 pub const INSTRUMENT_VARIABLE: &str = "EAGER_PASS_INSTRUMENT";
-/// `compile`: the host code is instrumented by the linker. `link=NAME`: this is the linker, and NAME its output.
+/// `compile`: leave the host code to the linker. `link=NAME`: this is the linker, and NAME its output.
 pub const WHOLE_PROGRAM_VARIABLE: &str = "EAGER_PASS_WHOLE_PROGRAM";
 
 /// When the host code is instrumented.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum WholeProgram {
-    /// When it is compiled.
+    /// In the compile of each source.
     #[default]
     Off,
-    /// Later: this is the compile.
+    /// At link time; this process is a compile.
     Compile,
-    /// Now that it is linked, into the file of this name.
+    /// At link time; this process is the link, with this output file.
     Link(String),
 }
 
-/// One module's settings.
+/// Settings for one module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassOptions {
     pub cpu_kernels: Option<PathBuf>,

@@ -1,8 +1,8 @@
-//! Separate compilation of device code (`-fgpu-rdc`): kernels may call what other files define, so CPU kernels are made
-//! when the program is linked. Until then each object carries the device module that clang started from.
+//! Separate compilation of device code (`-fgpu-rdc`): kernels may call functions of other files, so CPU kernels are
+//! made when the program is linked. Until then each object carries the device module that clang started from.
 //!
-//! Trap: an object may be a merge of several (`ld -r`), whose sections lie one behind the other, so each module has its
-//! length in front. The section is marked to be left out of executables.
+//! Trap: an object may be a merge of several (`ld -r`), whose sections are concatenated, so each module must be
+//! preceded by its length. The section is marked for exclusion from executables.
 
 use std::ffi::CString;
 use std::io::{Error, ErrorKind};
@@ -21,7 +21,7 @@ unsafe extern "C" {
     fn eager_embed(module: LLVMModuleRef, bytes: *const u8, len: usize, section: *const libc::c_char);
 }
 
-/// Why device code could not be kept for the link.
+/// Reason why device code could not be kept for the link.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot keep device code for the link in {path}: {source}")]
 pub struct KeepError {
@@ -29,10 +29,10 @@ pub struct KeepError {
     source: Error,
 }
 
-/// The device half: writes the module to `path`, unless an earlier architecture did.
+/// Device half: writes the module to `path`, unless an earlier architecture did.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// If the file cannot be written.
 pub fn keep(module: Module<'_>, path: &Path) -> Result<(), KeepError> {
     let failed = |source| KeepError { path: path.display().to_string(), source };
     if path.exists() {
@@ -45,10 +45,11 @@ pub fn keep(module: Module<'_>, path: &Path) -> Result<(), KeepError> {
     if status == 0 { Ok(()) } else { Err(failed(Error::last_os_error())) }
 }
 
-/// The host half: puts what the device half left into the object. A source without a device half leaves none.
+/// Host half: embeds the device module in the object. Returns false for a source without a device half, which leaves no
+/// file.
 ///
 /// # Errors
-/// When the file is there and cannot be read.
+/// If the file exists and cannot be read.
 pub fn embed(module: Module<'_>, path: &Path) -> Result<bool, KeepError> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,

@@ -1,8 +1,7 @@
-//! Tells people and tools what was found: remarks through LLVM's diagnostics, so that clang's own switches choose them,
-//! and the JSON report.
+//! Reports results: remarks through LLVM's diagnostics, so that clang's own switches select them, and the JSON report.
 //!
-//! Trap: the report names functions by symbol while it is built, since sites are hashed from symbols; only here do
-//! symbols become readable names.
+//! Trap: the report must name functions by symbol while it is built, because sites are hashed from symbols. Symbols
+//! become readable names only here.
 
 use std::ffi::{CStr, CString, c_char};
 
@@ -32,10 +31,10 @@ unsafe extern "C" {
     fn eager_demangle(symbol: *const c_char) -> *mut c_char;
 }
 
-/// Completes the report, emits one remark per task and buffer, and writes the report where the driver wants it.
+/// Completes the report, emits one remark per task and buffer, and writes the report to the driver's file.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// If the file cannot be written.
 pub fn tell(
     module: Module<'_>,
     mut report: Report,
@@ -100,14 +99,14 @@ pub fn emit_one(module: Module<'_>, remark: &Remark) {
     }
 }
 
-/// Emits a warning of the compiler (`-Wbackend-plugin`).
+/// Emits a compiler warning (`-Wbackend-plugin`).
 pub fn warn(module: Module<'_>, text: &str) {
     let text = CString::new(text).unwrap_or_default();
     // SAFETY: the module is live, the text is NUL-terminated and outlives the call, which prints it.
     unsafe { eager_emit_warning(module.raw(), text.as_ptr()) }
 }
 
-/// A C++ symbol as the user wrote it; any other symbol as it is.
+/// A C++ symbol as written in the source; any other symbol unchanged.
 #[must_use]
 pub fn demangled(symbol: &str) -> String {
     let Ok(symbol) = CString::new(symbol) else { return symbol.to_owned() };

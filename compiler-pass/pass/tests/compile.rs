@@ -1,6 +1,6 @@
-//! A small `.cu` through clang with the plugin: what the object refers to, and how a failure looks.
+//! Compiles a small `.cu` with clang and the plugin: checks the object's references, and the message of a failure.
 //!
-//! Missing tools skip the tests, loudly. Nothing runs here; programs run in the end-to-end tests.
+//! If tools are missing, the tests are skipped with a message. Nothing runs here; the end-to-end tests run programs.
 
 mod common;
 

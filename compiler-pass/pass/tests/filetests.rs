@@ -1,7 +1,7 @@
 //! Runs `filetests/*.ll` through `opt` with the plugin and checks the result with `FileCheck`.
 //!
-//! Each file is one behaviour. `; RUN: once` or `; RUN: twice` in its first line says how often the pass runs;
-//! `; REMARK:` lines must appear among the remarks. Missing tools skip the test, loudly.
+//! Each file tests one behaviour. `; RUN: once` or `; RUN: twice` in its first line gives how often the pass runs; `;
+//! REMARK:` lines must appear among the remarks. If tools are missing, the test is skipped with a message.
 
 mod common;
 
@@ -85,7 +85,7 @@ fn filetests() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// The names in backticks of one cell of a table, as paths.
+/// Paths for the names in backticks in one cell of a table.
 fn files_in(cell: &str, folder: &Path, extension: &str) -> Vec<PathBuf> {
     cell.split('`').skip(1).step_by(2).map(|name| folder.join(name).with_extension(extension)).collect()
 }

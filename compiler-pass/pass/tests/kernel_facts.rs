@@ -1,7 +1,7 @@
-//! What the pass knows of kernels, from clang's device code: one kernel per pattern, and the seven programs.
+//! Checks the pass's facts about kernels, from clang's device code: one kernel per pattern, and the seven programs.
 //!
-//! `EAGER_BLESS=1` rewrites the expected texts; each changed line must then be true of the kernel's source. Missing tools
-//! skip the tests, loudly.
+//! `EAGER_BLESS=1` rewrites the expected texts; each changed line must then be true of the kernel's source. If tools
+//! are missing, the tests are skipped with a message.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel_facts")
 }
 
-/// A compile of `source` with the plugin, up to the caller's words.
+/// A clang command that compiles `source` with the plugin; the caller adds further arguments.
 fn clang(cuda: &Path, source: &Path, scratch: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(CLANG);
     command
@@ -38,7 +38,7 @@ fn run(mut command: Command) {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// One line per kernel: its name, then of each argument whether it is read (r) or written (w), and its class.
+/// One line per kernel: its name, then for each argument whether it is read (r) or written (w), and its class.
 fn facts(cuda: &Path, source: &Path, level: &str) -> String {
     let scratch = tempfile::tempdir().unwrap();
     let words = [level, "--cuda-gpu-arch=sm_90", "--cuda-device-only", "-emit-llvm", "-o", "device.bc"];

@@ -1,15 +1,16 @@
-//! Casts of real numbers to integers, which the driver makes clang write as calls (`-fno-strict-float-cast-overflow`): else
-//! clang itself folds what a GPU would compute, such as `(int)3e10f`, to no number at all.
+//! Turns saturating float-to-integer casts back into plain casts for the GPU.
 //!
-//! For CPU kernels the calls stay; for the GPU they become casts again, as its own instruction holds the range. Trap: a cast
-//! of a constant stays a call, which LLVM folds to the right number, where it would fold the cast to none.
+//! The driver makes clang emit such casts as calls (`-fno-strict-float-cast-overflow`), because clang itself folds a
+//! cast such as `(int)3e10f` to poison, while a GPU computes a number. CPU kernels keep the calls; for the GPU they
+//! become casts again, as the GPU's own instruction saturates. Trap: the call must stay for a constant argument. LLVM
+//! folds the call to the right number, but the cast to poison.
 
 use llvm_sys::core::*;
 
 use crate::emit::tasks::Builder;
 use crate::ir::Module;
 
-/// Makes ordinary casts of the calls; returns whether there were any.
+/// Replaces the calls by plain casts; returns whether there were any.
 pub fn make_plain(module: Module<'_>) -> bool {
     let mut found = false;
     for function in module.functions() {
@@ -22,7 +23,8 @@ pub fn make_plain(module: Module<'_>) -> bool {
             let argument = call.call_args().into_iter().next().filter(|argument| !argument.is_constant());
             let Some(argument) = argument else { continue };
             let builder = Builder::before(module, call);
-            // SAFETY: the call is a live instruction, its argument and type are its own, and nobody uses it after its end.
+            // SAFETY: the call is a live instruction, its argument and type are its own, and nothing uses it after it
+            // is erased.
             unsafe {
                 let (raw, ty, name) = (builder.raw, call.ty(), c"".as_ptr());
                 let cast = if is_signed {

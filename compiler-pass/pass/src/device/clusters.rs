@@ -1,8 +1,7 @@
-//! `__cluster_dims__`, which clang takes and leaves out of the code that it makes for NVIDIA's GPUs: `eager/nvcc.h` makes an
-//! annotation of it too, and here that becomes the attribute that LLVM makes PTX's directive of.
+//! Implements `__cluster_dims__`, which clang accepts but does not lower for NVIDIA GPUs.
 //!
-//! Trap: the annotation is gone afterwards only in its effect; the list stays in the module, in a section that no code is
-//! made of.
+//! `eager/nvcc.h` adds an annotation to the kernel, and this module turns it into the attribute from which LLVM emits
+//! PTX's directive. The list of annotations stays in the module, in a section from which no code is emitted.
 
 use std::ffi::{CStr, c_char};
 
@@ -18,8 +17,8 @@ const ATTRIBUTE: &CStr = c"nvvm.cluster_dim";
 /// Gives every annotated kernel its attribute; returns whether there was one.
 pub fn note(module: Module<'_>) -> bool {
     let mut found = false;
-    // SAFETY: all values are the module's own constants, looked at while it is alive; an element that a constant does not have is
-    // null, which is asked for each time; the texts live longer than the calls, which copy them.
+    // SAFETY: all values are the module's own constants, read while it is alive; an element that a constant does not
+    // have is null, which is tested each time; the texts outlive the calls, which copy them.
     unsafe {
         let list = LLVMGetNamedGlobal(module.raw(), LIST.as_ptr());
         let entries = if list.is_null() { list } else { LLVMGetInitializer(list) };
@@ -51,24 +50,25 @@ pub fn note(module: Module<'_>) -> bool {
     found
 }
 
-/// The elements of a constant array or structure.
+/// Elements of a constant array or structure.
 ///
 /// # Safety
 /// `constant` is null or a constant of a live module.
 unsafe fn elements(constant: LLVMValueRef) -> impl Iterator<Item = LLVMValueRef> {
-    // SAFETY: the caller's promise; beyond the last element LLVM gives null.
+    // SAFETY: `constant` is null or live (this function's contract); LLVM returns null beyond the last element.
     let element = move |index| unsafe { LLVMGetAggregateElement(constant, index) };
     (0..)
         .map_while(move |index| if constant.is_null() { None } else { Some(element(index)) })
         .take_while(|e| !e.is_null())
 }
 
-/// Whether a constant is the text of our annotation.
+/// Whether a constant is the text of the cluster annotation.
 ///
 /// # Safety
 /// `text` is null or a constant of a live module.
 unsafe fn says(text: LLVMValueRef) -> bool {
-    // SAFETY: the caller's promise; each step is asked for null, and the bytes are read with the length that LLVM gives.
+    // SAFETY: `text` is null or live (this function's contract); each step is tested for null, and the bytes are read
+    // with the length that LLVM returns.
     unsafe {
         if text.is_null() || LLVMIsAGlobalVariable(text).is_null() {
             return false;

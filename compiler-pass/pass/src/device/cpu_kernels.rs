@@ -1,8 +1,8 @@
-//! CPU kernels: made from the NVPTX module, handed through a file to the host half of the same clang command, which links
-//! them into the object.
+//! CPU kernels: converted from the NVPTX module and passed in a file to the host half of the same clang command, which
+//! links them into the object.
 //!
-//! Trap: clang runs the device half once per GPU architecture. The first one makes the CPU kernels, the others leave
-//! them alone; the file therefore must not exist when the command starts (the driver gives each compile a fresh name).
+//! Trap: clang runs the device half once per GPU architecture. The first run makes the CPU kernels and later runs keep
+//! an existing file, so the file must not exist when the command starts (the driver gives each compile a fresh name).
 
 use std::ffi::CString;
 use std::path::Path;
@@ -21,14 +21,14 @@ use crate::ir::Module;
 use crate::options::PassOptions;
 use crate::tell;
 
-/// Clang's name for what the unit gives to `__cudaRegisterFatBinary`, and nvcc's (`crt/host_runtime.h`).
+/// Name of the variable that a unit passes to `__cudaRegisterFatBinary`: clang's, and nvcc's (`crt/host_runtime.h`).
 const DEVICE_CODE: &str = "__cuda_fatbin_wrapper";
 const DEVICE_CODE_OF_NVCC: &str = "_ZL15__fatDeviceText";
 
-/// Why CPU kernels could not be made or linked.
+/// Reason why CPU kernels could not be made or linked.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// The converter named each construct it cannot run, one per line.
+    /// The converter's text names each construct that cannot run on the CPU, one per line.
     #[error("{0}")]
     Convert(String),
     #[error("no kernel mode `{name}`: auto, loops, fission, coroutines and lanes-apart are there")]
@@ -48,7 +48,7 @@ pub enum DeviceError {
 /// Converts the module and writes the CPU kernels to `path`, unless an earlier architecture did.
 ///
 /// # Errors
-/// When there is no such mode, a kernel uses something that cannot run on the CPU, or the file cannot be written.
+/// If the mode does not exist, a kernel uses something that cannot run on the CPU, or the file cannot be written.
 pub fn hand_over(module: Module<'_>, path: &Path, pass: &PassOptions) -> Result<(), DeviceError> {
     if path.exists() {
         return Ok(());
@@ -86,8 +86,8 @@ pub fn hand_over(module: Module<'_>, path: &Path, pass: &PassOptions) -> Result<
         .map_err(|source| DeviceError::Write { path: path.display().to_string(), source })
 }
 
-/// Whether the host module carries device code, and so needs the CPU kernels in `path`. What nvcc compiled may have none:
-/// clang makes them besides, if it can.
+/// Whether the host module carries device code, and so needs the CPU kernels in `path`. For nvcc's host code the file
+/// may be missing: clang makes the CPU kernels in a separate compile, if it can.
 #[must_use]
 pub fn has_device_code(module: Module<'_>, path: &Path) -> bool {
     module.global(DEVICE_CODE).is_some() || (module.global(DEVICE_CODE_OF_NVCC).is_some() && path.exists())
@@ -96,7 +96,7 @@ pub fn has_device_code(module: Module<'_>, path: &Path) -> bool {
 /// Links the CPU kernels in `path` into the host module.
 ///
 /// # Errors
-/// When the file is missing, broken, or clashes with the module.
+/// If the file is missing, broken, or clashes with the module.
 pub fn link_in(module: Module<'_>, path: &Path) -> Result<(), DeviceError> {
     let shown = || path.display().to_string();
     let bytes = std::fs::read(path).map_err(|source| DeviceError::Read { path: shown(), source })?;
@@ -113,7 +113,7 @@ pub fn link_in(module: Module<'_>, path: &Path) -> Result<(), DeviceError> {
             return Err(DeviceError::Parse { path: shown() });
         }
         // A difference in target or layout is a linker warning, and clang's handler of linker messages crashes outside
-        // of clang's own linking. Both are x86-64 Linux; only the vendor's name in the triple differs.
+        // of clang's own linking. Both modules are x86-64 Linux; only the vendor in the triple differs.
         LLVMSetTarget(kernels, LLVMGetTarget(module.raw()));
         LLVMSetDataLayout(kernels, LLVMGetDataLayoutStr(module.raw()));
         if LLVMLinkModules2(module.raw(), kernels) != 0 {
@@ -124,16 +124,16 @@ pub fn link_in(module: Module<'_>, path: &Path) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// Tells the kernel table which GPU code of the program it stands for. The linker of modules does not: to it, the host
-/// module's internal variable and the kernels' declaration are two things.
+/// Connects the kernel table to the program's GPU code. The module linker does not do this, because the host module's
+/// variable is internal and so does not match the kernels' declaration.
 fn name_device_code(module: Module<'_>) {
     let device_code = module.global(DEVICE_CODE).or_else(|| module.global(DEVICE_CODE_OF_NVCC));
     let (Some(declared), Some(device_code)) = (module.global(eager_kernels::DEVICE_CODE_SYMBOL), device_code)
     else {
         return;
     };
-    // SAFETY: both are live globals of this module and of type `ptr`; the declaration has no use left when it goes, and
-    // nobody holds it.
+    // SAFETY: both are live globals of this module and of type `ptr`; the declaration has no use left when it is
+    // deleted, and no handle to it is kept.
     unsafe {
         LLVMReplaceAllUsesWith(declared.raw(), device_code.raw());
         LLVMDeleteGlobal(declared.raw());

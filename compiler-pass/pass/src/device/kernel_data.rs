@@ -1,8 +1,8 @@
-//! What kernels do with their arguments: found in the device module, handed through a file to the host half, and from
-//! there, if the program is instrumented when it is linked, as metadata to the linker.
+//! Facts about kernels' use of their arguments: derived from the device module and passed in a file to the host half.
+//! If the program is instrumented at link time, the host half passes them on to the linker as metadata.
 //!
-//! Trap: nothing here may fail a compile over the code itself; what is not understood is unknown. Only a file that cannot
-//! be written or read is an error, because the driver promised it.
+//! Trap: nothing here may fail a compile because of the code itself; code that is not understood yields unknown facts.
+//! Only a file that cannot be written or read is an error, because the driver promised it.
 
 use std::ffi::CStr;
 use std::path::Path;
@@ -12,10 +12,10 @@ use eager_kernel_facts::{HandOver, HandOverError, KernelUse};
 use super::{bitcode, read, scratch::Scratch};
 use crate::ir::Module;
 
-/// Name of the metadata in a host module that waits for the linker.
+/// Name of the metadata in a host module that is instrumented at link time.
 const KEPT: &CStr = c"eager.kernels";
 
-/// Why kernel data could not be handed over.
+/// Reason why kernel data could not be passed on.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelDataError {
     #[error("cannot write kernel data to {path}: {source}")]
@@ -26,10 +26,10 @@ pub enum KernelDataError {
     Content { path: String, source: HandOverError },
 }
 
-/// Analyses the device module and writes what it found, joined with what earlier architectures left.
+/// Analyses the device module and writes the facts, joined with those of earlier architectures.
 ///
 /// # Errors
-/// When the file cannot be read or written.
+/// If the file cannot be read or written.
 pub fn hand_over(module: Module<'_>, path: &Path) -> Result<(), KernelDataError> {
     let mut found = HandOver::new(analyse(module));
     if path.exists() {
@@ -39,10 +39,10 @@ pub fn hand_over(module: Module<'_>, path: &Path) -> Result<(), KernelDataError>
         .map_err(|source| KernelDataError::Write { path: path.display().to_string(), source })
 }
 
-/// What the device half left for the host half; nothing for a source without device code.
+/// Facts that the device half left for the host half; none for a source without device code.
 ///
 /// # Errors
-/// When there is a file, and it cannot be read.
+/// If there is a file, and it cannot be read.
 pub fn receive(module: Module<'_>, path: Option<&Path>) -> Result<Vec<KernelUse>, KernelDataError> {
     let kept = module.named_metadata(KEPT).into_iter().map(|text| {
         HandOver::parse(&text)
@@ -56,10 +56,11 @@ pub fn receive(module: Module<'_>, path: Option<&Path>) -> Result<Vec<KernelUse>
     Ok(all.kernels)
 }
 
-/// Puts what the device half left into the host module, for the linker, which sees the modules of all sources merged.
+/// Puts the device half's facts into the host module for the linker, which sees the modules of all sources merged.
+/// Returns whether there were any.
 ///
 /// # Errors
-/// When there is a file, and it cannot be read.
+/// If there is a file, and it cannot be read.
 pub fn keep(module: Module<'_>, path: &Path) -> Result<bool, KernelDataError> {
     if !path.exists() {
         return Ok(false);

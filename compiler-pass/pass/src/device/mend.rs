@@ -1,7 +1,7 @@
-//! What clang gets wrong in device code, put right before anything is made of it, for GPUs as for the CPU.
+//! Corrects errors of clang in device code, before code for GPUs or the CPU is made of it.
 //!
-//! Seen with LLVM 22. Trap: the pass runs at the start of the pipeline, while the functions of clang's headers still
-//! stand in the module under their names; later nothing says that numbers are unsigned.
+//! Observed with LLVM 22. Trap: this must run at the start of the pipeline, while the functions of clang's headers are
+//! still in the module under their names; later nothing shows that numbers are unsigned.
 
 use llvm_sys::LLVMInlineAsmDialect;
 use llvm_sys::core::*;
@@ -10,31 +10,31 @@ use llvm_sys::prelude::*;
 use crate::emit::tasks::Builder;
 use crate::ir::{Module, Value};
 
-/// What stands in a table of virtual functions for one that is pure, or deleted.
+/// Functions that a virtual table names for a pure or deleted virtual function.
 const WITHOUT_BODY: [&str; 2] = ["__cxa_pure_virtual", "__cxa_deleted_virtual"];
-/// Before the hash of the file, behind the name of a `static` variable that host code uses, under `-fgpu-rdc`.
+/// Marker between the name and the file hash of a `static` variable that host code uses, under `-fgpu-rdc`.
 const EXTERNALISED: &str = "__static__";
-/// clang's intrinsics for minimum and maximum with a scope; behind it scope and type.
+/// Prefixes of clang's intrinsics for minimum and maximum with a scope; scope and type follow the prefix.
 const SCOPED: [(&str, &str); 2] =
     [("llvm.nvvm.atomic.min.gen.i.", "min"), ("llvm.nvvm.atomic.max.gen.i.", "max")];
-/// How the mangled names of functions end that take the address of an unsigned number, and one.
+/// Suffixes of mangled names of functions that take the address of an unsigned number and an unsigned number.
 const UNSIGNED: [&str; 3] = ["Pjj", "Pmm", "Pyy"];
 
-/// Puts everything right; returns whether there was anything.
+/// Applies all corrections; returns whether the module changed.
 pub fn mend(module: Module<'_>) -> bool {
     let joined = join_static_variables(module);
     let abstract_classes = call_nothing(module);
     compare_unsigned(module) || joined || abstract_classes
 }
 
-/// Tables of virtual functions name functions of the C++ runtime for those that have no body. A GPU has no such functions, and
-/// `ptxas` refuses their addresses: it is 0 instead, as nvcc has it.
+/// Replaces pure and deleted virtual functions in virtual tables by 0, as nvcc does. clang names functions of the C++
+/// runtime there, which a GPU does not have and whose addresses `ptxas` refuses.
 fn call_nothing(module: Module<'_>) -> bool {
     let without = |f: &Value<'_>| f.is_declaration() && WITHOUT_BODY.contains(&f.name().as_str());
     let functions: Vec<Value<'_>> = module.functions().into_iter().filter(without).collect();
     for function in &functions {
-        // SAFETY: the function is a live declaration of this module; null is a constant of its own type, and nobody uses the
-        // declaration after this.
+        // SAFETY: the function is a live declaration of this module; null is a constant of its own type, and nothing
+        // uses the declaration after this.
         unsafe {
             LLVMReplaceAllUsesWith(function.raw(), LLVMConstNull(LLVMTypeOf(function.raw())));
             LLVMDeleteFunction(function.raw());
@@ -43,8 +43,8 @@ fn call_nothing(module: Module<'_>) -> bool {
     !functions.is_empty()
 }
 
-/// Kernels that come before the first host code that uses a `static` variable refer to it by the name that it would have
-/// without host code.
+/// Redirects declarations of `static` variables to their definitions. A kernel that comes before the first host code
+/// that uses such a variable refers to it by the name that it would have without host code.
 fn join_static_variables(module: Module<'_>) -> bool {
     let mut joined = false;
     for defined in module.globals().into_iter().filter(|global| !global.is_declaration()) {
@@ -52,7 +52,7 @@ fn join_static_variables(module: Module<'_>) -> bool {
         let Some((plain, _)) = name.rsplit_once(EXTERNALISED) else { continue };
         let Some(declared) = module.global(plain).filter(|global| global.is_declaration()) else { continue };
         if declared.ty() == defined.ty() {
-            // SAFETY: both are live globals of this module and of one type; nobody uses the declaration after this.
+            // SAFETY: both are live globals of this module and of one type; nothing uses the declaration after this.
             unsafe {
                 LLVMReplaceAllUsesWith(declared.raw(), defined.raw());
                 LLVMDeleteGlobal(declared.raw());
@@ -63,7 +63,8 @@ fn join_static_variables(module: Module<'_>) -> bool {
     joined
 }
 
-/// `atomicMin_block(unsigned *, …)` and its like become intrinsics that compare signed numbers. PTX says which.
+/// Replaces the intrinsics for `atomicMin_block(unsigned *, …)` and its like, which compare signed numbers, by PTX for
+/// unsigned ones.
 fn compare_unsigned(module: Module<'_>) -> bool {
     let mut found = false;
     for intrinsic in module.functions() {
@@ -93,8 +94,8 @@ fn replace_by_assembly(module: Module<'_>, call: Value<'_>, text: &str, constrai
     let mut arguments: Vec<LLVMValueRef> = call.call_args().into_iter().map(Value::raw).collect();
     let count = arguments.len() as u32;
     let builder = Builder::before(module, call);
-    // SAFETY: the call is a live instruction; types and arguments are its own, the texts are copied with their lengths, and
-    // nobody uses the call after its end.
+    // SAFETY: the call is a live instruction; types and arguments are its own, the texts are copied with their lengths,
+    // and nothing uses the call after it is erased.
     unsafe {
         let mut types: Vec<LLVMTypeRef> = arguments.iter().map(|&argument| LLVMTypeOf(argument)).collect();
         let ty = LLVMFunctionType(call.ty(), types.as_mut_ptr(), count, 0);

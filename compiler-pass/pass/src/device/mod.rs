@@ -1,9 +1,9 @@
-//! The device half of a compile: what the host half of the same clang command gets from the NVPTX module.
+//! The device half of a compile: derives from the NVPTX module what the host half of the same clang command needs.
 //!
-//! CPU kernels ([`cpu_kernels`]) and what kernels do with their arguments ([`kernel_data`]). Before both, what clang gets
-//! wrong is put right ([`mend`]); after them casts are what a GPU has an instruction for ([`casts`]). Trap: neither of the
-//! first two may change the module, which goes on to become the program's GPU code; what CPU kernels need otherwise is
-//! changed in a copy.
+//! That is CPU kernels ([`cpu_kernels`]) and facts about kernels' arguments ([`kernel_data`]). Errors of clang are
+//! corrected before both ([`mend`]), and casts become the GPU's own instructions after both ([`casts`]). Trap:
+//! `cpu_kernels` and `kernel_data` must not change the module, which becomes the program's GPU code. Changes that CPU
+//! kernels need are made in a copy.
 
 pub mod casts;
 pub mod clusters;
@@ -27,9 +27,10 @@ pub fn is_device(module: Module<'_>) -> bool {
     module.triple().starts_with("nvptx")
 }
 
-/// Bitcode of the module as CPU kernels are made from it.
+/// Bitcode of the module, in the form that CPU kernels are made from.
 fn bitcode_for_cpu(module: Module<'_>) -> Vec<u8> {
-    // SAFETY: the module is live; the copy is ours, in the same context, and gone when nothing refers to it any more.
+    // SAFETY: the module is live; the copy belongs to this function, is in the same context, and is disposed of when
+    // nothing refers to it any more.
     unsafe {
         let copy = LLVMCloneModule(module.raw());
         managed::point_device(Module::from_raw(copy));
@@ -39,9 +40,10 @@ fn bitcode_for_cpu(module: Module<'_>) -> Vec<u8> {
     }
 }
 
-/// The module as bitcode: the only form in which it can be taken into another context.
+/// The module as bitcode, which is the only form in which it can be moved to another context.
 fn bitcode(module: Module<'_>) -> Vec<u8> {
-    // SAFETY: the module is live; the buffer is ours until disposed of, and its bytes are copied out before that.
+    // SAFETY: the module is live; the buffer belongs to this function until disposed of, and its bytes are copied out
+    // before that.
     unsafe {
         let buffer = LLVMWriteBitcodeToMemoryBuffer(module.raw());
         let start = LLVMGetBufferStart(buffer).cast::<u8>();

@@ -1,7 +1,7 @@
-//! LLVM's form of device code into that of `eager-kernel-facts`, instruction by instruction.
+//! Translates LLVM device code into the form of `eager-kernel-facts`, instruction by instruction.
 //!
-//! Trap: whatever is not known here becomes `Opaque` or a call of unknown code with all its operands, so that no pointer
-//! is lost from sight. Only calls that are known to leave memory alone may drop theirs.
+//! Trap: every construct that is not known here must become `Opaque` or a call of unknown code with all its operands,
+//! so that no pointer is lost from sight. Only calls that are known to leave memory alone may drop their operands.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -25,7 +25,7 @@ const SHARED: u32 = 3;
 const CONSTANT: u32 = 4;
 const LOCAL: u32 = 5;
 
-/// All functions with a body.
+/// Translates all functions with a body.
 #[must_use]
 pub fn program(module: Module<'_>, kernels: &[String]) -> Program {
     let defined: Vec<Value<'_>> =
@@ -153,7 +153,7 @@ impl<'r, 'm> Reader<'r, 'm> {
         }
     }
 
-    /// Vectors of conditions choose element by element.
+    /// Whether a `select` has a single condition; with a vector of conditions it chooses element by element.
     fn has_one_condition(&self, select: Value<'m>) -> bool {
         select.operand(0).is_some_and(|condition| condition.integer_bits().is_some())
     }
@@ -161,7 +161,7 @@ impl<'r, 'm> Reader<'r, 'm> {
     fn bytes(&self, value: Value<'m>) -> u64 {
         // SAFETY: every live value has a type.
         let ty = unsafe { LLVMTypeOf(value.raw()) };
-        // SAFETY: the type has a fixed size (tested), which is what the data layout can tell.
+        // SAFETY: the type has a fixed size (tested), which the data layout knows.
         fixed_size(ty)
             .map_or(0, |()| unsafe { LLVMStoreSizeOfType(LLVMGetModuleDataLayout(self.module.raw()), ty) })
     }
@@ -182,7 +182,8 @@ impl<'r, 'm> Reader<'r, 'm> {
             .collect()
     }
 
-    /// `None` for vectors of addresses, sizes that are not fixed, and offsets beyond 64 bits.
+    /// Translates a `getelementptr`; `None` for vectors of addresses, sizes that are not fixed, and offsets beyond 64
+    /// bits.
     fn offset(&self, gep: Value<'m>) -> Option<Kind> {
         if !gep.is_pointer() {
             return None;
@@ -281,16 +282,16 @@ enum Step {
     Element { inner: LLVMTypeRef },
 }
 
-/// What a called function that has no body does, by its name.
+/// Effect of a called function without a body, derived from its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CallKind {
     Copy,
     Fill,
-    /// Minimum or maximum of two.
+    /// Minimum or maximum of two values.
     Extreme,
     Atomic,
     CachedLoad,
-    /// The argument itself.
+    /// Returns its argument.
     Same,
     /// Marks, barriers and hints.
     Nothing,
@@ -334,8 +335,8 @@ fn call_kind(name: &str) -> CallKind {
     }
 }
 
-/// Whether a function without a body computes a number and touches no memory: LLVM says so of its own, libdevice's are
-/// known. A pointer given to one (`modf`) counts as kept, which is all that can be wrong with it.
+/// Whether a function without a body only computes a number and accesses no memory. LLVM marks its own functions so;
+/// libdevice's are known by name. A pointer given to one (`modf`) counts as kept, which is the worst that it can do.
 fn is_arithmetic(callee: Value<'_>, name: &str) -> bool {
     const MEMORY: &CStr = c"memory";
     // SAFETY: `callee` is a live function; the attribute, if there is one, is an integer attribute.
@@ -358,8 +359,8 @@ fn is_arithmetic(callee: Value<'_>, name: &str) -> bool {
     touches_none || NUMBERS.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Inline assembly is known by its clobbers only. Without "memory" among them it may use the addresses it is given (they
-/// count as kept), and none that it finds.
+/// Whether inline assembly accesses no memory that it finds itself: it has no "memory" clobber. It may still use the
+/// addresses that it is given, which count as kept.
 fn is_assembly_without_memory(callee: Value<'_>) -> bool {
     // SAFETY: the constraints are read only of inline assembly; the text belongs to the module.
     unsafe {
@@ -426,10 +427,10 @@ fn arithmetic(opcode: LLVMOpcode) -> Option<Arithmetic> {
     })
 }
 
-/// The variable that a constant is the address of, or leads into.
+/// The kind of memory that a constant address points to or into.
 fn memory_of_constant(value: Value<'_>) -> Option<Memory> {
     let mut at = value;
-    // Constants are nested a few levels at most; more are of no interest.
+    // Constants are nested a few levels at most; deeper ones are ignored.
     for _ in 0..8 {
         if at.is_global() {
             if at.is_function() {
@@ -453,7 +454,7 @@ fn memory_of_constant(value: Value<'_>) -> Option<Memory> {
     None
 }
 
-/// Whether a type has a size that the data layout can tell: scalable vectors and opaque types have none.
+/// Returns `Some` if the data layout knows the size of a type: scalable vectors and opaque types have none.
 fn fixed_size(ty: LLVMTypeRef) -> Option<()> {
     // SAFETY: `ty` is a live type; element accessors are called on the kinds that have elements.
     unsafe {

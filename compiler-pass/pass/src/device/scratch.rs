@@ -1,8 +1,8 @@
-//! A copy of the device module in a context of its own, brought into the shape that the reader understands: helpers
-//! inlined into kernels, variables in SSA form.
+//! A copy of the device module in a context of its own, simplified for the reader: helpers inlined into kernels,
+//! variables in SSA form.
 //!
-//! Trap: a copy in clang's context would report every inlining to the user a second time (`-Rpass=inline`). And inlining
-//! everything can grow code without limit, so what would grow too much stays a call.
+//! Trap: a copy in clang's context would report every inlining to the user a second time (`-Rpass=inline`). And
+//! inlining everything can grow code without limit, so functions that would add too much code stay calls.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -19,14 +19,14 @@ use llvm_sys::transforms::pass_builder::{
 use crate::ir::{Module, Value};
 
 const PASSES: &CStr = c"always-inline,globaldce,function(sroa,early-cse,simplifycfg)";
-/// Instructions that inlining may add in one module.
+/// Limit on the instructions that inlining may add in one module.
 const GROWTH_MAX: usize = 200_000;
 /// Calling convention of `ptx_kernel` functions since LLVM 20.
 const PTX_KERNEL: u32 = 71;
-/// Where LLVM before 20 lists kernels.
+/// Metadata in which LLVM before 20 lists kernels.
 const ANNOTATIONS: &CStr = c"nvvm.annotations";
 
-/// The copy; gone with its context when dropped.
+/// The copy, which is disposed of together with its context when dropped.
 #[derive(Debug)]
 pub struct Scratch {
     context: LLVMContextRef,
@@ -44,7 +44,7 @@ impl Drop for Scratch {
 }
 
 impl Scratch {
-    /// `None` if LLVM cannot read its own bitcode back.
+    /// Parses the copy; `None` if LLVM cannot read its own bitcode back.
     #[must_use]
     pub fn new(bitcode: &[u8]) -> Option<Self> {
         // SAFETY: the buffer is a copy of `bitcode`, and parsing does not take it; on failure the context, which holds
@@ -68,7 +68,7 @@ impl Scratch {
 
     #[must_use]
     pub fn module(&self) -> Module<'_> {
-        // SAFETY: the module lives as long as `self`, and nobody else has it.
+        // SAFETY: the module lives as long as `self`, and no other handle owns it.
         unsafe { Module::from_raw(self.module) }
     }
 
@@ -88,7 +88,7 @@ impl Scratch {
     fn annotated_kernels(&self) -> Vec<String> {
         let mut names = Vec::new();
         // SAFETY: the module is live, `rows` has room for as many rows as LLVM says there are, and each row and operand
-        // is looked into only where the kind tests allow it.
+        // is read only where the kind tests allow it.
         unsafe {
             let count = LLVMGetNamedMetadataNumOperands(self.module, ANNOTATIONS.as_ptr());
             let mut rows = vec![std::ptr::null_mut(); count as usize];
@@ -110,7 +110,7 @@ impl Scratch {
         names
     }
 
-    /// Inlines and simplifies. A failure leaves the code as it was, which costs precision only.
+    /// Inlines and simplifies. A failure leaves the code unchanged, which costs precision only.
     pub fn simplify(&self, kernels: &[String]) {
         let module = self.module();
         let defined: Vec<Value<'_>> =
@@ -179,8 +179,8 @@ fn allow_inlining_of_calls(function: Value<'_>) {
     }
 }
 
-/// Functions to inline wherever they are called: not on a cycle of calls, and within the growth allowed in all. Callees
-/// come before their callers, so that a size is known when it is needed.
+/// Functions to inline at all their calls: those not on a cycle of calls, as long as the total growth stays in its
+/// limit. Visits callees before callers, because a caller's size includes its inlined callees.
 fn worth_inlining<'m>(defined: &[Value<'m>], kernels: &[String]) -> Vec<Value<'m>> {
     let index: BTreeMap<Value<'m>, usize> = defined.iter().copied().zip(0..).collect();
     let mut own_sizes = Vec::new();
@@ -213,7 +213,7 @@ fn worth_inlining<'m>(defined: &[Value<'m>], kernels: &[String]) -> Vec<Value<'m
     defined.iter().zip(chosen).filter(|&(_, chosen)| chosen).map(|(&function, _)| function).collect()
 }
 
-/// Post-order of the graph of calls.
+/// Post-order of the call graph.
 fn callees_first(callees: &[Vec<usize>]) -> Vec<usize> {
     let mut seen = vec![false; callees.len()];
     let mut order = Vec::new();

@@ -1,7 +1,7 @@
-//! Constants, globals and declarations: the few shapes that the pass writes.
+//! Constants, globals and declarations in the few forms that the pass emits.
 //!
-//! Layouts follow `eager_abi`'s `repr(C)` structs field by field; non-packed LLVM structs of the same field types lay
-//! out the same way on x86-64.
+//! Layouts follow `eager_abi`'s `repr(C)` structs field by field; a non-packed LLVM struct of the same field types has
+//! the same layout on x86-64.
 
 use std::ffi::CString;
 
@@ -11,7 +11,7 @@ use llvm_sys::{LLVMLinkage, LLVMUnnamedAddr};
 
 use crate::ir::{Module, Value};
 
-/// Writes constants into one module.
+/// Adds constants to one module.
 #[derive(Clone, Copy, Debug)]
 pub struct Constants<'m> {
     module: Module<'m>,
@@ -71,7 +71,7 @@ impl<'m> Constants<'m> {
         unsafe { LLVMConstStructInContext(self.module.context(), fields.as_mut_ptr(), count, 0) }
     }
 
-    /// A private constant global; returns its address.
+    /// Adds a private constant global; returns its address.
     #[must_use]
     pub fn global(self, name: &str, initializer: LLVMValueRef) -> LLVMValueRef {
         let name = c_name(name);
@@ -85,7 +85,7 @@ impl<'m> Constants<'m> {
         }
     }
 
-    /// A NUL-terminated string constant; returns its address.
+    /// Adds a NUL-terminated string constant; returns its address.
     #[must_use]
     pub fn string(self, name: &str, text: &str) -> LLVMValueRef {
         let text = c_name(text);
@@ -98,7 +98,7 @@ impl<'m> Constants<'m> {
         global
     }
 
-    /// An array constant in a private global; null when there are no elements.
+    /// Adds an array constant in a private global; null if there are no elements.
     #[must_use]
     pub fn array(self, name: &str, elements: &mut [LLVMValueRef]) -> LLVMValueRef {
         let Some(&first) = elements.first() else { return self.null() };
@@ -108,7 +108,7 @@ impl<'m> Constants<'m> {
         self.global(name, array)
     }
 
-    /// The declaration of `void name(params...)`, made once per module.
+    /// Returns type and declaration of `void name(params...)`, which is added once per module.
     #[must_use]
     pub fn declare(self, name: &str, params: &mut [LLVMTypeRef]) -> (LLVMTypeRef, LLVMValueRef) {
         let count = u32::try_from(params.len()).unwrap_or(u32::MAX);
@@ -122,8 +122,8 @@ impl<'m> Constants<'m> {
         (ty, unsafe { LLVMAddFunction(self.module.raw(), name.as_ptr(), ty) })
     }
 
-    /// A new function of the module's own, `void ()`. Another of this name, which a linked program may have from an object
-    /// of its, stays what it is.
+    /// Adds a new function `void ()` of the module's own. A function of the same name, which a linked program may have
+    /// from another object, stays unchanged, and LLVM renames the new one.
     #[must_use]
     pub fn own_function(self, name: &str) -> LLVMValueRef {
         let name = c_name(name);
@@ -136,7 +136,7 @@ impl<'m> Constants<'m> {
         }
     }
 
-    /// An undefined external variable: a reference that the linker must resolve.
+    /// Adds an undefined external variable: a reference that the linker must resolve.
     #[must_use]
     pub fn external(self, name: &str) -> Option<Value<'m>> {
         let name = c_name(name);
@@ -145,7 +145,7 @@ impl<'m> Constants<'m> {
     }
 }
 
-/// A C string; text after an interior NUL is cut, which no symbol or path has.
+/// Makes a C string; text behind an interior NUL is cut off, which no symbol or path has.
 #[must_use]
 pub fn c_name(text: &str) -> CString {
     CString::new(text.split('\0').next().unwrap_or_default()).unwrap_or_default()

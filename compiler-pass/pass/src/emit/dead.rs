@@ -1,9 +1,9 @@
-//! `eager_buffer_dead` where a buffer's contents are not used again.
+//! Emits `eager_buffer_dead` where a buffer's contents are not used again.
 //!
-//! Each buffer gets a variable of its own in the function, null until an allocation has succeeded: the program's own
-//! variable may hold anything before, after a failed allocation, and once it is written by hand. Trap: what a call put
-//! into a place may equal what was there before by chance, or because nothing was allocated; then nothing is known, and
-//! nothing is declared.
+//! Each buffer gets its own variable in the function, which is null until an allocation has succeeded. The program's
+//! variable would not do: it may hold anything before the allocation, after a failed one, and once the program
+//! overwrites it. Trap: the pointer in a place after a call may equal the one before it by chance, or because nothing
+//! was allocated. Nothing is known of the buffer then, and nothing may be declared dead.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,8 @@ use super::tasks::{Builder, Writer, first_insertion_point};
 use crate::ir::{Module, Value};
 use crate::read::program::Readings;
 
-/// Sets the variables whose pointers are returned to null before the allocations that fill them, so that what a failed one
-/// leaves is no pointer.
+/// Sets variables whose pointers are returned to null before the allocations that fill them, so that a failed
+/// allocation leaves null.
 pub fn clear_returned(module: Module<'_>, readings: &Readings<'_>, dead: &[&Dead]) {
     let constants = Constants::new(module);
     let captures: BTreeSet<Capture> = dead.iter().flat_map(|dead| dead.captures.iter().copied()).collect();
@@ -36,7 +36,7 @@ pub fn clear_returned(module: Module<'_>, readings: &Readings<'_>, dead: &[&Dead
 }
 
 impl<'m> Writer<'_, 'm> {
-    /// Writes the variables, what fills them, and the calls.
+    /// Emits the variables, the captures that fill them, and the calls.
     pub fn dead_buffers(&mut self, dead: &[&Dead]) {
         let variables: Vec<_> = dead.iter().filter_map(|_| self.new_variable()).collect();
         for (dead, &variable) in dead.iter().zip(&variables) {
@@ -51,11 +51,11 @@ impl<'m> Writer<'_, 'm> {
         }
     }
 
-    /// A pointer variable of the function that starts as null.
+    /// Adds a pointer variable to the function that starts as null.
     fn new_variable(&self) -> Option<LLVMValueRef> {
         let entry = *self.reading.blocks.first()?;
         let builder = Builder::before(self.module, first_insertion_point(entry)?);
-        // SAFETY: the builder stands in the entry block; type and value are pointers of the module's context.
+        // SAFETY: the builder is in the entry block; type and value are pointers of the module's context.
         unsafe {
             let variable = LLVMBuildAlloca(builder.raw, self.constants.pointer(), c"eager.buffer".as_ptr());
             LLVMBuildStore(builder.raw, self.constants.null(), variable);
@@ -66,7 +66,7 @@ impl<'m> Writer<'_, 'm> {
     fn capture(&mut self, capture: Capture, variable: LLVMValueRef) {
         let call = self.instruction(capture.at());
         if call.is_must_tail() {
-            // Nothing may stand behind it, so the variable stays null.
+            // Nothing may follow a `musttail` call, so the variable stays null.
             return;
         }
         match capture {
@@ -74,8 +74,8 @@ impl<'m> Writer<'_, 'm> {
                 let Some(into) = self.reading.pointers[into.index()] else { return };
                 for place in self.behind(at) {
                     let builder = Builder::before(self.module, place);
-                    // SAFETY: the call, which gives a CUDA error code, and the address that it got are values of the
-                    // function that come before this place; a successful call has written a pointer there.
+                    // SAFETY: the call, which returns a CUDA error code, and the address that it was given are values
+                    // of the function that come before this place; a successful call has written a pointer there.
                     unsafe {
                         let found =
                             LLVMBuildLoad2(builder.raw, self.constants.pointer(), into.raw(), c"".as_ptr());
@@ -117,7 +117,8 @@ impl<'m> Writer<'_, 'm> {
         }
     }
 
-    /// Loads a pointer from a variable, as it stands in memory: LLVM must not take what was never written for anything.
+    /// Loads a pointer from a variable. The load is volatile, so that LLVM does not assume a value for memory that was
+    /// never written.
     fn load_place(&self, builder: &Builder<'m>, base: Value<'m>, offset: i64) -> LLVMValueRef {
         // SAFETY: the base is a variable of the function or of the module, and the program itself stores a pointer at
         // this offset in it.
@@ -132,7 +133,7 @@ impl<'m> Writer<'_, 'm> {
         }
     }
 
-    /// Stores a pointer, or null if a comparison does not hold.
+    /// Stores `value`, or null if the comparison does not hold.
     fn store_if(
         &self,
         builder: &Builder<'m>,
@@ -160,7 +161,7 @@ impl<'m> Writer<'_, 'm> {
         }
     }
 
-    /// The places right behind an instruction: of an invoking call, on the way on which it comes back.
+    /// Instructions directly behind an instruction; for an invoking call, those on the edge to its normal successor.
     fn behind(&mut self, at: Point) -> Vec<Value<'m>> {
         let block = &self.reading.instructions[at.block.index()];
         if let Some(&next) = block.get(at.position as usize + 1) {

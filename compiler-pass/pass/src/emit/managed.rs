@@ -1,10 +1,10 @@
-//! `__managed__` variables, which clang knows for HIP only: `eagercc` makes the word a section, and this module what
-//! nvcc makes of it.
+//! Implements `__managed__` variables, which clang supports for HIP only. `eagercc` turns the keyword into a section,
+//! and this module emits the code that nvcc would emit.
 //!
-//! Host code reaches such a variable through a pointer that the runtime fills in, GPU code gets the mark that makes PTX of
-//! it `.attribute(.managed)`, and CPU kernels read the pointer in a device variable of their own. Under `-fgpu-rdc` the
-//! linker registers variables (`driver/include/eager/managed_link.c`), and other files may declare them. Trap: the address
-//! is not known before the program runs, so a constant cannot hold it.
+//! Host code reaches such a variable through a pointer that the runtime fills in. GPU code gets the annotation from
+//! which PTX's `.attribute(.managed)` is emitted, and CPU kernels read the pointer from a device variable of their own.
+//! Under `-fgpu-rdc` the linker registers the variables (`driver/include/eager/managed_link.c`), and other files may
+//! declare them. The address is known only when the program runs, so a constant cannot hold it.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -18,26 +18,26 @@ use super::tasks::Builder;
 use crate::ir::{Module, Value};
 use crate::read::kernels::OFFLOAD_ENTRY;
 
-/// What the driver's header (`driver/include/eager/managed.h`) makes of the word `__managed__`: the one mark that clang puts
-/// on a declaration too.
+/// Section that the driver's header (`driver/include/eager/managed.h`) puts `__managed__` variables into. A section is
+/// the one mark that clang also puts on a declaration.
 const SECTION: &str = ".eager.managed";
-/// With this behind its name: the variable that holds the address. The stand-in runtime knows it (`cudart`).
+/// Suffix of the variable that holds the address. The stand-in runtime knows it (`cudart`).
 pub const POINTER_SUFFIX: &str = ".managed";
 
-/// Where the program lists its pointers for the linker's registration (`-fgpu-rdc`).
+/// Section in which the program lists its pointers for the linker's registration (`-fgpu-rdc`).
 const LIST_SECTION: &CStr = c"eager_managed";
-/// Gives the variables of such a program their addresses.
+/// Function that fills in the addresses in such a program.
 const LINKED_INIT: &str = "eager_managed_init";
-/// clang's lists of what the device half keeps because of the host half.
+/// clang's lists of device variables that are kept because host code uses them.
 const KEEP_LISTS: [&str; 2] = ["__clang_gpu_used_external", "llvm.compiler.used"];
-/// clang's, in a file that registers its own: what `__cudaRegisterFatBinary` returned.
+/// clang's variable for the result of `__cudaRegisterFatBinary`; only in a file that registers its own device code.
 const HANDLE: &str = "__cuda_gpubin_handle";
 const REGISTER_VARIABLE: &str = "__cudaRegisterVar";
 const REGISTER_MANAGED: &str = "__cudaRegisterManagedVar";
-/// Its argument that holds the size.
+/// Index of its argument that holds the size.
 const REGISTERED_BYTES: usize = 5;
 const INIT_MODULE: &str = "__cudaInitModule";
-/// Gives a variable's address, and has the runtime fill it in first where that was not done.
+/// Function that returns a variable's address, and makes the runtime fill the address in first if it is missing.
 const ADDRESS: &str = "eager.managed_address";
 
 unsafe extern "C" {
@@ -45,7 +45,7 @@ unsafe extern "C" {
     fn eager_append_used(module: LLVMModuleRef, global: LLVMValueRef);
 }
 
-/// Why the host code of a managed variable cannot be written.
+/// Reason why the host code of a managed variable cannot be emitted.
 #[derive(Debug, thiserror::Error)]
 pub enum ManagedError {
     #[error(
@@ -58,8 +58,8 @@ pub enum ManagedError {
     Constant { name: String, user: String },
 }
 
-/// Device code for a GPU: marks the variables, so that the driver puts them into managed memory. Returns whether there
-/// were any.
+/// Annotates the variables in device code for a GPU, so that the driver puts them into managed memory. Returns whether
+/// there were any.
 pub fn mark(module: Module<'_>) -> bool {
     let found = variables(module);
     let context = module.context();
@@ -80,11 +80,11 @@ pub fn mark(module: Module<'_>) -> bool {
     !found.is_empty()
 }
 
-/// Device code for the CPU, of the whole program under `-fgpu-rdc`: every use goes through a pointer `NAME.managed`; the
-/// variable itself keeps only the bytes that the managed memory starts with.
+/// Redirects every use in CPU device code (of the whole program under `-fgpu-rdc`) through a pointer `NAME.managed`.
+/// The variable itself keeps only the initial bytes of the managed memory.
 pub fn point_device(module: Module<'_>) {
     for variable in variables(module).into_iter().filter(|variable| !variable.is_declaration()) {
-        // SAFETY: the variable is a live global; its type is a pointer, and code of the CPU has sections of its own.
+        // SAFETY: the variable is a live global; its type is a pointer, and CPU code has sections of its own.
         let pointer = unsafe {
             LLVMSetSection(variable.raw(), c"".as_ptr());
             LLVMTypeOf(variable.raw())
@@ -97,12 +97,11 @@ pub fn point_device(module: Module<'_>) {
     }
 }
 
-/// Host code: every use goes through a pointer that `__cudaRegisterManagedVar` is told of. Returns whether there were any
-/// variables.
+/// Redirects every use in host code through a pointer that is registered with `__cudaRegisterManagedVar`. Returns
+/// whether there were any variables.
 ///
 /// # Errors
-/// Names a variable that is not registered in this module, nor will be by the linker, or that a constant holds the address
-/// of.
+/// Names a variable that neither this module nor the linker registers, or whose address a constant holds.
 pub fn point_host(module: Module<'_>) -> Result<bool, ManagedError> {
     let found = variables(module);
     let handle = module.global(HANDLE);
@@ -126,8 +125,8 @@ pub fn point_host(module: Module<'_>) -> Result<bool, ManagedError> {
         if let Some(user) = holders(variable).into_iter().find(|holder| !is_table_of_clang(holder)) {
             return Err(ManagedError::Constant { name: variable.name(), user });
         }
-        // SAFETY: only clang's tables refer to it any more (asked above); the slot is of the same type, and the variable is
-        // not used after this.
+        // SAFETY: only clang's tables still refer to it (checked above); the slot is of the same type, and the variable
+        // is not used after this.
         unsafe {
             LLVMReplaceAllUsesWith(variable.raw(), slot);
             LLVMDeleteGlobal(variable.raw());
@@ -136,7 +135,7 @@ pub fn point_host(module: Module<'_>) -> Result<bool, ManagedError> {
     Ok(!found.is_empty())
 }
 
-/// Has every registration, clang's or nvcc's, tell the shim how many bytes the variable takes.
+/// Makes every registration, clang's or nvcc's, report to the shim how many bytes the variable takes.
 pub fn count(module: Module<'_>) {
     let Some(function) = module.function(REGISTER_MANAGED) else { return };
     let constants = Constants::new(module);
@@ -149,13 +148,14 @@ pub fn count(module: Module<'_>) {
     }
 }
 
-/// The variables in order of the file, those that it only declares too.
+/// Managed variables in module order, including those that the file only declares.
 fn variables(module: Module<'_>) -> Vec<Value<'_>> {
     let is_managed = |global: &Value<'_>| global.section().is_some_and(|section| section == SECTION);
     module.globals().into_iter().filter(is_managed).collect()
 }
 
-/// A variable `NAME.managed` for an address, in the address space of the variable; null until the runtime fills it in.
+/// Adds a variable `NAME.managed` for an address, in the address space of the variable; null until the runtime fills it
+/// in.
 fn pointer_variable(
     module: Module<'_>,
     variable: Value<'_>,
@@ -174,13 +174,13 @@ fn pointer_variable(
     }
 }
 
-/// The same under `-fgpu-rdc`, for the other files too: listed for the registration by the file that has the variable,
-/// declared by others.
+/// Adds the pointer variable under `-fgpu-rdc`, where other files may use it: the file that defines the managed
+/// variable lists the pointer for registration, other files declare it.
 fn linked_pointer(constants: Constants<'_>, variable: Value<'_>) -> LLVMValueRef {
     let module = constants.module();
-    // SAFETY: the variable is a live global; the slot and its entry are variables just made, of this module, and an entry is
-    // kept because nothing but the section's name leads to it. Only what other files may see can be hidden from other
-    // libraries.
+    // SAFETY: the variable is a live global; the slot and its entry are variables just made in this module. The entry
+    // is marked as used, because only the section's name leads to it. Hidden visibility is set only on symbols that
+    // other files may see.
     unsafe {
         let slot = pointer_variable(module, variable, constants.pointer(), LLVMGetLinkage(variable.raw()));
         if variable.is_declaration() {
@@ -198,8 +198,8 @@ fn linked_pointer(constants: Constants<'_>, variable: Value<'_>) -> LLVMValueRef
     }
 }
 
-/// Replaces clang's registration as a device variable by nvcc's as a managed one: the same arguments, but for the second,
-/// which is where the address goes.
+/// Replaces clang's registration as a device variable by nvcc's as a managed one. The arguments are the same except for
+/// the second, which is the slot that receives the address.
 fn register(constants: Constants<'_>, variable: Value<'_>, slot: LLVMValueRef) -> Result<(), ManagedError> {
     let module = constants.module();
     let registers = |user: &Value<'_>| user.callee_name().is_some_and(|name| name == REGISTER_VARIABLE);
@@ -208,8 +208,8 @@ fn register(constants: Constants<'_>, variable: Value<'_>, slot: LLVMValueRef) -
     };
     let mut arguments: Vec<LLVMValueRef> = call.call_args().into_iter().map(Value::raw).collect();
     arguments[1] = slot;
-    // SAFETY: the arguments are those of a live call of this function, and their types are taken from them. clang declares
-    // HIP's function of this name, which has other parameters and no use here.
+    // SAFETY: the arguments are those of a live call of this function, and their types are taken from them. clang
+    // declares HIP's function of this name, which has other parameters and no use here.
     unsafe {
         let mut types: Vec<LLVMTypeRef> = arguments.iter().map(|&argument| LLVMTypeOf(argument)).collect();
         let ty = LLVMFunctionType(constants.void(), types.as_mut_ptr(), types.len() as u32, 0);
@@ -233,8 +233,8 @@ fn address_type(constants: Constants<'_>) -> LLVMTypeRef {
     unsafe { LLVMFunctionType(constants.pointer(), [constants.pointer()].as_mut_ptr(), 1, 0) }
 }
 
-/// `ptr address(ptr slot)`: what the slot holds; where that is null, after `__cudaInitModule`, as in nvcc's code. Without a
-/// handle the linker's registration has it.
+/// Adds `ptr address(ptr slot)`: returns the slot's pointer, and calls `__cudaInitModule` first where that is null, as
+/// nvcc's code does. Without a handle, it calls the linker's registration instead.
 fn address_function(constants: Constants<'_>, handle: Option<Value<'_>>) -> LLVMValueRef {
     let module = constants.module();
     if let Some(known) = module.function(ADDRESS) {
@@ -242,7 +242,7 @@ fn address_function(constants: Constants<'_>, handle: Option<Value<'_>>) -> LLVM
     }
     let (context, pointer) = (module.context(), constants.pointer());
     // SAFETY: every type, function and block is of this module's context; the builder is disposed of, and each
-    // instruction uses values made before it on every way to it.
+    // instruction uses values made before it on every path to it.
     unsafe {
         let function = LLVMAddFunction(module.raw(), c_name(ADDRESS).as_ptr(), address_type(constants));
         LLVMSetLinkage(function, LLVMLinkage::LLVMInternalLinkage);
@@ -278,10 +278,10 @@ fn address_function(constants: Constants<'_>, handle: Option<Value<'_>>) -> LLVM
     }
 }
 
-/// `char __cudaInitModule(void **)`.
+/// Returns type and declaration of `char __cudaInitModule(void **)`.
 fn init_module(constants: Constants<'_>) -> (LLVMTypeRef, LLVMValueRef) {
     let module = constants.module();
-    // SAFETY: the types are of the module's context, and no function of this name is there when it is added.
+    // SAFETY: the types are of the module's context, and no function of this name exists when it is added.
     unsafe {
         let ty = LLVMFunctionType(constants.int(8), [constants.pointer()].as_mut_ptr(), 1, 0);
         let known = module.function(INIT_MODULE).map(Value::raw);
@@ -290,15 +290,15 @@ fn init_module(constants: Constants<'_>) -> (LLVMTypeRef, LLVMValueRef) {
     }
 }
 
-/// Replaces every use in an instruction by what `make` writes in front of it; for a value that comes with a way into a
-/// block, at the end of the block before.
+/// Replaces every use in an instruction by a value that `make` emits before the instruction; for a phi, at the end of
+/// the incoming block.
 fn replace_uses<'m>(module: Module<'m>, variable: Value<'m>, make: impl Fn(&Builder<'m>) -> LLVMValueRef) {
     // SAFETY: the variable is a live global of the module; only instructions are added.
     unsafe { eager_expand_constants(variable.raw()) };
-    // A user is listed once for each operand, and all its operands are replaced the first time.
+    // A user is listed once per operand; its first visit replaces all operands, and later visits find none.
     for user in variable.users().into_iter().filter(|user| user.opcode().is_some()) {
         let is_phi = user.opcode() == Some(LLVMOpcode::LLVMPHI);
-        // A block may come twice, and must then bring the same value.
+        // A phi may list a block twice, and then must get the same value for both.
         let mut made: BTreeMap<usize, LLVMValueRef> = BTreeMap::new();
         for (index, operand) in user.operands().into_iter().enumerate() {
             if operand.raw() != variable.raw() {
@@ -315,13 +315,13 @@ fn replace_uses<'m>(module: Module<'m>, variable: Value<'m>, make: impl Fn(&Buil
             };
             let Some(before) = Value::from_raw(place) else { continue };
             let value = *made.entry(place as usize).or_insert_with(|| make(&Builder::before(module, before)));
-            // SAFETY: the new value has the variable's type and stands before every place where this operand is read.
+            // SAFETY: the new value has the variable's type and precedes every place where this operand is read.
             unsafe { LLVMSetOperand(user.raw(), index, value) };
         }
     }
 }
 
-/// The names of the variables that constants made of this one are part of.
+/// Names of the globals whose constant initializers contain the variable's address.
 fn holders(variable: Value<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = variable.users();
@@ -335,7 +335,8 @@ fn holders(variable: Value<'_>) -> Vec<String> {
     found
 }
 
-/// Whether this is a variable that takes the pointer's address in place of the variable's: of no meaning to the program.
+/// Whether a global is a table of clang's, in which the pointer's address may replace the variable's without a change
+/// in the program's meaning.
 fn is_table_of_clang(name: &str) -> bool {
     name.starts_with(OFFLOAD_ENTRY) || KEEP_LISTS.contains(&name)
 }

@@ -1,6 +1,6 @@
-//! Plan into IR: task calls, renamed runtime calls, the module's tables and their constructor.
+//! Writes the plan into IR: task calls, renamed runtime calls, the module's tables and their constructor.
 //!
-//! Everything written here is undone by nothing: [`is_instrumented`] is what makes a second run a no-op.
+//! Nothing undoes these changes; [`is_instrumented`] makes a second run do nothing.
 
 pub mod constants;
 pub mod dead;
@@ -13,7 +13,7 @@ pub mod unwinds;
 
 use crate::ir::Module;
 
-/// Whether the pass has been here: only it refers to the shim's version symbol.
+/// Whether the pass has already run on the module: only the pass refers to the shim's version symbol.
 #[must_use]
 pub fn is_instrumented(module: Module<'_>) -> bool {
     module.global(eager_abi::VERSION_SYMBOL).is_some()

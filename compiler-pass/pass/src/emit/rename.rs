@@ -1,4 +1,4 @@
-//! Sends the CUDA runtime calls that the shim owns to the shim, by renaming their declarations.
+//! Redirects the CUDA runtime calls that the shim owns to the shim, by renaming their declarations.
 //!
 //! Renaming the declaration covers every use at once: direct calls, clang's typed wrappers and taken addresses. Trap: a
 //! module that defines such a function (a stand-in runtime compiled with the plugin) must keep it.
@@ -7,7 +7,7 @@ use llvm_sys::core::{LLVMReplaceAllUsesWith, LLVMSetValueName2};
 
 use crate::ir::Module;
 
-/// Renames every declared call of [`eager_abi::calls::renamed_symbols`]; returns those that there were.
+/// Renames every declared call of [`eager_abi::calls::renamed_symbols`]; returns the renamed ones.
 pub fn rename_calls(module: Module<'_>) -> Vec<&'static str> {
     let mut renamed = Vec::new();
     for name in eager_abi::calls::renamed_symbols() {

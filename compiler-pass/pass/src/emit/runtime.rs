@@ -1,9 +1,9 @@
-//! The table of runtime functions: where the program's own CUDA runtime has the calls that the shim makes for it.
+//! The table of runtime functions: addresses in the program's own CUDA runtime of the calls that the shim makes for it.
 //!
-//! The linker fills the addresses in, so that the shim serves a program with the static runtime, or with any version of
-//! the shared one, by the copy that knows the program's kernels. Trap: what the source called is referred to as strongly
-//! as before its renaming, so that the same library is linked; what only the shim calls is weak, because the program's
-//! version of CUDA need not have it.
+//! The linker fills the addresses in, so the shim calls the copy of the runtime that knows the program's kernels: the
+//! static runtime, or any version of the shared one. Trap: a call that the source made must stay a strong reference
+//! after the renaming, so that the same library is linked. A call that only the shim makes must be weak, because the
+//! program's version of CUDA may lack it.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use llvm_sys::prelude::*;
 use super::constants::Constants;
 use crate::ir::Module;
 
-/// The array of `eager_abi::EagerRuntimeCall` and its length. `renamed`: the calls that the module makes.
+/// Returns the array of `eager_abi::EagerRuntimeCall` and its length. `renamed`: the calls that the module makes.
 pub fn runtime_table(module: Module<'_>, renamed: &[&str]) -> (LLVMValueRef, usize) {
     let constants = Constants::new(module);
-    // A variant for one default stream per thread is carried out by the call that it is a variant of.
+    // The shim carries out the per-thread default stream variant of a call by the call itself.
     let bases = renamed.iter().filter_map(|name| eager_abi::calls::call(name)).map(|call| call.name);
     let own: BTreeSet<&str> = eager_abi::RUNTIME_CALLS.iter().copied().chain(bases).collect();
     let own = own.into_iter().filter(|name| !renamed.contains(name));

@@ -1,8 +1,8 @@
-//! The module's tables: kernels and static tasks in one `EagerModule` constant, registered by a constructor, plus the
+//! The module's tables: kernels and static tasks in one `EagerModule` constant, registered by a constructor, plus a
 //! reference that ties the object to one version of the shim.
 //!
 //! Trap: the constructor must run although nothing calls it, and the version reference must survive although nothing
-//! reads it: hence `llvm.global_ctors` and `llvm.used`.
+//! reads it. That is why they are in `llvm.global_ctors` and `llvm.used`.
 
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
@@ -24,14 +24,14 @@ pub struct TaskRow {
     pub function: String,
     pub line: u32,
     pub launch_sites: u32,
-    /// Sites of tasks that this one's requirement contains.
+    /// Sites of the tasks whose needs this task's requirement includes.
     pub covered: Vec<u64>,
     /// `eager_abi::TASK_REUSES` and its neighbours.
     pub flags: u32,
 }
 
-/// Emits the tables and everything that makes them known at run time. `renamed`: the runtime calls of the module that
-/// go to the shim.
+/// Emits the tables, their registration and the version reference. `renamed`: the module's runtime calls that go to the
+/// shim.
 pub fn emit_tables(
     module: Module<'_>,
     kernels: &[RegisteredKernel<'_>],
@@ -94,7 +94,7 @@ fn task_table(constants: Constants<'_>, tasks: &[TaskRow]) -> LLVMValueRef {
     constants.array("eager.tasks", &mut tasks.iter().map(row).collect::<Vec<_>>())
 }
 
-/// `eager_module_register(&eager.module)` in a constructor of this object.
+/// Emits a constructor of this object that calls `eager_module_register(&eager.module)`.
 fn emit_constructor(module: Module<'_>, constants: Constants<'_>, descriptor: LLVMValueRef) {
     let (register_type, register) = constants.declare(eager_abi::MODULE_REGISTER, &mut [constants.pointer()]);
     let constructor = constants.own_function("eager.register.module");

@@ -1,7 +1,8 @@
-//! Static tasks into calls: `eager_task_begin` with the computed size and geometry, `eager_all_launched`, `eager_task_end`.
+//! Emits the calls of static tasks: `eager_task_begin` with the computed size and geometry, `eager_all_launched`,
+//! `eager_task_end`.
 //!
-//! Points refer to the snapshot that the reader took; instructions are only added, so they stay valid. Trap: where a
-//! task ends exactly where the next begins, the end must come first, so all begins are written after all ends.
+//! Points refer to the snapshot that the reader took; instructions are only added, so points stay valid. Trap: where a
+//! task ends exactly where the next begins, the end must come first, so all begins are emitted after all ends.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ unsafe extern "C" {
     fn eager_split_edge(from: LLVMBasicBlockRef, to: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
 }
 
-/// Writes one function's dead buffers and static tasks; each task with its site number.
+/// Emits one function's dead buffers and static tasks; each task comes with its site number.
 pub fn emit_tasks(
     module: Module<'_>,
     reading: &Reading<'_>,
@@ -53,7 +54,7 @@ pub(super) struct Writer<'a, 'm> {
     pub globals: &'a [Value<'m>],
     facts: &'a Facts,
     pub constants: Constants<'m>,
-    /// Where code on an edge goes, once the edge was asked for.
+    /// Insertion points of the edges that have been asked for.
     on_edge: BTreeMap<(BlockId, BlockId), Vec<Value<'m>>>,
 }
 
@@ -62,7 +63,7 @@ impl<'m> Writer<'_, 'm> {
         self.reading.instructions[point.block.index()][point.position as usize]
     }
 
-    /// Calls `name(site)` at a spot.
+    /// Emits a call `name(site)` at a spot.
     fn call(&mut self, spot: Spot, name: &str, site: u64) {
         let (ty, function) = self.constants.declare(name, &mut [self.constants.int(64)]);
         for before in self.places(spot) {
@@ -71,7 +72,7 @@ impl<'m> Writer<'_, 'm> {
         }
     }
 
-    /// The instructions before which code for a spot goes.
+    /// Instructions before which the code for a spot is inserted.
     pub fn places(&mut self, spot: Spot) -> Vec<Value<'m>> {
         match spot {
             Spot::Before(point) => vec![before_tail_call(self.instruction(point))],
@@ -86,9 +87,10 @@ impl<'m> Writer<'_, 'm> {
         }
     }
 
-    /// An edge that is the only way into its target is the start of the target; the only way out of its source, the end
-    /// of the source; any other is split. Edges that LLVM cannot split (from indirect branches) fall back to the start of
-    /// the target: a call too many there finds its task already ended.
+    /// Insertion points for an edge. If the edge is the only one into its target, that is the start of the target; if
+    /// it is the only one out of its source, the end of the source; any other edge is split. An edge that LLVM cannot
+    /// split (from an indirect branch) falls back to the start of the target, where a superfluous call finds its task
+    /// already ended.
     fn edge_places(&self, from: BlockId, to: BlockId) -> Vec<Value<'m>> {
         let (source, target) = (self.reading.blocks[from.index()], self.reading.blocks[to.index()]);
         let leads_there = |block: &Block<'m>| block.successors().iter().filter(|s| **s == target).count();
@@ -141,7 +143,7 @@ impl<'m> Writer<'_, 'm> {
         terms.reduce(|a, b| builder.binary(BinaryOp::Add, a, b)).unwrap_or_else(|| self.constants.u64(0))
     }
 
-    /// An expression in 64 bits.
+    /// Computes an expression, widened to 64 bits.
     fn wide(&self, builder: &Builder<'m>, expr: &Expr, task: &StaticTask) -> LLVMValueRef {
         builder.cast(CastOp::ZeroExtend, self.value(builder, expr, task), self.constants.int(64))
     }
@@ -180,7 +182,7 @@ impl<'m> Writer<'_, 'm> {
     }
 }
 
-/// A return may belong to a `musttail` call right before it, which nothing may stand between.
+/// Returns the `musttail` call directly before a return, if there is one: nothing may be inserted between the two.
 fn before_tail_call(instruction: Value<'_>) -> Value<'_> {
     let list = instruction.block().map(Block::instructions).unwrap_or_default();
     let previous =
@@ -203,7 +205,7 @@ pub(super) fn first_insertion_point(block: Block<'_>) -> Option<Value<'_>> {
     block.instructions().into_iter().find(|i| !must_lead(i))
 }
 
-/// An LLVM builder that stands before one instruction and takes over its source location.
+/// An LLVM builder positioned before one instruction, with that instruction's source location.
 pub(crate) struct Builder<'m> {
     pub raw: LLVMBuilderRef,
     before: Value<'m>,
@@ -227,7 +229,7 @@ impl<'m> Builder<'m> {
         unsafe { LLVMBuildCall2(self.raw, ty, function, args.as_mut_ptr(), count, c"".as_ptr()) };
     }
 
-    /// Changes the width if it differs.
+    /// Casts to another width, if the width differs.
     fn cast(&self, op: CastOp, value: LLVMValueRef, to: LLVMTypeRef) -> LLVMValueRef {
         // SAFETY: value and type are integers (sizes and their parts), and LLVM checks that the cast goes the right way;
         // equal widths are left alone because no cast instruction allows them.
@@ -263,7 +265,7 @@ impl<'m> Builder<'m> {
         unsafe { LLVMBuildBinOp(self.raw, opcode, a, b, c"".as_ptr()) }
     }
 
-    /// The larger of two numbers without sign.
+    /// The larger of two unsigned numbers.
     fn larger(&self, a: LLVMValueRef, b: LLVMValueRef) -> LLVMValueRef {
         // SAFETY: both are 64-bit integers.
         unsafe {
@@ -272,10 +274,10 @@ impl<'m> Builder<'m> {
         }
     }
 
-    /// Loads an integer some bytes behind an address.
+    /// Loads an integer at an offset in bytes from an address.
     fn load(&self, base: Value<'m>, offset: i64, constants: Constants<'m>, bits: u32) -> LLVMValueRef {
         // SAFETY: the base is an address that is known here, and the program itself loads this place as an integer of
-        // this width, or gives it to a call that does; an alignment of 1 is always right.
+        // this width, or passes it to a call that does; an alignment of 1 is always right.
         unsafe {
             let mut index = [constants.u64(offset.cast_unsigned())];
             let address = match offset {

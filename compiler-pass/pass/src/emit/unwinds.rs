@@ -1,8 +1,8 @@
-//! Ends of tasks where an exception leaves the function: calls that may throw get a landing pad that ends the tasks that
-//! are active and lets the exception go on.
+//! Ends tasks where an exception leaves the function: calls that may throw get a landing pad that ends the active tasks
+//! and resumes the exception.
 //!
-//! Without an exception this costs nothing at run time. Trap: a call becomes the end of its block and its old value is
-//! gone, so this comes after everything else that is written into the function.
+//! Without an exception this costs nothing at run time. Trap: a call becomes an invoke at the end of its block and the
+//! old call is deleted, so this must run after everything else that is emitted into the function.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ unsafe extern "C" {
     fn eager_invoke(call: LLVMValueRef, unwind: LLVMBasicBlockRef);
 }
 
-/// What a landing pad announces: sites that end, each with whether all-launched comes first.
+/// Announcements of a landing pad: sites that end, each with whether all-launched comes first.
 type Announced = Vec<(u64, bool)>;
 
-/// Writes the ends of one function's static tasks for exceptions that leave it.
+/// Emits the ends of one function's static tasks for exceptions that leave it.
 pub fn emit_unwinds(constants: Constants<'_>, reading: &Reading<'_>, tasks: &[(u64, &StaticTask)]) {
     let mut by_call: BTreeMap<Point, Announced> = BTreeMap::new();
     for (site, task) in tasks {
@@ -47,7 +47,7 @@ fn landing_pad<'m>(
     announced: &Announced,
 ) -> Option<Block<'m>> {
     let context = constants.module().context();
-    // SAFETY: the function is a live definition of the module; the builder is disposed of, and stands in the new block.
+    // SAFETY: the function is a live definition of the module; the builder is disposed of, and is in the new block.
     unsafe {
         if LLVMHasPersonalityFn(function.raw()) == 0 {
             LLVMSetPersonalityFn(function.raw(), personality(constants));
@@ -72,7 +72,7 @@ fn landing_pad<'m>(
     }
 }
 
-/// The C++ runtime's, which every program that throws is linked with.
+/// The personality function of the C++ runtime, with which every program that throws is linked.
 fn personality(constants: Constants<'_>) -> LLVMValueRef {
     const NAME: &str = "__gxx_personality_v0";
     if let Some(known) = constants.module().function(NAME) {

@@ -1,6 +1,6 @@
-//! Basic blocks and how they follow each other.
+//! Basic blocks and their successors and predecessors.
 //!
-//! Trap: a block may branch to another one twice (`switch`), so successors may repeat; predecessors do not.
+//! Trap: a block may branch to the same block twice (`switch`), so successors may repeat; predecessors do not.
 
 use std::marker::PhantomData;
 
@@ -46,7 +46,7 @@ impl<'m> Block<'m> {
         Value::from_raw(unsafe { LLVMGetBasicBlockParent(self.raw) })
     }
 
-    /// The blocks that end in a branch to this one, each once.
+    /// Blocks that end in a branch to this block, without duplicates.
     #[must_use]
     pub fn predecessors(self) -> Vec<Block<'m>> {
         // SAFETY: the block is live; blocks are values too, and the users of a block's value are terminators.

@@ -22,7 +22,7 @@ unsafe extern "C" {
     fn eager_constant_offset(module: LLVMModuleRef, gep: LLVMValueRef, offset: *mut i64) -> bool;
 }
 
-/// More pointers of one struct are not told apart.
+/// Number of pointers in one struct beyond which further pointers are ignored.
 const POINTERS_MAX: usize = 64;
 
 /// The module that clang handed to the pass.
@@ -45,7 +45,7 @@ impl<'m> Module<'m> {
     /// Borrows a module.
     ///
     /// # Safety
-    /// `raw` is a live module, and stays so for `'m`; nobody else changes it meanwhile.
+    /// `raw` is a live module, and stays so for `'m`; no other code changes it meanwhile.
     #[must_use]
     pub unsafe fn from_raw(raw: LLVMModuleRef) -> Self {
         Self { raw, lifetime: PhantomData }
@@ -76,13 +76,13 @@ impl<'m> Module<'m> {
         text(bytes, len)
     }
 
-    /// Names the module after what is made of it.
+    /// Sets the source name of the module.
     pub fn set_source_name(self, name: &str) {
         // SAFETY: the module is live and copies the `name.len()` bytes.
         unsafe { LLVMSetSourceFileName(self.raw, name.as_ptr().cast(), name.len()) };
     }
 
-    /// Every function, declarations too, in module order.
+    /// All functions in module order, including declarations.
     #[must_use]
     pub fn functions(self) -> Vec<Value<'m>> {
         let mut found = Vec::new();
@@ -96,7 +96,7 @@ impl<'m> Module<'m> {
         found
     }
 
-    /// Every global variable, in module order.
+    /// All global variables in module order.
     #[must_use]
     pub fn globals(self) -> Vec<Value<'m>> {
         let mut found = Vec::new();
@@ -124,7 +124,7 @@ impl<'m> Module<'m> {
         Value::from_raw(unsafe { LLVMGetNamedGlobal(self.raw, name.as_ptr()) })
     }
 
-    /// Size in bytes that the target gives to a type.
+    /// Size in bytes of a type on the target.
     #[must_use]
     pub fn size_bytes(self, ty: LLVMTypeRef) -> u64 {
         // SAFETY: the type belongs to the module's context and is sized (callers pass allocated or byval types only).
@@ -133,7 +133,7 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// The byte offset of the field that an `extractvalue` or `insertvalue` speaks of.
+    /// Byte offset of the field that an `extractvalue` or `insertvalue` accesses.
     #[must_use]
     pub fn field_offset(self, access: Value<'m>) -> Option<i64> {
         let indices = access.field_indices();
@@ -160,7 +160,7 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// The byte offsets of the pointers in a struct or array; at most [`POINTERS_MAX`].
+    /// Byte offsets of the pointers in a struct or array; at most [`POINTERS_MAX`].
     #[must_use]
     pub fn pointer_offsets(self, ty: LLVMTypeRef) -> Vec<i64> {
         let mut found = Vec::new();
@@ -195,7 +195,7 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// The byte offset of a `getelementptr` whose indices are all constant.
+    /// Byte offset of a `getelementptr` with constant indices; `None` otherwise.
     #[must_use]
     pub fn constant_offset(self, gep: Value<'m>) -> Option<i64> {
         let mut offset = 0;

@@ -1,6 +1,7 @@
 //! Functions, globals, arguments, constants and instructions.
 //!
-//! Trap: only some kinds of value have what a method asks for; methods test the kind first, as the C API does not.
+//! Trap: only some kinds of value have the property that a method returns. Methods must test the kind first, because
+//! the C API does not.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -18,7 +19,7 @@ pub struct Value<'m> {
     lifetime: PhantomData<&'m ()>,
 }
 
-/// Where an instruction comes from in the source.
+/// Source position of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLocation {
     pub file: String,
@@ -26,7 +27,7 @@ pub struct SourceLocation {
 }
 
 impl<'m> Value<'m> {
-    /// `None` for null, which is how LLVM says "no such value".
+    /// Wraps a value; `None` for null, which LLVM returns where there is no such value.
     #[must_use]
     pub fn from_raw(raw: LLVMValueRef) -> Option<Self> {
         (!raw.is_null()).then_some(Self { raw, lifetime: PhantomData })
@@ -51,21 +52,21 @@ impl<'m> Value<'m> {
         !unsafe { LLVMIsAFunction(self.raw) }.is_null()
     }
 
-    /// A function or variable without a body in this module.
+    /// Whether it is a function or variable without a body in this module.
     #[must_use]
     pub fn is_declaration(self) -> bool {
-        // SAFETY: callers ask this of globals only, which the kind test in front makes sure of.
+        // SAFETY: only globals have this property, and the kind test comes first.
         self.is_global() && unsafe { LLVMIsDeclaration(self.raw) } != 0
     }
 
-    /// A function or a global variable.
+    /// Whether it is a function or a global variable.
     #[must_use]
     pub fn is_global(self) -> bool {
         // SAFETY: the value is live; this is a kind test.
         !unsafe { LLVMIsAGlobalValue(self.raw) }.is_null()
     }
 
-    /// The initial value of a global variable.
+    /// Initial value of a global variable.
     #[must_use]
     pub fn initializer(self) -> Option<Value<'m>> {
         // SAFETY: a live value; only a global variable has an initializer, and LLVM gives null if it has none.
@@ -75,21 +76,21 @@ impl<'m> Value<'m> {
         }
     }
 
-    /// A global variable, as opposed to a function or an alias.
+    /// Whether it is a global variable, as opposed to a function or an alias.
     #[must_use]
     pub fn is_variable(self) -> bool {
         // SAFETY: the value is live; this is a kind test.
         !unsafe { LLVMIsAGlobalVariable(self.raw) }.is_null()
     }
 
-    /// A global variable that is never written.
+    /// Whether it is a global variable that is never written.
     #[must_use]
     pub fn is_constant_variable(self) -> bool {
         // SAFETY: the mark is read only of global variables.
         self.is_variable() && unsafe { LLVMIsGlobalConstant(self.raw) } != 0
     }
 
-    /// A function or variable that no other object can name.
+    /// Whether it is a function or variable that no other object can name.
     #[must_use]
     pub fn is_internal(self) -> bool {
         // SAFETY: the linkage is read only of globals.
@@ -106,7 +107,7 @@ impl<'m> Value<'m> {
         !unsafe { LLVMIsAInlineAsm(self.raw) }.is_null()
     }
 
-    /// A load that the program wants to happen exactly once.
+    /// Whether it is a load that must happen exactly once.
     #[must_use]
     pub fn is_volatile(self) -> bool {
         // SAFETY: the mark is read only of loads.
@@ -119,7 +120,7 @@ impl<'m> Value<'m> {
         unsafe { LLVMTypeOf(self.raw) }
     }
 
-    /// The indices of an `extractvalue` or `insertvalue`; none for anything else.
+    /// Indices of an `extractvalue` or `insertvalue`; empty for other values.
     pub(super) fn field_indices(self) -> Vec<u32> {
         if !matches!(self.opcode(), Some(LLVMOpcode::LLVMExtractValue | LLVMOpcode::LLVMInsertValue)) {
             return Vec::new();
@@ -143,7 +144,7 @@ impl<'m> Value<'m> {
         !unsafe { LLVMIsAArgument(self.raw) }.is_null()
     }
 
-    /// Position of an argument in its function's list.
+    /// Position of an argument in its function's parameter list.
     #[must_use]
     pub fn argument_index(self) -> Option<usize> {
         if !self.is_argument() {
@@ -167,7 +168,7 @@ impl<'m> Value<'m> {
         }
     }
 
-    /// The blocks of a function, entry first.
+    /// Blocks of a function, the entry first.
     #[must_use]
     pub fn blocks(self) -> Vec<Block<'m>> {
         let mut found = Vec::new();
@@ -190,7 +191,7 @@ impl<'m> Value<'m> {
         unsafe { (!LLVMIsAInstruction(self.raw).is_null()).then(|| LLVMGetInstructionOpcode(self.raw)) }
     }
 
-    /// The opcode of an instruction or of a constant expression.
+    /// Opcode of an instruction or of a constant expression.
     #[must_use]
     pub fn expression_opcode(self) -> Option<LLVMOpcode> {
         self.opcode().or_else(|| {
@@ -199,10 +200,10 @@ impl<'m> Value<'m> {
         })
     }
 
-    /// Operands of an instruction or a constant; blocks and callees included.
+    /// Operands of an instruction or a constant, including blocks and callees.
     #[must_use]
     pub fn operands(self) -> Vec<Value<'m>> {
-        // SAFETY: the value is live; LLVM answers 0 (or -1 for plain values) where there are none.
+        // SAFETY: the value is live; LLVM returns 0 (or -1 for plain values) where there are none.
         let count = unsafe { if LLVMIsAUser(self.raw).is_null() { 0 } else { LLVMGetNumOperands(self.raw) } };
         (0..u32::try_from(count).unwrap_or(0))
             // SAFETY: the index is below the operand count.
@@ -257,7 +258,7 @@ impl<'m> Value<'m> {
         unsafe { (!LLVMIsAConstantInt(self.raw).is_null()).then(|| LLVMConstIntGetZExtValue(self.raw)) }
     }
 
-    /// The text of a constant C string (a global whose initializer is a byte array), without its NUL.
+    /// Text of a constant C string (a global whose initializer is a byte array), without its NUL.
     #[must_use]
     pub fn c_string(self) -> Option<String> {
         // SAFETY: each step is taken only if the kind test before it holds; the text belongs to the module.
@@ -275,7 +276,7 @@ impl<'m> Value<'m> {
         }
     }
 
-    /// Whether it is a call that must be the last thing its function does.
+    /// Whether it is a `musttail` call, which nothing but a return may follow.
     #[must_use]
     pub fn is_must_tail(self) -> bool {
         self.opcode() == Some(LLVMOpcode::LLVMCall)
@@ -283,7 +284,7 @@ impl<'m> Value<'m> {
             && unsafe { LLVMGetTailCallKind(self.raw) } == llvm_sys::LLVMTailCallKind::LLVMTailCallKindMustTail
     }
 
-    /// The function or pointer that a call or invoke calls.
+    /// Function or pointer that a call or invoke calls.
     #[must_use]
     pub fn callee(self) -> Option<Value<'m>> {
         match self.opcode() {
@@ -295,13 +296,13 @@ impl<'m> Value<'m> {
         }
     }
 
-    /// The name of a directly called function.
+    /// Name of a directly called function.
     #[must_use]
     pub fn callee_name(self) -> Option<String> {
         self.callee().filter(|callee| callee.is_function()).map(Value::name)
     }
 
-    /// The arguments of a call or invoke, callee excluded.
+    /// Arguments of a call or invoke, without the callee.
     #[must_use]
     pub fn call_args(self) -> Vec<Value<'m>> {
         if self.callee().is_none() {
@@ -322,14 +323,14 @@ impl<'m> Value<'m> {
         Block::from_raw(unsafe { LLVMGetInstructionParent(self.raw) })
     }
 
-    /// The type that an `alloca` allocates, when it allocates one of it.
+    /// Type that an `alloca` allocates a single element of.
     #[must_use]
     pub fn allocated_type(self) -> Option<LLVMTypeRef> {
         // SAFETY: the type is read only if the value is an alloca.
         (self.opcode() == Some(LLVMOpcode::LLVMAlloca)).then(|| unsafe { LLVMGetAllocatedType(self.raw) })
     }
 
-    /// The type of a `byval` parameter.
+    /// Pointee type of a `byval` parameter.
     #[must_use]
     pub fn byval_type(self) -> Option<LLVMTypeRef> {
         let index = u32::try_from(self.argument_index()?).ok()? + 1;
@@ -339,7 +340,7 @@ impl<'m> Value<'m> {
         }
     }
 
-    /// The type of the `byval` argument `index` at a call.
+    /// Pointee type of the `byval` argument `index` of a call.
     #[must_use]
     pub fn call_byval_type(self, index: usize) -> Option<LLVMTypeRef> {
         let index = u32::try_from(index).ok()? + 1;
@@ -348,11 +349,11 @@ impl<'m> Value<'m> {
         unsafe { type_attribute(|kind| LLVMGetCallSiteEnumAttribute(self.raw, index, kind)) }
     }
 
-    /// The source file and line of an instruction; needs line tables or location tracking at compile time.
+    /// Source file and line of an instruction; needs line tables or location tracking at compile time.
     #[must_use]
     pub fn location(self) -> Option<SourceLocation> {
         self.opcode()?;
-        // SAFETY: the value is an instruction (it has an opcode); LLVM answers line 0 without debug information.
+        // SAFETY: the value is an instruction (it has an opcode); LLVM returns line 0 without debug information.
         let line = unsafe { LLVMGetDebugLocLine(self.raw) };
         if line == 0 {
             return None;

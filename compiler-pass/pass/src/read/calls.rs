@@ -1,8 +1,8 @@
-//! Which calls are CUDA runtime calls, seen through clang's typed wrappers.
+//! Finds CUDA runtime calls, also behind clang's typed wrappers.
 //!
-//! CUDA's headers wrap several calls in C++ templates (`cudaMalloc<float>(float **, size_t)`), which clang emits as small
-//! internal functions. Trap: the wrapper, not the C function, is what the user's function calls; a pass that looks for
-//! `cudaMalloc` alone sees no allocation in most programs.
+//! CUDA's headers wrap several calls in C++ templates (`cudaMalloc<float>(float **, size_t)`), which clang emits as
+//! small internal functions. Trap: the user's function calls the wrapper, not the C function. A pass that looks for
+//! `cudaMalloc` alone finds no allocation in most programs.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use llvm_sys::LLVMOpcode;
 
 use crate::ir::{Module, Value};
 
-/// Where the argument of the wrapped call comes from.
+/// Source of an argument of the wrapped call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrappedArg<'m> {
     /// The wrapper's own parameter.
@@ -18,26 +18,26 @@ pub enum WrappedArg<'m> {
     Fixed(Value<'m>),
 }
 
-/// A function that does nothing but call one runtime function, with its own parameters and constants. One that computes
-/// an argument is an ordinary function.
+/// A function that does nothing but call one runtime function with its own parameters and constants. A function that
+/// computes an argument is an ordinary one.
 #[derive(Clone, Debug)]
 pub struct Wrapper<'m> {
     pub call: String,
     pub args: Vec<WrappedArg<'m>>,
 }
 
-/// A runtime call at a call site, arguments in the order of the C function; `None` where the call has too few.
+/// A runtime call at a call site, with arguments in the order of the C function; `None` where the call has too few.
 #[derive(Clone, Debug)]
 pub struct RuntimeCall<'m> {
     pub name: String,
     pub args: Vec<Option<Value<'m>>>,
 }
 
-/// Every wrapper of the module, by function.
+/// All wrappers of the module, by function.
 #[derive(Clone, Debug, Default)]
 pub struct Wrappers<'m>(BTreeMap<Value<'m>, Wrapper<'m>>);
 
-/// Whether a name is one of the CUDA runtime's, under its own or the shim's name.
+/// Returns the CUDA runtime's name for a function that has that name or the shim's name for it; `None` for other names.
 #[must_use]
 pub fn runtime_name(name: &str) -> Option<&str> {
     let plain = name.strip_prefix(eager_abi::RENAME_PREFIX).unwrap_or(name);
@@ -102,7 +102,7 @@ fn is_intrinsic(call: Value<'_>) -> bool {
     call.callee_name().is_some_and(|name| name.starts_with("llvm."))
 }
 
-/// Sees through the slot that unoptimised code stores each parameter in.
+/// Finds the source of an argument, also through the slot in which unoptimised code stores each parameter.
 fn wrapped_arg<'m>(arg: Value<'m>, params: &[Value<'m>]) -> Option<WrappedArg<'m>> {
     if let Some(index) = params.iter().position(|&param| param == arg) {
         return Some(WrappedArg::Param(index));

@@ -1,13 +1,13 @@
-//! Calls of CUDA's driver interface (`cuMemAlloc`, `cuLaunchKernel`, …): found, said, and left alone.
+//! Finds calls of CUDA's driver interface (`cuMemAlloc`, `cuLaunchKernel`, …), which are reported and left unchanged.
 //!
-//! Trap: other libraries' names begin in the same way (`cublasCreate`); the driver's go on with a capital.
+//! Trap: names of other libraries begin the same way (`cublasCreate`); in the driver's names a capital follows `cu`.
 
 use eager_tasks::Place;
 use eager_tasks::report::Remark;
 
 use crate::ir::{Block, Module};
 
-/// What is said of a module that takes memory or launches through the driver interface: once, at the first call.
+/// Remark on a module that allocates memory or launches through the driver interface, placed at its first such call.
 #[must_use]
 pub fn remark(module: Module<'_>) -> Option<Remark> {
     let defined = module.functions().into_iter().filter(|function| !function.is_declaration());

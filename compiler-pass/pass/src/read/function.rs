@@ -1,7 +1,7 @@
-//! One function into [`Function`]: its graph, and what it does with pointers and with the device.
+//! Reads one function into [`Function`]: its graph, and what it does with pointers and with the device.
 //!
 //! Nothing is decided here. Trap: a kernel launch is the call of the kernel's host stub, not `cudaLaunchKernel`, which
-//! sits inside the stub and knows no variables.
+//! is inside the stub and has none of the caller's variables.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ use super::throws::Throws;
 use super::{launch, library, throws};
 use crate::ir::{Block, Module, Value, type_holds_pointer};
 
-/// The widest number that LLVM copies a struct as.
+/// Largest integer or vector, in bytes, as which LLVM copies a struct.
 const COPIED_BYTES_MAX: u64 = 64;
 
-/// The IR that a function's facts speak of.
+/// IR values that the ids and points of a function's facts refer to.
 #[derive(Debug)]
 pub struct Reading<'m> {
     /// By `BlockId`.
@@ -37,15 +37,15 @@ pub struct Reading<'m> {
     pub pointers: Vec<Option<Value<'m>>>,
 }
 
-/// What all functions of a module are read with.
+/// Data for reading any function of a module.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a, 'm> {
     pub module: Module<'m>,
     pub wrappers: &'a Wrappers<'m>,
-    /// The functions that are read.
+    /// Functions of the program, by IR function.
     pub functions: &'a BTreeMap<Value<'m>, FunctionId>,
     pub throws: &'a Throws<'a, 'm>,
-    /// Host functions of kernels that put no pointer into memory.
+    /// Host functions of kernels that store no pointer to memory.
     pub discreet: &'a BTreeMap<Value<'m>, Discretion>,
 }
 
@@ -74,7 +74,7 @@ pub fn read<'m>(
         actions: Vec::new(),
         returns: Vec::new(),
     };
-    // Parameters first, so that memory behind them can be loaded wherever a size needs it.
+    // Parameters first, so that a size can be loaded from the memory behind any of them.
     for param in function.params().into_iter().filter(|param| param.is_pointer()) {
         reader.pointers.id(param);
     }
@@ -185,22 +185,22 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
         self.actions.extend(kinds.into_iter().map(|kind| Action { at, place: place.clone(), kind }));
     }
 
-    /// Pointers among values that are not followed from here on.
+    /// Actions for pointers among values that are not followed any further.
     fn concealed(&mut self, values: impl IntoIterator<Item = Value<'m>>) -> Vec<ActionKind> {
         let pointers = values.into_iter().filter(|value| type_holds_pointer(value.ty()));
         pointers.map(|value| ActionKind::Conceal { pointer: self.pointers.id(value) }).collect()
     }
 
-    /// A struct that is built in a way that is not followed.
+    /// Whether a struct is built in a way that is not followed.
     fn loses_field(&mut self, insert: Value<'m>) -> bool {
         let id = self.pointers.id(insert);
         matches!(self.pointers.defs[id.index()], PointerDef::Unknown(_))
     }
 
-    /// What a call keeps beside its ordinary work.
+    /// Keeps that a call performs in addition to its ordinary action.
     fn kept(&mut self, call: Value<'m>) -> Vec<ActionKind> {
         if let Some(runtime) = self.context.wrappers.runtime_call(call) {
-            // A texture object holds the pointer in its description; streams and events hold none.
+            // A texture object stores the pointer from its description; streams and events store none.
             let holds = matches!(rule(&runtime.name), CallRule::CreateHandle { .. });
             if !holds || runtime.name.starts_with("cudaStream") || runtime.name.starts_with("cudaEvent") {
                 return Vec::new();
@@ -213,13 +213,13 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
             let operands = self.operands(call.call_args());
             return vec![ActionKind::Keep { call: callee.name(), operands }];
         }
-        // What goes through `...` is fetched in a way that is not followed.
+        // Arguments passed through `...` are read in a way that is not followed.
         let is_read = self.context.functions.contains_key(&callee);
         let extra = call.call_args().into_iter().skip(callee.params().len()).collect::<Vec<_>>();
         if is_read { self.concealed(extra) } else { Vec::new() }
     }
 
-    /// A value that may be a struct; one that is loaded as a whole is taken apart.
+    /// Id of a value that may be a struct; a struct that is loaded as a whole is split into its pointers.
     fn aggregate(&mut self, value: Value<'m>) -> PointerId {
         let id = self.pointers.id(value);
         let PointerDef::Load { from, at } = self.pointers.defs[id.index()] else { return id };
@@ -255,7 +255,7 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
         kinds
     }
 
-    /// A struct may be copied as one number, with the pointers in it.
+    /// Stores of the pointers in a struct that is copied as one integer or vector.
     fn copied_as_number(&mut self, value: Value<'m>, to: PointerId, size: u64) -> Vec<ActionKind> {
         let is_number =
             matches!(value.type_kind(), LLVMTypeKind::LLVMIntegerTypeKind | LLVMTypeKind::LLVMVectorTypeKind);
@@ -298,7 +298,7 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
         }
         let name = if callee.is_function() { callee.name() } else { "a function pointer".to_owned() };
         if name.starts_with("__cuda") {
-            // The launch sequence and the registration code.
+            // The launch sequence and the registration code need no action.
             return None;
         }
         Some(ActionKind::Opaque { callee: name, operands })

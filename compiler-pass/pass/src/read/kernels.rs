@@ -1,9 +1,9 @@
-//! The kernels that the translation unit registers with the runtime: size and kind of each argument, and what the device
-//! side of the compile and ptxas found.
+//! The kernels that the translation unit registers with the runtime: size and kind of each argument, and the facts from
+//! the device side of the compile and from ptxas.
 //!
-//! clang's host stub stores each argument in a slot, builds the array of their addresses and gives it to
-//! `cudaLaunchKernel`. The slots have the types of the kernel's parameters. Trap: the stub's own parameters do not: the
-//! calling convention may split a small struct in two.
+//! clang's host stub stores each argument in a slot, builds the array of their addresses and passes it to
+//! `cudaLaunchKernel`. The slots have the types of the kernel's parameters. Trap: the stub's own parameters do not,
+//! because the calling convention may split a small struct in two.
 
 use std::collections::BTreeMap;
 
@@ -16,29 +16,31 @@ use llvm_sys::LLVMTypeKind::LLVMPointerTypeKind;
 use super::repeats;
 use crate::ir::{Module, Value};
 
-/// clang's names of the tables of what goes to the GPU: reserved, version, kind, flags, address, name, size, ….
+/// Prefix of clang's offload entries, which describe what goes to the GPU: reserved, version, kind, flags, address,
+/// name, size, ….
 pub const OFFLOAD_ENTRY: &str = ".offloading.entry.";
 
-/// What clang puts before a kernel's name for its host stub.
+/// Prefix that clang puts before a kernel's name for its host stub.
 const STUB: &str = "__device_stub__";
 
 /// One registered kernel.
 #[derive(Clone, Debug)]
 pub struct RegisteredKernel<'m> {
-    /// clang's host stub: the address given to `cudaLaunchKernel`.
+    /// clang's host stub, whose address is passed to `cudaLaunchKernel`.
     pub stub: Value<'m>,
     /// Mangled device name.
     pub name: String,
     pub args: Vec<EagerKernelArg>,
     pub resources: Resources,
-    /// When it puts no address that it is given into memory; `None` of one that nothing is known of.
+    /// When the kernel stores none of its pointers to memory; `None` if nothing is known of the kernel or it may store
+    /// them.
     pub discretion: Option<Discretion>,
 }
 
-/// Every kernel that the module registers, in the order of registration. `uses`: what the device side found.
+/// All kernels that the module registers, in the order of registration. `uses`: facts from the device side.
 #[must_use]
 pub fn registered<'m>(module: Module<'m>, uses: &[KernelUse]) -> Vec<RegisteredKernel<'m>> {
-    // A module that a linker merged has one such function per source, with numbers behind the name.
+    // A module that a linker merged has one such function per source, with numbers appended to the name.
     let registers = module
         .functions()
         .into_iter()
@@ -67,11 +69,12 @@ pub fn registered<'m>(module: Module<'m>, uses: &[KernelUse]) -> Vec<RegisteredK
     kernels
 }
 
-/// When a kernel puts no address that it is given into memory.
+/// When a kernel stores none of the addresses that it is given to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discretion {
     Always,
-    /// If it gets exactly so many pointers: then its structs hold none, and what it does with their contents is no matter.
+    /// If the launch passes exactly this many pointers: the kernel's structs then hold none, so their contents do not
+    /// matter.
     OfPointers(usize),
 }
 
@@ -85,8 +88,8 @@ impl Discretion {
     }
 }
 
-/// Host functions of the kernels that put no pointer into memory, by registration or, where another object registers, by
-/// the names that clang gives.
+/// Host functions of the kernels that store no pointer to memory: by registration or, if another object registers the
+/// kernel, by clang's stub names.
 #[must_use]
 pub fn discreet<'m>(
     module: Module<'m>,
@@ -102,8 +105,8 @@ pub fn discreet<'m>(
     registered.chain(by_name).collect()
 }
 
-/// The name of the kernel that a stub of clang's launches: the stub's without a mark in the function's own name, before
-/// which a mangled name has that name's length.
+/// Name of the kernel that a clang stub launches: the stub's name without [`STUB`]. In a mangled name the length before
+/// the function's own name shrinks accordingly.
 fn kernel_of_stub(stub: &str) -> Option<String> {
     let (before, name) = stub.split_once(STUB)?;
     let start = before.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -115,7 +118,7 @@ fn kernel_of_stub(stub: &str) -> Option<String> {
     Some(format!("{start}{length}{name}"))
 }
 
-/// The kernel of one of clang's offload entries: under `-fgpu-rdc` the linker registers kernels, from these tables.
+/// Kernel of one of clang's offload entries: under `-fgpu-rdc` the linker registers kernels from these tables.
 fn entry_kernel<'m>(module: Module<'m>, global: Value<'m>) -> Option<RegisteredKernel<'m>> {
     if !global.name().starts_with(OFFLOAD_ENTRY) {
         return None;
@@ -128,8 +131,8 @@ fn entry_kernel<'m>(module: Module<'m>, global: Value<'m>) -> Option<RegisteredK
         .and_then(|()| Some(kernel(module, stub, name.c_string()?)))
 }
 
-/// Only pointers get flags: of a struct's members nothing is said. Where the two sides count differently nothing is
-/// known.
+/// Adds flags to pointer arguments; the members of a struct have none. If the two sides count different numbers of
+/// arguments, nothing is known.
 fn add_uses(args: &mut [EagerKernelArg], found: &KernelUse) {
     if args.len() != found.arguments.len() {
         return;
@@ -139,7 +142,7 @@ fn add_uses(args: &mut [EagerKernelArg], found: &KernelUse) {
     }
 }
 
-/// The fat binaries in the module: clang's are constants in a section of their own, nvcc's is assembly.
+/// Fat binaries in the module: clang's are constants in a section of their own, nvcc's is assembly.
 fn gpu_code(module: Module<'_>) -> Vec<Vec<u8>> {
     const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
     let section = |global: &Value<'_>| global.section().is_some_and(|name| SECTIONS.contains(&name.as_str()));
@@ -166,7 +169,7 @@ fn kernel<'m>(module: Module<'m>, stub: Value<'m>, name: String) -> RegisteredKe
     }
 }
 
-/// The argument slots of a stub, in the order of `cudaLaunchKernel`'s array; empty when the stub has another shape.
+/// Argument slots of a stub, in the order of `cudaLaunchKernel`'s array; empty if the stub has another form.
 fn stub_args<'m>(module: Module<'m>, stub: Value<'m>) -> Vec<EagerKernelArg> {
     let Some(array) = launch_array(stub) else { return Vec::new() };
     let mut slots: Vec<(i64, Value<'m>)> = Vec::new();

@@ -1,8 +1,8 @@
-//! Kernel launches as host compilers write them, and how many blocks and threads they ask for.
+//! Kernel launches as host compilers emit them, and their numbers of blocks and threads.
 //!
-//! clang and nvcc both lower `k<<<grid, block, shared, stream>>>(args)` to a call of `__cudaPushCallConfiguration`, and,
-//! on the way on which it gave zero, a call of the kernel's host function with the kernel's arguments. Trap: for nvcc
-//! that host function has the kernel's own name and calls the stub, for clang it is the stub.
+//! clang and nvcc both lower `k<<<grid, block, shared, stream>>>(args)` to a call of `__cudaPushCallConfiguration` and,
+//! on the branch where that returned zero, a call of the kernel's host function with the kernel's arguments. Trap: for
+//! nvcc that host function has the kernel's own name and calls the stub, for clang it is the stub.
 
 use eager_tasks::program::Geometry;
 use eager_tasks::{BinaryOp, CastOp, Expr};
@@ -14,7 +14,7 @@ use crate::ir::{Block, Value};
 const PUSH: &str = "__cudaPushCallConfiguration";
 const POP: &str = "__cudaPopCallConfiguration";
 const STUB: &str = "__device_stub__";
-/// Between the configuration and the launch there are only copies of the arguments.
+/// Limit on the blocks between configuration and launch, which only copy the arguments.
 const BLOCKS_BETWEEN_MAX: usize = 8;
 
 /// Whether a function is the host side of a kernel: the stub, or nvcc's function around it.
@@ -38,7 +38,7 @@ pub fn is_kernel_host_function(function: Value<'_>) -> bool {
     calls_stub
 }
 
-/// The configuration that a call launches with, if it is a launch.
+/// The call of `__cudaPushCallConfiguration` that belongs to a launch; `None` if the call is not a launch.
 #[must_use]
 pub fn configuration<'m>(call: Value<'m>) -> Option<Value<'m>> {
     let callee = call.callee()?;
@@ -58,7 +58,7 @@ pub fn configuration<'m>(call: Value<'m>) -> Option<Value<'m>> {
     None
 }
 
-/// Whether a call is a launch: of a kernel's host function, or through a pointer right behind a configuration.
+/// Whether a call is a launch: of a kernel's host function, or through a pointer directly after a configuration.
 #[must_use]
 pub fn is_launch(call: Value<'_>) -> bool {
     let Some(callee) = call.callee() else { return false };
@@ -76,13 +76,13 @@ fn is_first_behind_push(call: Value<'_>) -> bool {
     push.block() != Some(block) && !block.instructions().iter().take_while(|&&i| i != call).any(is_other_call)
 }
 
-/// The stream argument of a configuration.
+/// Stream argument of a configuration; `None` for a constant one, such as the default stream.
 #[must_use]
 pub fn stream<'m>(push: Value<'m>) -> Option<Value<'m>> {
     push.call_args().get(5).copied().filter(|stream| stream.is_pointer() && !stream.is_constant())
 }
 
-/// The geometry of a configuration: each `dim3` is 8 bytes of x and y and 4 bytes of z.
+/// Geometry of a configuration: each `dim3` is 8 bytes of x and y and 4 bytes of z.
 pub fn geometry<'m>(sizes: &mut SizeReader<'_, '_, 'm>, push: Value<'m>) -> Option<Geometry> {
     let args = push.call_args();
     let [grid_xy, grid_z, block_xy, block_z, ..] = args[..] else { return None };

@@ -1,7 +1,8 @@
-//! Functions of the C and C++ libraries: they use no device and keep no pointer that they are given.
+//! Functions of the C and C++ libraries, which use no device and keep none of their pointers.
 //!
-//! LLVM's own list of library functions is asked first; the rest is here. Trap: a library function that runs code of the
-//! program (threads, `qsort` with a comparison) is none of these, and neither is one that is handed a function.
+//! LLVM's own list of library functions is asked first; this module has the rest. Trap: a library function that runs
+//! code of the program (threads, `qsort` with a comparison) must not count as one of these, nor may a call that passes
+//! a function.
 
 use std::ffi::CString;
 
@@ -13,7 +14,7 @@ unsafe extern "C" {
     fn eager_is_library_function(module: LLVMModuleRef, name: *const libc::c_char) -> bool;
 }
 
-/// C functions that programs use and that LLVM's list lacks, in 22 or in 19 (`exit`, `hypot`).
+/// C functions that programs use and that are missing in LLVM's list, in version 22 or 19 (`exit`, `hypot`).
 const MORE: &[&str] = &[
     "__assert_fail",
     "__ctype_b_loc",
@@ -88,7 +89,7 @@ const ALLOCATORS: &[&str] = &[
     "_ZnamSt11align_val_t",
 ];
 
-/// Whether a declared function is one of the libraries'.
+/// Whether a declared function belongs to the C or C++ library.
 #[must_use]
 pub fn is_library(module: Module<'_>, function: Value<'_>) -> bool {
     let name = function.name();
@@ -109,8 +110,8 @@ pub fn is_stream_variable(value: Value<'_>) -> bool {
     value.is_variable() && value.is_declaration() && STREAMS.contains(&value.name().as_str())
 }
 
-/// Whether a library function links nodes of a container, which hold what the program put there: pointers are then found
-/// by ways that are not followed.
+/// Whether a library function links nodes of a container. The nodes hold pointers that the program stored there, and
+/// the analysis does not follow how code reaches them.
 #[must_use]
 pub fn links_nodes(name: &str) -> bool {
     name.contains("_node_base") || name.contains("_Rb_tree")
@@ -122,7 +123,7 @@ pub fn is_allocator(name: &str) -> bool {
     ALLOCATORS.contains(&name)
 }
 
-/// For intrinsics, whether they write through their first argument; `None` for other calls.
+/// For an intrinsic, whether it writes through its first argument; `None` for other calls.
 #[must_use]
 pub fn intrinsic_writes(call: Value<'_>) -> Option<bool> {
     let name = call.callee_name()?;

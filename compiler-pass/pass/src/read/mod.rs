@@ -1,8 +1,8 @@
-//! Host IR into plain data: what kernels there are, and what each function does with pointers and device memory.
+//! Reads host IR into plain data: the kernels, and what each function does with pointers and device memory.
 //!
-//! Nothing here changes the module, except [`prepare`] and [`unroll`], which run LLVM's own passes first. Order of the parts:
-//! [`calls`] and [`rules`] (what a runtime call is and does), [`launch`], [`library`] → [`pointers`] (where a pointer
-//! comes from) and [`sizes`] (how large) → [`function`] → [`program`].
+//! Nothing here changes the module, except [`prepare`] and [`unroll`], which run LLVM's own passes first. Order of the
+//! parts: [`calls`] and [`rules`] (what a runtime call is and does), [`launch`], [`library`] → [`pointers`] (where a
+//! pointer comes from) and [`sizes`] (how large) → [`function`] → [`program`].
 
 pub mod calls;
 pub mod driver_interface;

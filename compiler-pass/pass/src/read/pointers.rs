@@ -1,7 +1,7 @@
-//! Pointer values of one function into [`PointerDef`]s, on demand.
+//! Reads pointer values of one function into [`PointerDef`]s, on demand.
 //!
-//! Trap: values refer to each other in circles (a pointer that moves on in a loop), so a value gets its number before it
-//! is looked into. And a chain of them may be longer than the stack is deep, so what lies far down is looked into later.
+//! Trap: values refer to each other in cycles (a pointer that a loop advances), so a value must get its id before it is
+//! read. And a chain of values may be too long for recursion, so values at great depth are queued and read later.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use super::calls::Wrappers;
 use super::library;
 use crate::ir::{Module, Value, type_holds_pointer};
 
-/// Offsets added one after the other in a round of a loop.
+/// Limit on the successive offsets that are added to a pointer in one iteration of a loop.
 const STEPS_MAX: usize = 8;
 
-/// The globals that any function speaks of, in the order of first sight.
+/// Globals that any function refers to, in the order of first reference.
 #[derive(Debug, Default)]
 pub struct Globals<'m> {
     pub values: Vec<Value<'m>>,
@@ -33,7 +33,7 @@ impl<'m> Globals<'m> {
     }
 }
 
-/// Values that are looked into one inside the other; more wait until these are done.
+/// Limit on nested reading of values; deeper values wait until the outer ones are done.
 const DEPTH_MAX: usize = 200;
 
 /// Reads the pointers of one function.
@@ -46,7 +46,7 @@ pub struct PointerReader<'a, 'm> {
     /// Point of every instruction of the function.
     pub points: &'a BTreeMap<Value<'m>, Point>,
     pub defs: Vec<PointerDef>,
-    /// The value behind each pointer; `None` for what the reader made up.
+    /// IR value of each pointer; `None` for pointers that the reader added.
     pub values: Vec<Option<Value<'m>>>,
     ids: BTreeMap<Value<'m>, PointerId>,
     depth: usize,
@@ -76,24 +76,24 @@ impl<'a, 'm> PointerReader<'a, 'm> {
         }
     }
 
-    /// A pointer that is no value of the function.
+    /// Adds a pointer that is not a value of the function.
     pub fn add(&mut self, def: PointerDef) -> PointerId {
         self.defs.push(def);
         self.values.push(None);
         PointerId(u32::try_from(self.defs.len() - 1).expect("fewer than 2^32 pointers"))
     }
 
-    /// The pointer `by` bytes behind another.
+    /// Adds the pointer `by` bytes behind another.
     pub fn offset(&mut self, of: PointerId, by: i64) -> PointerId {
         self.add(PointerDef::Offset { of, by: Some(by) })
     }
 
-    /// The number of a pointer, or of a struct that holds pointers.
+    /// Id of a pointer, or of a struct that holds pointers.
     pub fn id(&mut self, value: Value<'m>) -> PointerId {
         if let Some(&known) = self.ids.get(&value) {
             return known;
         }
-        // Until it is looked into it may be anything.
+        // Until the value is read, the pointer may be anything.
         let id = self.add(PointerDef::Unknown(ForeignBuffer::Memory));
         self.ids.insert(value, id);
         self.values[id.index()] = Some(value);
@@ -135,7 +135,7 @@ impl<'a, 'm> PointerReader<'a, 'm> {
                 let in_entry = at.block.index() == 0;
                 if in_entry { PointerDef::Local } else { PointerDef::Fresh(at) }
             }
-            // What the C library's own variables point to is memory of its own.
+            // `stdin`, `stdout` and `stderr` point to the C library's own memory.
             (LLVMOpcode::LLVMLoad, _) if library::is_stream_variable(operands[0]) => PointerDef::Nothing,
             (LLVMOpcode::LLVMLoad, Some(at)) => PointerDef::Load { from: self.id(operands[0]), at },
             (LLVMOpcode::LLVMGetElementPtr, _) => {
@@ -159,8 +159,9 @@ impl<'a, 'm> PointerReader<'a, 'm> {
         }
     }
 
-    /// A pointer that comes from several places. One that moves on in a loop (`for (auto &x : array)`) is somewhere in what
-    /// it began in: the array, and not one of as many places as the loop has rounds.
+    /// A pointer from several sources. A pointer that a loop advances (`for (auto &x : array)`) is somewhere in the
+    /// object that it started in. So it becomes a single unknown offset, and not a separate location for each
+    /// iteration.
     fn choice(&mut self, phi: Value<'m>, operands: Vec<Value<'m>>) -> PointerDef {
         let is_step = |operand: &Value<'m>| {
             let moved = std::iter::successors(Some(*operand), |value| {
@@ -177,7 +178,7 @@ impl<'a, 'm> PointerReader<'a, 'm> {
         PointerDef::Offset { of: self.add(PointerDef::Choice(begins)), by: None }
     }
 
-    /// A struct built field by field.
+    /// Reads a struct that is built field by field.
     fn fields(&mut self, value: Value<'m>) -> PointerDef {
         let operands = value.operands();
         let [base, field] = operands[..] else { return PointerDef::Unknown(ForeignBuffer::Memory) };

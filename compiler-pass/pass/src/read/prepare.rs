@@ -1,10 +1,10 @@
-//! Gets a function into the shape that the readers expect: `sroa,early-cse`, so that sizes are values, not memory.
+//! Transforms a function into the form that the readers expect: `sroa,early-cse`, so that sizes are values, not memory.
 //!
-//! Before that, CUDA's own constructors of small structs (`dim3`, `cudaExtent`) are put in, or a launch's geometry would
-//! stay behind a call; and what is small in the C++ library, or `for (auto &p : array)` would hide behind calls of its
-//! iterators how often it goes round, and `v.size()` what it is.
-//! Trap: at -O0 clang marks every function `optnone`, and LLVM then skips the passes without a word. The mark is taken
-//! off for the time of the passes and put back, so the function is compiled at the level that the user asked for.
+//! Before that, two kinds of calls are inlined. CUDA's constructors of small structs (`dim3`, `cudaExtent`), or a
+//! launch's geometry would stay behind a call. And small functions of the C++ library, or calls of iterators would hide
+//! the trip count of `for (auto &p : array)`, and calls of `v.size()` its value.
+//! Trap: at -O0 clang marks every function `optnone`, and LLVM then skips the passes silently. The mark is removed
+//! while the passes run and put back afterwards, so that the function is compiled at the level that the user asked for.
 
 use std::ffi::CStr;
 
@@ -28,7 +28,7 @@ unsafe extern "C" {
 const CONSTRUCTORS: &[&str] =
     &["_ZN4dim3C1E", "_ZN4dim3C2E", "_ZNK4dim3cv", "make_cudaExtent", "make_cudaPitchedPtr", "make_cudaPos"];
 
-// LLVM 19 has no such function; `llvm19.cpp` has it.
+// LLVM 19 lacks this function; `llvm19.cpp` provides it.
 #[cfg(not(feature = "llvm22"))]
 unsafe extern "C" {
     fn LLVMRunPassesOnFunction(
@@ -39,18 +39,18 @@ unsafe extern "C" {
     ) -> LLVMErrorRef;
 }
 
-/// Mangled names of the C++ library begin so: namespace `std`, and what GNU's keeps beside it.
+/// Prefixes of mangled names of the C++ library: namespace `std`, and `__gnu_cxx` of GNU's library.
 const LIBRARY: &[&str] = &["_ZNSt", "_ZNKSt", "_ZSt", "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx"];
-/// An iterator's step or a container's size has fewer instructions, as clang writes them.
+/// Limit on the instructions of a library function that is inlined; an iterator's step or a container's size has fewer.
 const SMALL_MAX: usize = 48;
-/// Such functions call each other: so deep they are put in, and so many instructions in all.
+/// Library functions call each other: limits on the rounds of inlining, and on the instructions inlined in all.
 const ROUNDS_MAX: usize = 10;
 const PUT_IN_MAX: usize = 4096;
 
 const PASSES: &CStr = c"sroa,early-cse";
 const OPTNONE: &CStr = c"optnone";
 
-/// Runs the two passes on one function, and writes out its loops that allocate a constant number of times.
+/// Runs the two passes on one function, and unrolls its loops that allocate a constant number of times.
 pub fn prepare<'m>(module: Module<'m>, function: Value<'m>, wrappers: &Wrappers<'m>) {
     inline_constructors(function);
     inline_library(function);
@@ -61,7 +61,7 @@ pub fn prepare<'m>(module: Module<'m>, function: Value<'m>, wrappers: &Wrappers<
     }
 }
 
-/// Runs passes on one function. A failure leaves the function as it was, which costs precision only.
+/// Runs passes on one function. A failure leaves the function unchanged, which costs precision only.
 fn run(module: Module<'_>, function: Value<'_>, passes: &CStr) {
     // SAFETY: the function is a live definition of the module; the attribute is of the kind that was looked up; the
     // options are disposed of and the error consumed before the block ends. A null target machine is allowed.
@@ -103,7 +103,7 @@ fn inline_constructors(function: Value<'_>) {
     }
 }
 
-/// At -O0 the function keeps the calls that a debugger steps into.
+/// Inlines small library functions; not at -O0, where the function keeps the calls that a debugger steps into.
 fn inline_library(function: Value<'_>) {
     if is_unoptimised(function) {
         return;
@@ -126,7 +126,7 @@ fn inline_library(function: Value<'_>) {
     }
 }
 
-/// The calls in a function of definitions that are wanted.
+/// Calls in a function whose callee has a body and is `wanted`.
 fn calls_of<'m>(function: Value<'m>, wanted: impl Fn(Value<'m>) -> bool) -> Vec<Value<'m>> {
     let is_wanted = |call: &Value<'m>| {
         let callee = call.callee().filter(|callee| callee.is_function() && !callee.is_declaration());
@@ -136,9 +136,9 @@ fn calls_of<'m>(function: Value<'m>, wanted: impl Fn(Value<'m>) -> bool) -> Vec<
     instructions.filter(is_wanted).collect()
 }
 
-/// Whether a call could be put in.
+/// Inlines a call; returns whether LLVM could.
 fn put_in(call: Value<'_>) -> bool {
-    // SAFETY: the call is live: putting one in deletes that call only, and each is visited once. A call that LLVM cannot
-    // put in stays as it is.
+    // SAFETY: the call is live: inlining deletes that call only, and each call is visited once. A call that LLVM cannot
+    // inline stays unchanged.
     unsafe { eager_inline_call(call.raw()) }
 }

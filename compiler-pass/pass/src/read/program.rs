@@ -1,7 +1,7 @@
-//! The functions of a module that matter, as one [`Program`].
+//! Reads the relevant functions of a module into one [`Program`].
 //!
-//! Those that use the device, directly or through others, and all that these call. Trap: only the former are prepared
-//! (their variables turned into values); the code of others stays as the compiler made it.
+//! Relevant are functions that use the device, directly or through their callees, and all callees of these. Trap: only
+//! the former are prepared (their variables turned into values); the code of the others stays as the compiler made it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use super::throws::Throws;
 use super::{launch, prepare};
 use crate::ir::{Block, Module, Value};
 
-/// A program with the IR that it speaks of.
+/// A program with the IR that its ids refer to.
 #[derive(Debug)]
 pub struct Readings<'m> {
     pub program: Program,
@@ -28,7 +28,7 @@ pub struct Readings<'m> {
     pub globals: Vec<Value<'m>>,
 }
 
-/// Reads a module. `discreet`: host functions of kernels that put no pointer into memory.
+/// Reads a module. `discreet`: host functions of kernels that store no pointer to memory.
 #[must_use]
 pub fn read<'m>(
     module: Module<'m>,
@@ -59,12 +59,13 @@ pub fn read<'m>(
     Readings { program, functions: readings, globals: globals.values }
 }
 
-/// Whether other data holds the address of a global, or of a part of it.
+/// Whether the initializer of other data contains the address of a global, or of a part of it.
 fn is_in_data(value: Value<'_>) -> bool {
     value.users().into_iter().any(|user| user.is_global() || (user.is_constant() && is_in_data(user)))
 }
 
-/// Wrappers of runtime calls and stubs of kernels are seen through; the registration code is CUDA's.
+/// Whether a function is read. Not read are wrappers of runtime calls, kernel stubs, whose callers show the call, and
+/// CUDA's registration code.
 fn is_readable<'m>(function: Value<'m>, wrappers: &Wrappers<'m>) -> bool {
     !function.is_declaration()
         && !wrappers.is_wrapper(function)
@@ -77,7 +78,7 @@ fn callees(function: Value<'_>) -> BTreeSet<Value<'_>> {
     instructions.filter_map(Value::callee).filter(|callee| callee.is_function()).collect()
 }
 
-/// Functions that use the device, directly or through those that they call, in the module's order.
+/// Functions that use the device, directly or through their callees, in the module's order.
 fn users_of_device<'m>(
     candidates: &[Value<'m>],
     callees: &BTreeMap<Value<'m>, BTreeSet<Value<'m>>>,

@@ -1,6 +1,6 @@
-//! Which host functions, kernel stubs among them, run more than once as far as this module shows.
+//! Host functions, kernel stubs included, that run more than once as far as this module shows.
 //!
-//! Trap: it must be asked before the pass changes calls; a stub called through a pointer is not found.
+//! Trap: this must run before the pass changes calls. A stub called through a pointer is not found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use eager_kernel_facts::repetition::{Call, on_cycle, repeated};
 
 use crate::ir::{Module, Value};
 
-/// Functions that run more than once: called in a loop, recursive, or called from such.
+/// Functions that run more than once: called in a loop, recursive, or called from such a function.
 #[must_use]
 pub fn repeated_functions(module: Module<'_>) -> BTreeSet<Value<'_>> {
     let defined: Vec<Value<'_>> =

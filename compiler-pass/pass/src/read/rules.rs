@@ -1,6 +1,6 @@
-//! What each call of the CUDA runtime does with device memory and handles: the shim's table, as the reader asks it.
+//! Effects of CUDA runtime calls on device memory and handles: the shim's table, re-exported for the reader.
 //!
-//! Trap: a call that the table lacks counts as [`CallRule::Uses`] (and one named like an allocation as one of unknown
-//! size): it keeps the buffers it is given in their task.
+//! Trap: a call that the table lacks counts as [`CallRule::Uses`], which keeps its buffers in their task. A missing
+//! call that is named like an allocation counts as an allocation of unknown size.
 
 pub use eager_abi::calls::{CallRule, rule};

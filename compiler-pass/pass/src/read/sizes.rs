@@ -1,7 +1,8 @@
-//! Size operands into expressions over leaves.
+//! Reads size operands into expressions over leaves.
 //!
-//! A leaf is where the reader stops: a parameter, a phi, the result of a call, a load. Trap: the same global read before
-//! each `cudaMalloc` is a different load each time; whether it is the same size depends on what runs in between.
+//! A leaf is a value that the reader does not look into: a parameter, a phi, the result of a call, a load. Trap: the
+//! same global read before each `cudaMalloc` is a different load each time. Whether it has the same value depends on
+//! what runs in between.
 
 use eager_abi::calls::{PITCH_ALIGNMENT, SizeRule};
 use eager_tasks::program::{RawLeaf, RawSource};
@@ -12,7 +13,7 @@ use super::calls::RuntimeCall;
 use super::pointers::PointerReader;
 use crate::ir::Value;
 
-/// Larger expressions become a leaf, so that shared sub-expressions cannot blow up.
+/// Larger expressions become a leaf, so that shared sub-expressions cannot grow exponentially.
 const NODES_MAX: usize = 64;
 
 /// Collects the leaves of one function's sizes.
@@ -20,18 +21,18 @@ const NODES_MAX: usize = 64;
 pub struct SizeReader<'r, 'a, 'm> {
     pub pointers: &'r mut PointerReader<'a, 'm>,
     pub leaves: &'r mut Vec<RawLeaf>,
-    /// The value behind each leaf, for the writer; `None` for one that is only in memory.
+    /// IR value of each leaf, for the writer; `None` for a leaf that is only in memory.
     pub values: &'r mut Vec<Option<Value<'m>>>,
 }
 
 impl<'m> SizeReader<'_, '_, 'm> {
-    /// The expression of an integer; `None` if it is wider than 64 bits.
+    /// Expression of an integer; `None` if it is wider than 64 bits.
     pub fn read(&mut self, value: Value<'m>) -> Option<Expr> {
         let mut nodes = 0;
         self.expr(value, &mut nodes)
     }
 
-    /// The bytes that a call allocates, 64 bits wide.
+    /// Number of bytes that a call allocates, 64 bits wide.
     pub fn allocated(&mut self, call: &RuntimeCall<'m>, rule: SizeRule, at: Point) -> Option<Expr> {
         let mut arg = |index: usize| {
             let value = call.args.get(index).copied().flatten()?;
@@ -52,7 +53,7 @@ impl<'m> SizeReader<'_, '_, 'm> {
         }
     }
 
-    /// 8 bytes of a struct that a call gets in memory.
+    /// Eight bytes of a struct that a call gets in memory.
     fn field(&mut self, address: Value<'m>, offset: i64, at: Point) -> Option<Expr> {
         if let Some(stored) = self.stored_at(address, offset) {
             return self.read(stored);
@@ -64,7 +65,7 @@ impl<'m> SizeReader<'_, '_, 'm> {
         Some(Expr::Leaf(self.add(RawLeaf { source, bits: 64, description }, None)))
     }
 
-    /// The value of the only store to a place in a local struct.
+    /// Value of the only store to a place in a local struct.
     fn stored_at(&self, address: Value<'m>, offset: i64) -> Option<Value<'m>> {
         if address.opcode() != Some(LLVMOpcode::LLVMAlloca) {
             return None;
@@ -135,7 +136,7 @@ impl<'m> SizeReader<'_, '_, 'm> {
                 let address = self.pointers.id(value.operand(0)?);
                 RawSource::Memory { at, address, is_loaded: true }
             }
-            // The result of an invoke exists on its normal way out only.
+            // The result of an invoke exists at its normal successor only.
             Some(LLVMOpcode::LLVMInvoke) => {
                 let normal = value.block().and_then(|block| block.successors().first().copied());
                 let first = normal.and_then(|block| block.instructions().first().copied());
@@ -151,7 +152,7 @@ fn product(a: Expr, b: Expr) -> Expr {
     Expr::Binary { op: BinaryOp::Mul, args: Box::new((a, b)) }
 }
 
-/// Up to the next multiple of the pitch's alignment.
+/// Rounds a width up to the next multiple of the pitch's alignment.
 fn rounded(width: Expr) -> Expr {
     let constant = |value| Expr::Const { value, bits: 64 };
     let above = Expr::Binary { op: BinaryOp::Add, args: Box::new((width, constant(PITCH_ALIGNMENT - 1))) };

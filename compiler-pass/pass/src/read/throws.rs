@@ -1,7 +1,7 @@
-//! The calls through which a C++ exception may leave a function without passing any of its code.
+//! Finds the calls through which a C++ exception may leave a function without passing any of its code.
 //!
-//! Trap: at this time clang has not worked out which functions never throw, so those of the module are looked into here;
-//! a C library function that clang does not mark is known by its name.
+//! Trap: at this point of the pipeline clang has not yet inferred which functions never throw, so the module's own
+//! functions are examined here. A C library function that clang does not mark is recognised by its name.
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;
@@ -13,7 +13,7 @@ use super::calls::Wrappers;
 use super::{launch, library};
 use crate::ir::{Block, Module, Value};
 
-/// Functions of the C++ runtime that throw; its others do not.
+/// Functions of the C++ runtime that throw; its other functions do not.
 const THROWING: &[&str] = &[
     "__cxa_throw",
     "__cxa_rethrow",
@@ -22,7 +22,7 @@ const THROWING: &[&str] = &[
     "__cxa_throw_bad_array_new_length",
 ];
 
-/// The functions of a module that let no exception out.
+/// Which functions of a module let no exception out.
 #[derive(Debug)]
 pub struct Throws<'a, 'm> {
     module: Module<'m>,
@@ -32,7 +32,7 @@ pub struct Throws<'a, 'm> {
 }
 
 impl<'a, 'm> Throws<'a, 'm> {
-    /// Looks at every function of a module.
+    /// Examines every function of a module.
     #[must_use]
     pub fn find(module: Module<'m>, wrappers: &'a Wrappers<'m>) -> Self {
         let mut found = Self { module, wrappers, throwing: BTreeSet::new() };
@@ -81,7 +81,7 @@ impl<'a, 'm> Throws<'a, 'm> {
     }
 }
 
-/// Whether a function, or a call, is marked as one that lets no exception out.
+/// Whether a function or a call is marked `nounwind`.
 #[must_use]
 pub fn is_nounwind(value: Value<'_>) -> bool {
     const NOUNWIND: &CStr = c"nounwind";

@@ -1,9 +1,9 @@
-//! Loops that allocate a constant number of times (`for (i < 3) cudaMalloc(&d[i], n)`), written out, so that each buffer has
-//! a place of its own.
+//! Unrolls loops that allocate a constant number of times (`for (i < 3) cudaMalloc(&d[i], n)`), so that each buffer has
+//! a slot of its own.
 //!
-//! Only functions with such a loop are touched, and LLVM's own limits for full unrolling hold. Trap: LLVM does not unroll
-//! a loop with a call that it expects to put in later, such as clang's typed `cudaMalloc<float>`, so these are marked for
-//! the time of the passes.
+//! Only functions with such a loop are changed, and LLVM's own limits for full unrolling hold. Trap: LLVM does not
+//! unroll a loop with a call that it expects to inline later, such as clang's typed `cudaMalloc<float>`, so these calls
+//! are marked `noinline` while the passes run.
 
 use std::ffi::CStr;
 
@@ -13,9 +13,9 @@ use crate::ir::{Block, Module, Value};
 use crate::read::calls::Wrappers;
 use crate::read::rules::{CallRule, rule};
 
-/// The passes that write such loops out, in any function.
+/// Passes that unroll such loops, in any function.
 pub const PASSES: &CStr = c"loop-simplify,lcssa,loop(loop-rotate),loop-unroll<O3;full-unroll-max=16;no-partial;no-runtime;no-peeling;no-upperbound>,sroa,early-cse";
-/// Larger functions stay as they are.
+/// Functions with more blocks stay unchanged.
 const BLOCKS_MAX: usize = 512;
 const NOINLINE: &CStr = c"noinline";
 /// LLVM's index of a call's own attributes, as opposed to its arguments'.
@@ -32,7 +32,7 @@ pub fn has_allocating_loop<'m>(function: Value<'m>, wrappers: &Wrappers<'m>) -> 
         && blocks.into_iter().any(|block| block.instructions().iter().any(allocates) && comes_back(block))
 }
 
-/// Runs `passes` while no call of a typed runtime call counts as one that will be put in.
+/// Runs `passes` while calls of typed runtime wrappers are marked `noinline`.
 pub fn with_marked_calls<'m>(
     module: Module<'m>,
     function: Value<'m>,
@@ -58,14 +58,14 @@ pub fn with_marked_calls<'m>(
         }
     }
     passes();
-    // A program that marks such calls itself keeps one mark too many rather than one too few.
+    // If the program marks such calls itself, every mark stays: one mark too many is better than one too few.
     for call in calls().into_iter().filter(|_| !was_marked) {
         // SAFETY: as above.
         unsafe { LLVMRemoveCallSiteEnumAttribute(call.raw(), CALL, kind) };
     }
 }
 
-/// Whether a block can run again after it ran.
+/// Whether a block can run again after it has run.
 fn comes_back(block: Block<'_>) -> bool {
     let mut seen = Vec::new();
     let mut pending = block.successors();

@@ -1,5 +1,5 @@
-//! What the tests of the pass share: where plugin, clang and CUDA are. Missing tools skip a test, loudly.
-// Each test program uses its own part of this.
+//! Shared by the pass's tests: paths of plugin, clang and CUDA. If tools are missing, a test is skipped with a message.
+// Each test program uses only a part of this module.
 #![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub const CLANG: &str =
     if cfg!(feature = "llvm22") { "/usr/lib/llvm-22/bin/clang++" } else { "/usr/lib/llvm-19/bin/clang++" };
 
-/// The plugin beside the test: cargo builds the cdylib of the package before its tests.
+/// Path of the plugin, beside the test: cargo builds the cdylib of the package before its tests.
 pub fn plugin() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().unwrap();
@@ -17,7 +17,7 @@ pub fn plugin() -> PathBuf {
         .expect("cargo builds libeager_pass.so with the package")
 }
 
-/// The newest CUDA tree whose headers the compiler takes; `None`, after saying so, where it or clang is missing.
+/// The newest CUDA tree whose headers the compiler accepts; `None`, with a message, if the tree or clang is missing.
 pub fn cuda() -> Option<PathBuf> {
     let tree = if cfg!(feature = "llvm22") { "cuda-13.0" } else { "cuda-12.9" };
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.toolchain").join(tree);
@@ -28,7 +28,7 @@ pub fn cuda() -> Option<PathBuf> {
     found.then_some(tree)
 }
 
-/// The same for a compile that puts device code into the object.
+/// Like [`cuda`], for a compile that puts device code into the object.
 pub fn cuda_with_fatbinary() -> Option<PathBuf> {
     if cfg!(feature = "llvm22") {
         return cuda();
