@@ -1,6 +1,6 @@
-//! A command line into arguments, each understood as far as the driver needs.
+//! Parses a command line into arguments, each as far as the driver must understand it.
 //!
-//! Trap: a value may look like anything, also like a flag or an input, so the words are read once, in order.
+//! Trap: a value may look like anything, also like a flag or an input. So the words must be read once, in order.
 
 use std::ffi::{OsStr, OsString};
 
@@ -10,17 +10,17 @@ use crate::flags::{self, FLAGS, Flag, Use, Value};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arg {
     Input(OsString),
-    /// A known flag; `words` is how the user wrote it.
+    /// A known flag; `words` are the words as the user wrote them.
     Flag {
         usage: Use,
         value: OsString,
         words: Vec<OsString>,
     },
-    /// Not in the table: clang's to judge.
+    /// A flag that is not in the table; clang judges it.
     Unknown(OsString),
 }
 
-/// Why a command line cannot be read.
+/// Reason why a command line cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgError {
     #[error("argument to '{flag}' is missing")]
@@ -32,7 +32,7 @@ pub enum ArgError {
 /// Splits a command line.
 ///
 /// # Errors
-/// When a flag that takes a value is the last word, or a switch of the driver's own does not exist.
+/// If a flag that takes a value is the last word, or a switch of the driver's own does not exist.
 pub fn parse(words: &[OsString]) -> Result<Vec<Arg>, ArgError> {
     let mut parsed = Vec::new();
     let mut rest = words.iter();
@@ -61,7 +61,7 @@ pub fn parse(words: &[OsString]) -> Result<Vec<Arg>, ArgError> {
     Ok(parsed)
 }
 
-/// The row that a word matches, with its value; the value is `None` when it is the next word.
+/// Row that matches a word, with its value; the value is `None` if it is in the next word.
 fn find(text: &str) -> Option<(&'static Flag, Option<&str>)> {
     let matches = |flag: &'static Flag| {
         let value = text.strip_prefix(flag.name)?;
@@ -75,7 +75,7 @@ fn find(text: &str) -> Option<(&'static Flag, Option<&str>)> {
     FLAGS.iter().filter_map(matches).max_by_key(|(flag, _)| flag.name.len())
 }
 
-/// A word as a shell would need it.
+/// Quotes a word for a shell, if needed.
 #[must_use]
 pub fn shell_quoted(word: &OsStr) -> String {
     let text = word.to_string_lossy();

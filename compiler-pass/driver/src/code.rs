@@ -1,8 +1,8 @@
-//! C++ text as pieces: code, and what is none (comments, strings, characters). Pure; bytes keep their places.
+//! Splits C++ text into code and other text (comments, strings, characters). Pure; byte positions stay the same.
 //!
-//! Trap: a raw string ends at its own delimiter only, and a quote inside a number separates digits (`1'000`).
+//! A raw string ends only at its own delimiter, and a quote inside a number separates digits (`1'000`).
 
-/// Where each stretch of code lies, in order.
+/// Ranges of the stretches of code, in order.
 pub fn stretches(text: &str) -> Vec<std::ops::Range<usize>> {
     let bytes = text.as_bytes();
     let (mut found, mut start, mut at) = (Vec::new(), 0, 0);
@@ -19,7 +19,7 @@ pub fn stretches(text: &str) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-/// The end of the comment, string or character that begins here.
+/// End of the comment, string or character literal that begins at `at`; `None` if none does.
 fn end_of_other(text: &str, at: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let behind = |pattern: &str, from: usize| {
@@ -49,14 +49,14 @@ fn end_of_other(text: &str, at: usize) -> Option<usize> {
     }
 }
 
-/// The identifiers of a text's code.
+/// Identifiers in the code of a text.
 pub fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let code = stretches(text).into_iter().filter_map(|stretch| text.get(stretch));
     code.flat_map(move |code| code.split(move |c| !is_part(c))).filter(|word| !word.is_empty())
 }
 
-/// The files that a text includes by `#include "…"`.
+/// Files that a text includes by `#include "…"`.
 pub fn own_includes(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
@@ -64,8 +64,8 @@ pub fn own_includes(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The same text with `<< <` and `>> >` as CUDA's launch brackets, as nvcc reads them, every byte in its line; `None` where
-/// there is none. `>> >` that ends lists of template arguments ends them as `>>>` as well.
+/// Joins `<< <` and `>> >` into CUDA's launch brackets, as nvcc reads them; every byte stays in its line. `None` if
+/// there is nothing to join. A `>> >` that closes lists of template arguments does so as `>>>`, too.
 #[must_use]
 pub fn with_launch_brackets(text: &str) -> Option<String> {
     let mut bytes = text.as_bytes().to_vec();
@@ -86,7 +86,7 @@ pub fn with_launch_brackets(text: &str) -> Option<String> {
             let third = second + 1 + bytes.get(second).map_or(0, |_| blank(second + 1));
             let is_row = [second, third].iter().all(|&place| place < stretch.end && bytes[place] == bracket);
             let continues = bytes.get(third + 1) == Some(&bracket);
-            // `a < <` is nothing; two that touch and one apart are a launch, and so are three apart by blanks.
+            // Three brackets with blanks anywhere between them are a launch; two alone (`a < <`) are not.
             let is_operator = text[..at].trim_end().ends_with("operator");
             if is_row && third > at + 2 && !continues && !is_operator {
                 bytes[at..=third].fill(b' ');
@@ -96,7 +96,7 @@ pub fn with_launch_brackets(text: &str) -> Option<String> {
             at = if is_row { third + 1 } else { at + 1 };
         }
     }
-    // Only blanks and brackets changed places.
+    // Only ASCII blanks and brackets have changed.
     changed.then(|| String::from_utf8(bytes).expect("ASCII was replaced by ASCII"))
 }
 

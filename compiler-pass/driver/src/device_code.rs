@@ -1,16 +1,17 @@
-//! Finds the device modules that objects of `-fgpu-rdc` carry for the link, in objects and in archives of them.
+//! Finds the device modules that `-fgpu-rdc` objects carry for the link, in objects and in archives of them.
 //!
-//! Only as much of ELF and of the archive format is read as that takes. Trap: these are files of the user's build, so
-//! every length in them may be wrong; whatever does not add up holds no device code, and the linker will say more.
+//! Reads only as much of the ELF and archive formats as this takes. Trap: these are files of the user's build, so any
+//! length in them may be wrong. A file that is inconsistent must count as one without device code; the linker then
+//! reports the error.
 
-/// Section of an object that holds, for each device module, its length (8 bytes, little-endian) and its bitcode; written
-/// by the pass (`eager_pass::rdc`).
+/// Section of an object that holds, for each device module, its length (8 bytes, little-endian) and its bitcode. The
+/// pass writes it (`eager_pass::rdc`).
 const SECTION: &[u8] = b".eager.device";
 
 const ARCHIVE_MAGIC: &[u8] = b"!<arch>\n";
 const ARCHIVE_HEADER_BYTES: usize = 60;
 
-/// The device modules in an object or an archive, as bitcode.
+/// Returns the device modules in an object or an archive, as bitcode.
 #[must_use]
 pub fn modules(file: &[u8]) -> Vec<&[u8]> {
     match file.strip_prefix(ARCHIVE_MAGIC) {
@@ -19,7 +20,8 @@ pub fn modules(file: &[u8]) -> Vec<&[u8]> {
     }
 }
 
-/// A member is a header, whose bytes 48 to 57 are its length in decimal, and its content, padded to an even length.
+/// Contents of an archive's members. A member is a header, whose bytes 48 to 57 are its length in decimal, and its
+/// content, padded to an even length.
 fn archive_members(mut rest: &[u8]) -> Vec<&[u8]> {
     let mut members = Vec::new();
     while let Some((header, after)) = rest.split_at_checked(ARCHIVE_HEADER_BYTES) {
@@ -86,11 +88,11 @@ fn slice(bytes: &[u8], start: usize, length: usize) -> Option<&[u8]> {
     bytes.get(start..start.checked_add(length)?)
 }
 
-/// `N` bytes at `start`, little-endian.
+/// Little-endian number of `N` bytes at `start`; `None` if it is out of range.
 fn number<const N: usize>(bytes: &[u8], start: usize) -> Option<usize> {
     let mut padded = [0; 8];
     padded[..N].copy_from_slice(slice(bytes, start, N)?);
-    // More than 2^32 of anything is no object of a compiler; sums of two such numbers cannot overflow.
+    // No compiler's object has more than 2^32 of anything; sums of two such numbers cannot overflow.
     usize::try_from(u64::from_le_bytes(padded)).ok().filter(|&value| u32::try_from(value).is_ok())
 }
 

@@ -1,6 +1,6 @@
-//! Whose command line this is: clang's, or nvcc's.
+//! Decides whether a command line is clang's or nvcc's.
 //!
-//! Trap: build tools put `eagercc` in front of a compiler (`CMAKE_CUDA_COMPILER_LAUNCHER`), so that the first word may be
+//! Trap: build tools put `eagercc` in front of a compiler (`CMAKE_CUDA_COMPILER_LAUNCHER`), so the first word may be
 //! the compiler that it stands in for.
 
 use std::ffi::{OsStr, OsString};
@@ -9,12 +9,12 @@ use std::path::Path;
 /// The compiler whose switches a command line uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// clang's, and gcc's as far as clang takes them.
+    /// clang's switches, and gcc's as far as clang accepts them.
     Clang,
     Nvcc,
 }
 
-/// The dialect, and the words that are left. `name` is what the driver was called by.
+/// Returns the dialect and the remaining words. `name` is the name that the driver was called by.
 #[must_use]
 pub fn of(name: &OsStr, words: &[OsString]) -> (Dialect, Vec<OsString>) {
     let stands_for = words.first().and_then(|word| of_compiler(word));
@@ -25,7 +25,7 @@ pub fn of(name: &OsStr, words: &[OsString]) -> (Dialect, Vec<OsString>) {
     (stands_for.or_else(|| of_compiler(name)).unwrap_or(Dialect::Clang), rest.to_vec())
 }
 
-/// The dialect of a compiler by its name, such as `/usr/bin/x86_64-linux-gnu-g++-12`.
+/// Dialect of a compiler by its name, such as `/usr/bin/x86_64-linux-gnu-g++-12`.
 fn of_compiler(word: &OsStr) -> Option<Dialect> {
     let name = Path::new(word).file_name()?.to_str()?;
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');

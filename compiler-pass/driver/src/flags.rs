@@ -1,31 +1,31 @@
-//! The flags that the driver must understand, as one sorted table; every other flag goes to clang as it is.
+//! Table of the flags that the driver must understand, sorted by name; every other flag goes to clang unchanged.
 //!
-//! A flag is here for one of three reasons: it changes what the driver does, it takes a value in the next argument
-//! (which must not be mistaken for an input), or it belongs to one of the steps only. Trap: clang takes `-L dir` and
-//! `-Ldir` alike, but `-include file` only apart.
+//! A flag is in the table for one of three reasons: it changes what the driver does, it takes a value in the next
+//! argument (which must not be mistaken for an input), or it belongs to one of the steps only. clang accepts both `-L
+//! dir` and `-Ldir`, but only `-include file`.
 
-/// How a flag takes its value.
+/// Form in which a flag takes its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// The flag is the whole argument.
+    /// No value: the flag is the whole argument.
     None,
     /// The value is the next argument.
     Apart,
     /// The value is the rest of the argument.
     Joined,
-    /// Either of the two.
+    /// In the rest of the argument or in the next one.
     JoinedOrApart,
 }
 
-/// What a flag is for.
+/// Purpose of a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// The compile of every source.
+    /// For the compile of every source.
     Compile,
-    /// The compile of CUDA sources only.
+    /// For the compile of CUDA sources only.
     Cuda,
     Link,
-    /// Both steps.
+    /// For compile and link.
     Both,
     /// `-o`.
     Output,
@@ -33,9 +33,9 @@ pub enum Use {
     Language,
     /// `-c`, `-S`: compile without a link.
     CompileOnly,
-    /// Ends before code generation.
+    /// Stops before code generation.
     FrontEnd,
-    /// Prints what clang would do or is: clang does it alone.
+    /// Prints what clang would do or its properties; the command line goes to clang unchanged.
     ClangAlone,
     /// `-MD`, `-MMD`: dependencies beside the output.
     Dependencies,
@@ -43,14 +43,14 @@ pub enum Use {
     DependencyFile,
     /// `-MT`, `-MQ`.
     DependencyTarget,
-    /// `-Rpass=` and its like.
+    /// `-Rpass=` and similar.
     Remark,
     CudaPath,
     /// `--cuda 12.9`.
     CudaVersion,
     CudaRuntime,
     GpuArch,
-    /// `--no-cuda-gpu-arch=`: takes one away again.
+    /// `--no-cuda-gpu-arch=`: removes an architecture again.
     NoGpuArch,
     HostOnly,
     DeviceOnly,
@@ -84,7 +84,7 @@ const fn flag(name: &'static str, value: Value, usage: Use) -> Flag {
     Flag { name, value, usage }
 }
 
-/// Sorted by name. A longer name wins over a shorter one that it begins with.
+/// Sorted by name. A longer name wins over a shorter one that is its prefix.
 pub const FLAGS: &[Flag] = &[
     flag("-###", Value::None, Use::ClangAlone),
     flag("--cuda", Value::Apart, Use::CudaVersion),
@@ -206,14 +206,14 @@ pub const FLAGS: &[Flag] = &[
     flag("-z", Value::Apart, Use::Link),
 ];
 
-/// The driver's own switch that was most likely meant by `unknown`, a word that begins with `--eager-`.
+/// The driver's own switch that `unknown`, a word beginning with `--eager-`, most likely means.
 #[must_use]
 pub fn closest_switch(unknown: &str) -> &'static str {
     let own = FLAGS.iter().map(|flag| flag.name).filter(|name| name.starts_with("--eager-"));
     own.min_by_key(|name| edit_distance(unknown, name)).unwrap_or("--help")
 }
 
-/// Levenshtein distance: how many characters to insert, delete or replace.
+/// Levenshtein distance: the number of characters to insert, delete or replace.
 fn edit_distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.chars().count()).collect();
     for (i, a) in from.chars().enumerate() {

@@ -1,9 +1,9 @@
-//! What a compile that is interrupted leaves: nothing.
+//! Removes the scratch folder when a signal ends the driver.
 //!
-//! A signal would end the driver before its scratch folder is taken away. A thread waits for one, passes it on to the compiler
-//! that runs and to the processes of that, takes the folder away, and lets the signal do what it does. Traps: a signal that was
-//! ignored when the driver started (`nohup`, a job in the background) stays ignored; clang's own driver, when it is ended, lets
-//! its processes go on, which then write the files anew that it has taken away.
+//! A thread waits for a signal, passes it on to the running compiler and to that compiler's processes, removes the
+//! folder, and lets the signal take its default effect. Traps: a signal that was ignored when the driver started
+//! (`nohup`, a job in the background) must stay ignored. And clang's own driver, when it is ended, leaves its processes
+//! running, which then write the files again that it has removed.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -16,23 +16,23 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The compiler that runs now.
+/// Process id of the running compiler.
 static RUNNING: Mutex<Option<u32>> = Mutex::new(None);
 
-/// A signal came that ends the driver.
+/// Set once a signal that ends the driver has arrived.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Tries to take the folder away while a compiler that is ending still writes there.
+/// Number of attempts to remove the folder while a compiler that is ending still writes there.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// From now on a signal that ends the driver takes `scratch` away; where the system has no thread for that, it stays.
+/// Makes a signal that ends the driver remove `scratch`. If no thread can be started, the folder stays.
 pub fn clean_up(scratch: &Path) {
     let ignored = ignored();
     let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(move |signal| ignored >> (signal - 1) & 1 == 0);
     let scratch = scratch.to_path_buf();
     let watch = move || {
-        // Caught only once there is somebody who acts on them.
+        // Registered in this thread, so that a signal is caught only when a thread handles it.
         let Ok(mut signals) = Signals::new(wanted) else { return };
         let Some(signal) = signals.forever().next() else { return };
         INTERRUPTED.store(true, Ordering::SeqCst);
@@ -56,7 +56,7 @@ fn running() -> Option<u32> {
 /// Waits for a compiler that was started.
 ///
 /// # Errors
-/// When it could not be started, or waited for.
+/// If it could not be started, or waited for.
 pub fn wait(started: std::io::Result<Child>) -> std::io::Result<ExitStatus> {
     let note = |child| *RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = child;
     let mut child = started?;
@@ -64,13 +64,15 @@ pub fn wait(started: std::io::Result<Child>) -> std::io::Result<ExitStatus> {
     let status = child.wait();
     note(None);
     while INTERRUPTED.load(Ordering::SeqCst) {
-        // The signal ends the driver, not what came of the compiler.
+        // The signal ends the driver; the compiler's result no longer matters.
         std::thread::park();
     }
     status
 }
 
-/// Who was signalled alone, as by `make`, has a compiler that does not know of it. Whoever runs below it is found before it ends.
+/// Passes a signal on to the running compiler and to all processes below it. A signal to the driver alone, as from
+/// `make`, does not reach them. The processes are listed first, because a process that has ended no longer shows its
+/// children.
 fn pass_on(signal: i32) {
     let mut family: Vec<u32> = running().into_iter().collect();
     let mut seen = 0;
@@ -80,14 +82,14 @@ fn pass_on(signal: i32) {
     }
     let Ok(first) = Signal::try_from(signal) else { return };
     for (index, pid) in family.into_iter().enumerate() {
-        // A shell lets what it starts in the background ignore SIGINT.
+        // A shell makes the processes that it starts in the background ignore SIGINT.
         let signal = if index == 0 { first } else { Signal::SIGTERM };
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = i32::try_from(pid).map(|pid| kill(Pid::from_raw(pid), signal));
     }
 }
 
-/// Those that a process has started (proc(5): `children`); none where that cannot be read.
+/// Processes that a process has started (proc(5): `children`); none if that cannot be read.
 fn children(pid: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
@@ -96,7 +98,7 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Signals that this process ignores, as a mask (proc(5): `SigIgn`); none where that cannot be read.
+/// Signals that this process ignores, as a mask (proc(5): `SigIgn`); none if that cannot be read.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

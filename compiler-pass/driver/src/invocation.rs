@@ -1,6 +1,6 @@
-//! What a command line asks for, decided without looking at the machine.
+//! Decides what a command line asks for, without looking at the machine.
 //!
-//! Trap: the order of objects, sources and libraries on the link line matters to the linker, so it is kept.
+//! Trap: the order of objects, sources and libraries on the link line matters to the linker and must be kept.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use crate::toolchain::OLDEST_OF_CUDA_12;
 pub enum LinkItem {
     /// The object of `sources[i]`.
     Source(usize),
-    /// An object, an archive or a library by its path.
+    /// Path of an object, an archive or a library.
     File(OsString),
     Word(OsString),
 }
@@ -26,9 +26,9 @@ pub enum LinkItem {
 pub enum CudaChoice {
     #[default]
     Newest,
-    /// `12.9`, or a major version.
+    /// A version such as `12.9`, or a major version.
     Version(String),
-    /// The 12.9 tree where the program needs it.
+    /// The 12.9 tree if the program needs it, else the newest.
     Auto,
 }
 
@@ -40,11 +40,11 @@ pub struct Settings {
     pub report: Option<PathBuf>,
     pub no_instrument: bool,
     pub no_cpu_kernels: bool,
-    /// How CPU code runs the threads of a block, as the user named it.
+    /// How CPU code runs the threads of a block, as named by the user.
     pub kernel_mode: Option<OsString>,
     /// Which warps of CPU kernels run in lock step.
     pub lock_step: Option<OsString>,
-    /// CPU code asks before every access.
+    /// CPU code checks every access.
     pub strict: bool,
     /// The program finds the virtual GPU's runtime by itself.
     pub is_virtual: bool,
@@ -53,10 +53,10 @@ pub struct Settings {
     pub cuda: CudaChoice,
 }
 
-/// What comes out.
+/// Kind of output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// `-E`, `-M`, `-MM`, `-fsyntax-only`, as the user wrote it: no code, so no plugin.
+    /// `-E`, `-M`, `-MM`, `-fsyntax-only`, as the user wrote it: makes no code, so does not use the plugin.
     FrontEnd(OsString),
     /// `-c` or `-S`, as the user wrote it.
     Compile(OsString),
@@ -67,7 +67,7 @@ pub enum Mode {
     Archive,
 }
 
-/// Which half of a CUDA source is compiled.
+/// Half of a CUDA source that is compiled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Side {
     #[default]
@@ -76,7 +76,7 @@ pub enum Side {
     Device,
 }
 
-/// The CUDA runtime to link with.
+/// CUDA runtime to link with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CudaRuntime {
     #[default]
@@ -85,7 +85,7 @@ pub enum CudaRuntime {
     None,
 }
 
-/// The user's `-MD` and what belongs to it.
+/// The user's `-MD` and the flags that belong to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependencies {
     /// `-MD` or `-MMD`.
@@ -95,17 +95,17 @@ pub struct Dependencies {
     pub targets: Vec<OsString>,
 }
 
-/// Everything of a command line that compiles or links.
+/// A command line that compiles or links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
     pub mode: Mode,
     pub sources: Vec<Source>,
     pub compile_words: Vec<OsString>,
-    /// For CUDA sources only, after `compile_words`.
+    /// Words for CUDA sources only, placed after `compile_words`.
     pub cuda_words: Vec<OsString>,
-    /// `-Rpass=` and its like.
+    /// `-Rpass=` and similar.
     pub remark_words: Vec<OsString>,
-    /// The GPU architectures that the user chose.
+    /// GPU architectures that the user chose.
     pub gpus: Vec<String>,
     pub side: Side,
     /// `-fgpu-rdc`: device code is linked across files.
@@ -115,28 +115,28 @@ pub struct Job {
     pub dependencies: Dependencies,
     pub runtime: CudaRuntime,
     pub link: Vec<LinkItem>,
-    /// Static libraries that the link names by `-l` or in the linker's own words, and that carry device code.
+    /// Static libraries that carry device code and that the link names by `-l` or in the linker's own words.
     pub libraries: Vec<PathBuf>,
     pub output: Option<PathBuf>,
     pub settings: Settings,
-    /// A file of clang's that puts mended texts in the place of sources.
+    /// clang overlay file that replaces sources by corrected texts.
     pub overlay: Option<PathBuf>,
     /// What the driver does differently than asked, one line each.
     pub notes: Vec<String>,
 }
 
-/// Why the driver leaves a command line to clang.
+/// Reason why the driver leaves a command line to clang.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassThroughReason {
-    /// It only prints.
+    /// The command only prints.
     NoCode(OsString),
     /// A source in a language that the driver does not instrument, or standard input in an unknown one.
     Language(OsString),
-    /// Nothing to compile or to link.
+    /// There is nothing to compile or to link.
     NoInput,
 }
 
-/// What to do.
+/// Action that a command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invocation {
     Run(Box<Job>),
@@ -145,7 +145,7 @@ pub enum Invocation {
     Version,
 }
 
-/// Why a command line is refused.
+/// Reason why a command line is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvocationError {
     #[error(transparent)]
@@ -162,10 +162,10 @@ pub enum InvocationError {
     ArchiveOfNothing,
 }
 
-/// Reads a command line without response files.
+/// Interprets a command line without response files.
 ///
 /// # Errors
-/// When a flag lacks its value or has a wrong one, or one output is named for several objects.
+/// If a flag lacks its value or has a wrong one, or a single output is named for several objects.
 pub fn interpret(words: &[OsString]) -> Result<Invocation, InvocationError> {
     let mut reader = Reader::default();
     for arg in args::parse(words)? {
@@ -365,20 +365,21 @@ fn runtime(value: &OsString) -> Result<CudaRuntime, InvocationError> {
 }
 
 impl Job {
-    /// Whether the plugin works on the sources of this job.
+    /// Whether the plugin processes the sources of this job.
     #[must_use]
     pub fn uses_plugin(&self) -> bool {
         self.is_more_than_clang() && !matches!(self.mode, Mode::FrontEnd(_))
     }
 
-    /// Whether the plugin has a part in what the sources mean.
+    /// Whether the plugin affects the meaning of the sources. Also true for preprocessing, where the plugin does not run.
     #[must_use]
     pub fn is_more_than_clang(&self) -> bool {
         let plain = self.settings.no_instrument && self.settings.no_cpu_kernels;
         !plain && self.side != Side::Device
     }
 
-    /// Makes code for `oldest` in place of older GPUs, which the CUDA tree knows no more; what to say of it.
+    /// Replaces GPUs older than `oldest`, which the CUDA tree does not support, by `oldest`. Returns a warning if any
+    /// was replaced.
     pub fn raise_gpus(&mut self, oldest: u32, cuda: &str) -> Option<String> {
         let number = |gpu: &str| {
             let digits = gpu.strip_prefix("sm_").or_else(|| gpu.strip_prefix("compute_"))?;
@@ -390,7 +391,7 @@ impl Job {
         if old.is_empty() {
             return None;
         }
-        // The oldest that some tree of ours makes code for.
+        // Whether the 12.9 tree supports one of the GPUs.
         let other = old.iter().any(|gpu| number(gpu).is_some_and(|number| number >= OLDEST_OF_CUDA_12));
         let instead = if other { "; `--cuda 12.9` makes code for sm_50 and newer" } else { "" };
         let names = Vec::from_iter(old).join(", ");
@@ -416,7 +417,7 @@ impl Job {
         Some(note)
     }
 
-    /// Where no GPU can say which code it wants, `native` is the GPU that is taken without a choice.
+    /// Replaces `native` by the default GPU, on machines without a GPU to ask.
     pub fn replace_native(&mut self, gpu: &str) {
         for word in &mut self.cuda_words {
             let text = word.to_string_lossy();
@@ -426,13 +427,13 @@ impl Job {
         self.gpus.iter_mut().filter(|name| *name == "native").for_each(|name| gpu.clone_into(name));
     }
 
-    /// Whether the runtime `word` (`-lcudart…`) is linked by the user's own words.
+    /// Whether the user's own words link `word` (`-lcudart…`).
     #[must_use]
     pub fn links(&self, word: &str) -> bool {
         self.link.iter().any(|item| matches!(item, LinkItem::Word(found) if found == word))
     }
 
-    /// The objects, archives and libraries that the command line names by path.
+    /// Objects, archives and libraries that the command line names by path.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.link.iter().filter_map(|item| match item {
             LinkItem::File(path) => Some(Path::new(path)),
@@ -440,15 +441,15 @@ impl Job {
         })
     }
 
-    /// The first source, object or library that the command's output would take the place of, by `is_same`.
+    /// First source, object or library that one of the command's outputs would overwrite; `is_same` compares files.
     pub fn overwritten(&self, is_same: impl Fn(&Path, &Path) -> bool) -> Option<&Path> {
         let outputs = || self.output.iter().chain(&self.settings.report).chain(&self.dependencies.file);
         let inputs = self.sources.iter().map(|source| source.path.as_path()).chain(self.files());
         inputs.into_iter().find(|input| outputs().any(|output| is_same(input, output)))
     }
 
-    /// For machines without a GPU: how the CUDA program that this command makes is started there. None where it starts by
-    /// itself, or is no program.
+    /// Text that explains how to start the CUDA program that this command makes on a machine without a GPU. `None` if
+    /// it starts by itself, or is not a program.
     #[must_use]
     pub fn how_to_start(&self) -> Option<String> {
         let is_program = self.mode == Mode::Link && !["-shared", "-r"].iter().any(|word| self.links(word));
@@ -463,7 +464,7 @@ impl Job {
         })
     }
 
-    /// The first source that has to be there and is not, by `exists`.
+    /// First source that does not exist, according to `exists`, although it must.
     pub fn missing_source(&self, exists: impl Fn(&Path) -> bool) -> Option<&Path> {
         let missing = |source: &&Source| !source.is_special() && !exists(&source.path);
         self.sources.iter().find(missing).map(|source| source.path.as_path())

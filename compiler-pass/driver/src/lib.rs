@@ -1,7 +1,7 @@
 //! The parts of `eagercc`: expand ([`response`]), translate nvcc's words ([`nvcc`]), parse ([`args`], [`invocation`]),
-//! find the tools ([`toolchain`]), decide ([`plan`]), act ([`run`]).
+//! find the tools ([`toolchain`]), plan ([`plan`]), run ([`run`]).
 //!
-//! Only [`toolchain`] looks at the environment and only [`run`] starts processes; the rest is pure and tested without a
+//! Only [`toolchain`] reads the environment and only [`run`] starts processes; the rest is pure and tested without a
 //! compiler.
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! Static libraries that a link names in the linker's ways: `-lname` with `-L`, `-l:file.a`, and files behind `-Wl,` or
-//! `-Xlinker`. Pure: it says where to look.
+//! Finds static libraries that a link names in the linker's ways: `-lname` with `-L`, `-l:file.a`, and files behind
+//! `-Wl,` or `-Xlinker`. Pure: it returns candidate paths.
 //!
-//! Trap: the linker takes the first folder that has either kind, and a shared library before a static one; only what it would
-//! take may be looked into, or the device code of another library is linked.
+//! Trap: the linker takes the first folder that has either kind of library, and a shared library before a static one.
+//! Only the library that it takes may be read, or the device code of another library is linked.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use crate::invocation::LinkItem;
 
 enum Named {
-    /// By `-l`.
+    /// Named by `-l`.
     Library(String),
     File(PathBuf),
 }
 
-/// For each library of the link, in order, the files that it may be: the linker takes the first that exists.
+/// For each library of the link, in order, the paths where it may be; the linker takes the first that exists.
 #[must_use]
 pub fn candidates(link: &[LinkItem]) -> Vec<Vec<PathBuf>> {
     let words = linker_words(link);
@@ -55,7 +55,7 @@ pub fn candidates(link: &[LinkItem]) -> Vec<Vec<PathBuf>> {
     found
 }
 
-/// By its name.
+/// Whether a path names an archive, by its extension.
 #[must_use]
 pub fn is_archive(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "a")
@@ -72,13 +72,13 @@ pub fn names_one_of(words: &[OsString], libraries: &[PathBuf]) -> bool {
     libraries.iter().any(|library| library.file_name().is_some_and(|name| name == file.as_str()))
 }
 
-/// Whether all members of some library are linked.
+/// Whether the link takes all members of some library.
 #[must_use]
 pub fn takes_whole_archives(link: &[LinkItem]) -> bool {
     linker_words(link).iter().any(|word| word == "--whole-archive" || word == "-whole-archive")
 }
 
-/// The words of a link as the linker gets them.
+/// Words of a link in the form that the linker gets.
 fn linker_words(link: &[LinkItem]) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut is_value = false;
@@ -86,7 +86,7 @@ fn linker_words(link: &[LinkItem]) -> Vec<String> {
         let LinkItem::Word(word) = item else { continue };
         let text = word.to_string_lossy();
         if is_value {
-            // `-Xlinker=a,b` of nvcc was split before.
+            // nvcc's `-Xlinker=a,b` was split before.
             words.push(text.into_owned());
             is_value = false;
         } else if text == "-Xlinker" {

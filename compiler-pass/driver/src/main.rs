@@ -1,7 +1,8 @@
-//! `eagercc`: clang or nvcc command lines in, one executable with the Eager pass, CPU kernels and libraries out.
+//! `eagercc`: takes clang or nvcc command lines and makes one executable with the Eager pass, CPU kernels and
+//! libraries.
 //!
-//! Trap: a compiler driver must be boring. Without `--show` it prints nothing of its own when all goes well, and the
-//! exit code is the compiler's.
+//! Trap: build tools expect an unobtrusive compiler driver. Without `--show` it must print nothing of its own on
+//! success, and its exit code must be the compiler's.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
-//! Kernels that launch kernels: found in the text behind a compile that failed, for clang's own words lead astray.
+//! Finds kernels that launch kernels, in the text of a source whose compile failed; clang's own message is misleading.
 //!
-//! Trap: this is no parser. A launch counts if it stands in the braces behind `__global__` or `__device__`.
+//! This is not a parser: a launch counts if it is inside the braces that follow `__global__` or `__device__`.
 
 use crate::code;
 
-/// The line of the first kernel that a kernel or another device function launches, from 1.
+/// Line, counted from 1, of the first launch inside a kernel or another device function.
 pub fn first_launch(text: &str) -> Option<usize> {
     let (mut depth, mut device_at, mut waits) = (0_usize, None, false);
     for stretch in code::stretches(text) {
@@ -14,7 +14,7 @@ pub fn first_launch(text: &str) -> Option<usize> {
             let rest = &code[at..];
             match c {
                 '_' if rest.starts_with("__global__") || rest.starts_with("__device__") => waits = true,
-                // A declaration.
+                // It was only a declaration.
                 ';' if device_at.is_none() => waits = false,
                 '{' => {
                     if waits && device_at.is_none() {

@@ -1,20 +1,21 @@
-//! A program's own files: its sources, and what they include in quotes. Some of nvcc's dialect is seen in their text alone.
+//! A program's own files: its sources, and the files that they include in quotes. Parts of nvcc's dialect can be
+//! recognised in their text only.
 //!
-//! Trap: this is no preprocessor. What a condition leaves out is read too, and a name that a macro makes is not found.
+//! This is not a preprocessor: text that a condition excludes is read too, and a name that a macro makes is not found.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::code;
 
-/// Files of one source beyond which nothing is looked at.
+/// Limit on the files of one source; further files are ignored.
 const FILES_MAX: usize = 256;
 
 /// A file with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnFile {
     pub path: PathBuf,
-    /// A file that is no UTF-8 has a character for each byte.
+    /// In a file that is not UTF-8, each byte is one character.
     pub text: String,
     is_utf8: bool,
 }
@@ -30,7 +31,7 @@ impl OwnFile {
         }
     }
 
-    /// A text that was made of this file's, in the file's own encoding.
+    /// Encodes a text that was made from this file's text in the file's own encoding.
     #[must_use]
     pub fn bytes_of(&self, text: &str) -> Vec<u8> {
         if self.is_utf8 {
@@ -41,8 +42,8 @@ impl OwnFile {
     }
 }
 
-/// The source and what it includes in quotes, from the including file's folder or from those of `-I`, each once. `read`
-/// gives a file's text.
+/// The source and the files that it includes in quotes, from the including file's folder or from the `-I` folders,
+/// without duplicates. `read` returns a file's bytes.
 pub fn own_files(source: &Path, words: &[OsString], read: &dyn Fn(&Path) -> Option<Vec<u8>>) -> Vec<OwnFile> {
     let mut files: Vec<OwnFile> = Vec::new();
     let mut open = vec![source.to_path_buf()];
@@ -69,7 +70,7 @@ fn include_folders(words: &[OsString]) -> impl Iterator<Item = PathBuf> {
     apart.chain(joined.filter(|folder| !folder.is_empty()).map(PathBuf::from))
 }
 
-/// What clang reads to find `external` in place of each file of the same place in `paths`.
+/// Text of a clang overlay file. `paths`: pairs of a path and the external file that clang reads in its place.
 #[must_use]
 pub fn overlay(paths: &[(PathBuf, PathBuf)]) -> String {
     let root = |(path, external): &(PathBuf, PathBuf)| {

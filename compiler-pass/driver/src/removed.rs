@@ -1,12 +1,12 @@
-//! What CUDA 13 took away: programs that use it are of CUDA 12 or older, and build with the 12.9 tree.
+//! Names that CUDA 13 removed: programs that use them are for CUDA 12 or older, and build with the 12.9 tree.
 //!
-//! Found by comparing the runtime's headers of both, which a test does again. Trap: fields have names that a program may
-//! use for itself, so what is found here is a reason to say something after a failed compile, or to choose where the user
-//! left the choice (`--cuda auto`), never to refuse.
+//! The lists come from a comparison of the runtime's headers of both versions, which a test repeats. Trap: a program
+//! may use the names of fields for itself. So a match may only add a message after a failed compile, or decide where
+//! the user left the choice (`--cuda auto`); it must never refuse a program.
 
 use crate::code::identifiers;
 
-/// Calls, types and constants.
+/// Removed calls, types and constants.
 pub const NAMES: &[&str] = &[
     "cudaCGScopeMultiGrid",
     "cudaCooperativeLaunchMultiDeviceNoPostSync",
@@ -42,7 +42,7 @@ pub const NAMES: &[&str] = &[
     "cudaWaitExternalSemaphoresAsync_v2",
 ];
 
-/// Fields of `cudaDeviceProp`; those that a program is likely to have for itself only count beside that name.
+/// Removed fields of `cudaDeviceProp`; they count only if the program also names `cudaDeviceProp`.
 pub const FIELDS: &[&str] = &[
     "clockRate",
     "computeMode",
@@ -54,11 +54,11 @@ pub const FIELDS: &[&str] = &[
     "singleToDoublePrecisionPerfRatio",
 ];
 
-/// Calls whose parameter for a device became a `cudaMemLocation`.
+/// Calls whose device parameter became a `cudaMemLocation`.
 const CHANGED: &[&str] = &["cudaMemAdvise", "cudaMemPrefetchAsync"];
 const LOCATION: &str = "cudaMemLocation";
 
-/// Gone since CUDA 12 already: no tree of ours has them.
+/// Removed in CUDA 12 already, so neither supported tree has them.
 const REFERENCES: &[&str] = &[
     "cudaBindTexture",
     "cudaBindTexture2D",
@@ -69,17 +69,17 @@ const REFERENCES: &[&str] = &[
     "textureReference",
 ];
 
-/// What a text uses that the CUDA runtime does not have any more.
+/// A name in a text that the CUDA runtime no longer has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removed {
-    /// By CUDA 13.
+    /// Removed by CUDA 13.
     By13(String),
-    /// By CUDA 12.
+    /// Removed by CUDA 12.
     By12(String),
 }
 
 impl Removed {
-    /// What to do, in one line.
+    /// Advice in one line.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
@@ -95,7 +95,7 @@ impl Removed {
     }
 }
 
-/// The first such name among a program's files.
+/// First removed name in a program's files.
 pub fn first_removed<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Removed> {
     let (mut properties, mut field, mut changed, mut located) = (false, None, None, false);
     for text in texts {
@@ -120,7 +120,7 @@ pub fn first_removed<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Removed
     field.or(changed.filter(|_| !located).map(str::to_owned)).map(Removed::By13)
 }
 
-/// Whether a name of a text's code begins the type of a texture or surface reference there: `texture<float, 2> t;`
+/// Whether a name in a text's code begins the type of a texture or surface reference: `texture<float, 2> t;`
 fn is_reference(text: &str, name: &str) -> bool {
     let at = name.as_ptr() as usize - text.as_ptr() as usize;
     let before = text[..at].trim_end();
@@ -131,7 +131,7 @@ fn is_reference(text: &str, name: &str) -> bool {
         && !before.ends_with("struct")
 }
 
-/// Whether an object names one of the calls.
+/// Whether an object names one of the removed calls.
 #[must_use]
 pub fn is_named_in(object: &[u8]) -> bool {
     let begins = |at: &usize| object[*at..].starts_with(b"cuda");

@@ -1,15 +1,15 @@
 //! Response files: `@file` on a command line stands for the words in that file.
 //!
-//! Expanded here, not by clang, so that the sources named in them are instrumented. Trap: clang takes a missing `@file`
-//! for an input of that name; a build that lost its response file is better told so.
+//! The driver expands them instead of clang, so that the sources named in them are instrumented. Trap: clang treats a
+//! missing `@file` as an input of that name. An error is more helpful to a build that lost its response file.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Files may name further files this deep; deeper is a circle.
+/// Limit on the nesting of files; deeper nesting is a cycle.
 const DEPTH_LIMIT: usize = 16;
 
-/// Why a response file cannot be used.
+/// Reason why a response file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ResponseError {
     #[error("cannot read response file {path}: {reason}")]
@@ -18,10 +18,10 @@ pub enum ResponseError {
     Circle { path: String },
 }
 
-/// Replaces every `@file` by the words in it; `read` gives a file's text.
+/// Replaces every `@file` by the words in it; `read` returns a file's text.
 ///
 /// # Errors
-/// When a file cannot be read or includes itself.
+/// If a file cannot be read or includes itself.
 pub fn expand(
     words: &[OsString],
     read: &dyn Fn(&Path) -> std::io::Result<String>,
@@ -54,8 +54,8 @@ fn expand_word(
     split(&text).iter().try_for_each(|word| expand_word(word, read, depth + 1, expanded))
 }
 
-/// Splits text into words as GNU tools do: white space separates, both quotes group, a backslash takes the next
-/// character as it is (inside single quotes too).
+/// Splits text into words as GNU tools do: white space separates, both kinds of quotes group, and a backslash keeps the
+/// next character literally (inside single quotes too).
 #[must_use]
 pub fn split(text: &str) -> Vec<OsString> {
     let mut words = Vec::new();

@@ -1,7 +1,7 @@
-//! Carries a plan out: runs the commands, gathers the reports. The only module that starts processes.
+//! Carries out a plan: runs the commands and gathers the reports. The only module that starts processes.
 //!
-//! The scratch folder goes away with its handle, also when a compile fails. Trap: a compiler killed by a signal has no
-//! exit code; the driver then fails with the shell's convention, 128 plus the signal.
+//! The scratch folder is removed with its handle, also when a compile fails. Trap: a compiler killed by a signal has no
+//! exit code; the driver must then fail by the shell's convention, 128 plus the signal.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
@@ -26,10 +26,10 @@ use crate::toolchain::{
 };
 use crate::{code, device_code, dialect, interrupt, libraries, nested, nvcc, report, response, stand_in};
 
-/// The tree for what CUDA 13 took away.
+/// CUDA tree for programs that use names removed by CUDA 13.
 const LAST_CUDA_12: &str = "12.9";
 
-/// What `--help` prints.
+/// Text of `--help`.
 pub const HELP: &str = "\
 eagercc: compiles CUDA and C/C++ programs for the Eager scheduler
 
@@ -67,10 +67,10 @@ environment:
   EAGER_HOME       folder with lib/eager/     EAGER_REMARKS=1  as -Rpass=eager -Rpass-missed=eager
 ";
 
-/// Runs the driver; returns the exit code. `name` is what the user called it by.
+/// Runs the driver; returns the exit code. `name` is the name that the user called it by.
 ///
 /// # Errors
-/// When the command line is wrong, a tool is missing, or a process cannot be started.
+/// If the command line is wrong, a tool is missing, or a process cannot be started.
 pub fn main(
     name: &OsStr,
     words: &[OsString],
@@ -111,7 +111,7 @@ pub fn main(
                 source.take_origin(&std::fs::read_to_string(&source.path).unwrap_or_default());
             }
             let missing = job.missing_source(Path::exists).filter(|_| !job.settings.show);
-            // clang would say it in two lines, once per side.
+            // clang would report the file twice, once per side.
             if let Some(path) = missing {
                 bail!("no such file: {}", path.display());
             }
@@ -151,7 +151,7 @@ pub fn main(
     }
 }
 
-/// What a link has to do besides is in the files that it links.
+/// Finds out from the files of a link whether it must also link device code or instrument bitcode.
 fn look_into_files(job: &mut Job) {
     let first = |files: Vec<PathBuf>| files.into_iter().find(|file| file.exists());
     let found = libraries::candidates(&job.link).into_iter().filter_map(first);
@@ -163,7 +163,7 @@ fn look_into_files(job: &mut Job) {
     job.whole_program |= has_bitcode;
 }
 
-/// The command line without response files, in clang's words.
+/// Expands response files and translates the command line into clang's words.
 fn clang_words(name: &OsStr, words: &[OsString]) -> anyhow::Result<Vec<OsString>> {
     let read = |path: &Path| std::fs::read_to_string(path);
     let (dialect, words) = dialect::of(name, words);
@@ -176,7 +176,8 @@ fn clang_words(name: &OsStr, words: &[OsString]) -> anyhow::Result<Vec<OsString>
     }
 }
 
-/// Of a command that failed: a reason that the compiler does not know. Of one that made a program: how it starts.
+/// Prints, after a failed command, a reason that the compiler does not know; after a command that made a program, how
+/// to start it.
 fn say_what_next(code: u8, job: &Job, own: &[OwnFile], toolchain: &Toolchain) {
     if code != 0 {
         say_what_was_removed(own, toolchain);
@@ -186,7 +187,7 @@ fn say_what_next(code: u8, job: &Job, own: &[OwnFile], toolchain: &Toolchain) {
     }
 }
 
-/// NVIDIA's driver makes the first of these, WSL's the second.
+/// NVIDIA's driver creates the first of these devices, WSL the second.
 fn is_gpu_in_sight() -> bool {
     ["/dev/nvidiactl", "/dev/dxg"].iter().any(|device| Path::new(device).exists())
 }
@@ -211,26 +212,26 @@ fn tools(job: &Job) -> &'static [Tool] {
     }
 }
 
-/// By whatever names. A device, such as /dev/null, may well be both.
+/// Whether two paths lead to the same regular file. Devices such as /dev/null may be input and output at once.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     let file = |path: &Path| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
     let identity = |file: std::fs::Metadata| (file.dev(), file.ino());
     file(one).map(identity).is_some_and(|one| file(other).map(identity) == Some(one))
 }
 
-/// Whether a file is LLVM bitcode: an object of a compile with `-flto`, which only a link with `-flto` takes.
+/// Whether a file is LLVM bitcode: an object of a compile with `-flto`, which only a link with `-flto` accepts.
 fn is_bitcode(path: &Path) -> bool {
     let mut magic = [0; 4];
     File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"BC\xC0\xDE"
 }
 
-/// Whether a file carries device code that the link has to finish.
+/// Whether a file carries device code that must be linked.
 fn has_device_code(path: &Path) -> bool {
     let is_library = path.extension().is_some_and(|extension| extension == "so");
     !is_library && std::fs::read(path).is_ok_and(|bytes| !device_code::modules(&bytes).is_empty())
 }
 
-/// A plugin of another LLVM would be refused by clang in words that help nobody.
+/// Rejects a clang of another LLVM version; clang's own message for a plugin of the wrong version is not helpful.
 fn check_major(clang: &Path) -> anyhow::Result<()> {
     let output = Command::new(clang)
         .arg("-dumpversion")
@@ -247,14 +248,14 @@ fn check_major(clang: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Of the CUDA sources.
+/// Own files of the job's CUDA sources.
 fn own_files_of(job: &Job) -> Vec<OwnFile> {
     let read = |path: &Path| path.is_file().then(|| std::fs::read(path).ok()).flatten();
     let cuda = job.sources.iter().filter(|source| source.language == Language::Cuda);
     cuda.flat_map(|source| own_files(&source.path, &job.compile_words, &read)).collect()
 }
 
-/// For `--cuda auto`: by the sources' names, by the GPUs, or, in a link, by the names that objects ask for.
+/// Decides `--cuda auto`: by names in the sources, by the GPUs, or, in a link, by the names that objects refer to.
 fn needs_cuda_12(job: &Job, own: &[OwnFile]) -> bool {
     let texts = own.iter().map(|file| file.text.as_str());
     let by_text = matches!(removed::first_removed(texts), Some(Removed::By13(_)));
@@ -269,7 +270,7 @@ fn needs_cuda_12(job: &Job, own: &[OwnFile]) -> bool {
     by_text || job.gpus.iter().any(between) || job.files().any(asks)
 }
 
-/// Behind the compiler's own messages.
+/// Prints a hint on removed names, after the compiler's own messages.
 fn say_what_was_removed(own: &[OwnFile], toolchain: &Toolchain) {
     let of_13 = toolchain.cuda_version().is_some_and(|(_, oldest)| oldest >= OLDEST_OF_CUDA_13);
     let found = removed::first_removed(own.iter().map(|file| file.text.as_str()));
@@ -278,7 +279,8 @@ fn say_what_was_removed(own: &[OwnFile], toolchain: &Toolchain) {
     }
 }
 
-/// clang asks for `-fgpu-rdc`, with which such a program ends at the link.
+/// Prints a hint on kernels that launch kernels. clang suggests `-fgpu-rdc`, with which such a program fails at the
+/// link.
 fn say_what_launches_itself(own: &[OwnFile]) {
     let found = own.iter().find_map(|file| Some((file, nested::first_launch(&file.text)?)));
     if let Some((file, line)) = found {
@@ -290,13 +292,14 @@ fn say_what_launches_itself(own: &[OwnFile]) {
     }
 }
 
-/// Texts with nvcc's launch brackets, in the scratch folder, and the file that puts them in their sources' places.
+/// Writes the texts with joined launch brackets to the scratch folder, and the overlay file that replaces the sources
+/// by them.
 fn write_overlay(own: &[OwnFile], scratch: &Path) -> anyhow::Result<Option<PathBuf>> {
     let mut paths = Vec::new();
     for file in own {
         let Some(mended) = code::with_launch_brackets(&file.text) else { continue };
         let path = std::path::absolute(&file.path)?;
-        // A header of two sources.
+        // Two sources may include the same header.
         if paths.iter().any(|(known, _)| *known == path) {
             continue;
         }
@@ -314,8 +317,8 @@ fn write_overlay(own: &[OwnFile], scratch: &Path) -> anyhow::Result<Option<PathB
     Ok(Some(overlay))
 }
 
-/// A CUDA source is read twice, once for each half: one on standard input is written to a file, which messages name as clang
-/// would.
+/// Writes a CUDA source on standard input to a file, because clang reads it twice, once for each half. Messages name
+/// the file as clang would.
 fn keep_standard_input(job: &mut Job, scratch: &Path) -> anyhow::Result<()> {
     let is_standard_input = |source: &&mut Source| source.language.is_cuda() && source.path == Path::new("-");
     let Some(source) = job.sources.iter_mut().find(is_standard_input) else { return Ok(()) };
@@ -325,7 +328,7 @@ fn keep_standard_input(job: &mut Job, scratch: &Path) -> anyhow::Result<()> {
     let text = code::with_launch_brackets(&text).map_or(text, Into::into);
     let path = scratch.join("-.cu");
     std::fs::write(&path, &*text).with_context(|| format!("cannot write {}", path.display()))?;
-    // Where its headers in quotes are.
+    // Headers in quotes are in the current folder.
     job.compile_words.extend(["-iquote".into(), ".".into()]);
     source.path = path;
     Ok(())
@@ -345,12 +348,13 @@ fn run_job(job: &mut Job, toolchain: &Toolchain, own: &[OwnFile]) -> anyhow::Res
     let mut plan = plan::plan(job, toolchain, scratch.path());
     for step in &mut plan.steps {
         if let Step::Run(command) = step {
-            // Its own scratch files go with the driver's; what it leaves when it crashes does not with -fcrash-diagnostics-dir.
+            // clang's temporary files are removed with the driver's. Files that clang leaves after a crash are not,
+            // with -fcrash-diagnostics-dir.
             command.variables.push(("TMPDIR", scratch.path().into()));
         }
     }
     let code = carry_out(&plan, &job.settings)?;
-    // A compiler cache preprocesses with the same words: that must not empty the report of the compile.
+    // A compiler cache preprocesses with the same words, which must not empty the report of the compile.
     let has_report = code == 0 && !matches!(job.mode, Mode::FrontEnd(_));
     if let Some(path) = job.settings.report.as_ref().filter(|_| has_report) {
         std::fs::write(path, report::merged(&report::read(&plan.reports)))
@@ -369,7 +373,7 @@ fn carry_out(plan: &Plan, settings: &Settings) -> anyhow::Result<u8> {
     run_all(plan)
 }
 
-/// Runs the steps up to the first that fails.
+/// Runs the steps up to the first that fails; returns its exit code.
 fn run_all(plan: &Plan) -> anyhow::Result<u8> {
     for step in &plan.steps {
         let code = match step {
@@ -386,7 +390,7 @@ fn run_all(plan: &Plan) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Writes each device module into a file of its own; the first file is an empty module, so that there is one.
+/// Writes each device module to a file of its own. The first file is an empty module, so that there is at least one.
 fn gather(objects: &[PathBuf], list: &Path) -> anyhow::Result<u8> {
     const EMPTY: &[u8] = b"target triple = \"nvptx64-nvidia-cuda\"\n";
     let folder = list.parent().unwrap_or(Path::new(""));

@@ -1,6 +1,7 @@
 //! Source files and their languages.
 //!
-//! Trap: `-x` decides for the files after it, and without it the extension does; a file that is neither is the linker's.
+//! Trap: `-x` decides for the files after it; without it the extension decides. A file with neither belongs to the
+//! linker.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +14,13 @@ pub enum Language {
     PreprocessedC,
     PreprocessedCxx,
     PreprocessedCuda,
-    /// LLVM's, as text or bitcode.
+    /// LLVM IR, as text or bitcode.
     Ir,
     Assembler,
     AssemblerWithCpp,
 }
 
-/// Name for clang's `-x`, and the file name extensions.
+/// Name for clang's `-x`, and file name extensions.
 const LANGUAGES: &[(Language, &str, &[&str])] = &[
     (Language::C, "c", &["c"]),
     (Language::Cxx, "c++", &["cc", "cpp", "cxx", "C", "c++", "cp", "CPP"]),
@@ -33,39 +34,39 @@ const LANGUAGES: &[(Language, &str, &[&str])] = &[
 ];
 
 impl Language {
-    /// The name that clang's `-x` takes.
+    /// Name that clang's `-x` accepts.
     #[must_use]
     pub fn clang_name(self) -> &'static str {
         LANGUAGES.iter().find(|(language, ..)| *language == self).map_or("none", |(_, name, _)| name)
     }
 
-    /// The language of clang's `-x name`. clang also takes nvcc's word for CUDA, which sccache writes.
+    /// Language of clang's `-x name`. clang also accepts nvcc's name for CUDA, which sccache writes.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         let name = if name == "cu" { "cuda" } else { name };
         LANGUAGES.iter().find(|(_, known, _)| *known == name).map(|(language, ..)| *language)
     }
 
-    /// By the extension.
+    /// Language by file name extension.
     #[must_use]
     pub fn of_path(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?;
         LANGUAGES.iter().find(|(.., known)| known.contains(&extension)).map(|(language, ..)| *language)
     }
 
-    /// Compiled for the GPU too.
+    /// Whether it is also compiled for the GPU.
     #[must_use]
     pub fn is_cuda(self) -> bool {
         matches!(self, Self::Cuda | Self::PreprocessedCuda)
     }
 
-    /// Passes through LLVM's IR, where the plugin works.
+    /// Whether its compile goes through LLVM IR, where the plugin works.
     #[must_use]
     pub fn has_ir(self) -> bool {
         !matches!(self, Self::Assembler | Self::AssemblerWithCpp)
     }
 
-    /// May include CUDA's headers.
+    /// Whether it may include CUDA's headers.
     #[must_use]
     pub fn is_preprocessed_here(self) -> bool {
         matches!(self, Self::C | Self::Cxx | Self::Cuda)
@@ -77,15 +78,15 @@ impl Language {
 pub struct Source {
     pub path: PathBuf,
     pub language: Language,
-    /// Of host code that nvcc made: the CUDA source that it comes from.
+    /// For host code that nvcc made: the CUDA source that it comes from.
     pub device_half: Option<PathBuf>,
 }
 
-/// Ending of the host code that nvcc makes from a CUDA source.
+/// Suffix of the host code that nvcc makes from a CUDA source.
 const NVCC_HOST_CODE: &str = ".cudafe1.cpp";
 
 impl Source {
-    /// A file, as the command line names it.
+    /// Makes a source from a path, as named on the command line.
     #[must_use]
     pub fn new(path: PathBuf, language: Language) -> Self {
         Self { path, language, device_half: None }
@@ -97,19 +98,19 @@ impl Source {
         self.path.to_string_lossy().ends_with(NVCC_HOST_CODE)
     }
 
-    /// Takes the CUDA source from the first line of such a file: `# 1 "a.cu"`.
+    /// Reads the CUDA source's path from the first line of such a file: `# 1 "a.cu"`.
     pub fn take_origin(&mut self, text: &str) {
         let name = text.lines().next().and_then(|line| line.strip_prefix("# 1 \"")?.strip_suffix('"'));
         self.device_half = name.filter(|name| name.ends_with(".cu")).map(PathBuf::from);
     }
 
-    /// The file name without folder and extension.
+    /// File name without folder and extension.
     #[must_use]
     pub fn stem(&self) -> String {
         self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Standard input or a device: nothing to look for on disk.
+    /// Whether it is standard input or a device, which need not exist as a file.
     #[must_use]
     pub fn is_special(&self) -> bool {
         self.path == Path::new("-") || self.path.starts_with("/dev")

@@ -1,29 +1,29 @@
-//! The stand-in CUDA runtime under the names that programs ask for, in a folder that holds nothing else.
+//! The stand-in CUDA runtime under the names that programs ask for, in a folder with nothing else in it.
 //!
-//! Trap: several programs make the links at once, so each appears by one atomic rename and is never seen half made.
+//! Trap: several programs make the links at once, so each link must appear by one atomic rename and never half made.
 
 use anyhow::Context;
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// As cargo builds it, and as programs of CUDA 13 ask for it.
+/// Name of the library as cargo builds it, and as programs of CUDA 13 ask for it.
 pub const LIBRARY_13: (&str, &str) = ("libcudart.so", "libcudart.so.13");
-/// The same for CUDA 12; left out where it was not built.
+/// Names of the library for CUDA 12; left out if it was not built.
 pub const LIBRARY_12: (&str, &str) = ("libcudart12.so", "libcudart.so.12");
-/// Beside the libraries. Only this folder goes into a loader's path.
+/// Name of the folder beside the libraries. Only this folder goes into a loader's path.
 const FOLDER: &str = "eager-virtual";
 
-/// The folder of the links beside the libraries.
+/// Folder of the links, beside the libraries.
 #[must_use]
 pub fn folder_beside(libraries: &Path) -> PathBuf {
     libraries.join(FOLDER)
 }
 
-/// The folder of the links; makes them if they are not there, which an installation never needs.
+/// Returns the folder of the links; makes missing links, which an installation never needs.
 ///
 /// # Errors
-/// When a link cannot be made.
+/// If a link cannot be made.
 pub fn link_all(libraries: &Path) -> anyhow::Result<PathBuf> {
     let folder = folder_beside(libraries);
     for (built_name, soname) in [LIBRARY_13, LIBRARY_12] {

@@ -1,50 +1,51 @@
-//! Where the compiler, the CUDA tree, the plugin and the shim are: the only module that reads the environment.
+//! Finds the compiler, the CUDA tree, the plugin and the shim: the only module that reads the environment.
 //!
-//! Order for each: its variable, `EAGER_HOME`, the folders around this executable, the source tree it was built from,
-//! the usual place. Trap: cargo puts a test's executable one folder deeper than the libraries that it needs.
+//! Each is looked for in this order: its variable, `EAGER_HOME`, the folders around this executable, the source tree it
+//! was built from, the usual place. Trap: cargo puts a test's executable one folder deeper than the libraries that it
+//! needs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The LLVM that the plugin is built for.
+/// Major version of the LLVM that the plugin is built for.
 pub const LLVM_MAJOR: u32 = if cfg!(feature = "llvm19") { 19 } else { 22 };
 const CLANG: &str = if cfg!(feature = "llvm19") { "clang++-19" } else { "clang++-22" };
-/// Where Debian puts the tools without a version in their names.
+/// Folder in which Debian installs the tools without a version in their names.
 const LLVM_FOLDER: &str =
     if cfg!(feature = "llvm19") { "/usr/lib/llvm-19/bin" } else { "/usr/lib/llvm-22/bin" };
 const PLUGIN: &str = "libeager_pass.so";
 const SHIM: &str = "libeager.so";
 const CUDA_TREE: &str = ".toolchain/cuda-13.0";
 const CUDA_TREES: &str = ".toolchain";
-/// What stands in front of every CUDA source, as the source's own line would name it: what nvcc gives it.
+/// Header that every CUDA source includes first, as an `#include` would name it; it provides what nvcc provides.
 pub const HEADER: &str = "eager/nvcc.h";
-/// And this, where the plugin works on it.
+/// Header that is included after [`HEADER`] if the plugin processes the source.
 pub const MANAGED: &str = "eager/managed.h";
-/// A source beside it, linked into programs whose device code is linked.
+/// C source beside [`HEADER`], linked into programs whose device code is linked.
 pub const MANAGED_LINK: &str = "eager/managed_link.c";
 
-/// Everything that a plan needs to name.
+/// Paths that a plan needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toolchain {
     pub clang: PathBuf,
     pub cuda: PathBuf,
-    /// Folders of the CUDA tree that nvcc searches for headers besides `include`.
+    /// Folders of the CUDA tree, besides `include`, that nvcc searches for headers.
     pub cuda_includes: Vec<PathBuf>,
     pub plugin: PathBuf,
-    /// The folder that holds [`HEADER`].
+    /// Folder that holds [`HEADER`].
     pub headers: PathBuf,
-    /// The folder that holds `libeager.so`.
+    /// Folder that holds `libeager.so`.
     pub shim_folder: PathBuf,
-    /// The folder of LLVM's own tools, of the compiler's version.
+    /// Folder of LLVM's own tools, of the compiler's version.
     pub llvm_folder: PathBuf,
 }
 
-/// The oldest GPU that CUDA 12 makes code for (ptxas of 12.9: Maxwell).
+/// Oldest GPU that CUDA 12 makes code for (ptxas of 12.9: Maxwell).
 pub const OLDEST_OF_CUDA_12: u32 = 50;
-/// The oldest GPU that CUDA 13 makes code for (its release notes: Maxwell, Pascal and Volta removed).
+/// Oldest GPU that CUDA 13 makes code for (its release notes: Maxwell, Pascal and Volta removed).
 pub const OLDEST_OF_CUDA_13: u32 = 75;
 
-/// Which part is missing, and what to do about it.
+/// Missing part, with advice on what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolchainError {
     #[error("{CLANG} not found: run ./setup.sh or set EAGER_CLANG")]
@@ -69,17 +70,17 @@ pub enum ToolchainError {
     Shim,
 }
 
-/// What a command needs; nothing else is looked for.
+/// Parts that a command needs; other parts are not looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     pub cuda: bool,
     pub plugin: bool,
     pub shim: bool,
-    /// Tools of LLVM beside the compiler.
+    /// Tools of LLVM besides the compiler.
     pub tools: &'static [Tool],
 }
 
-/// A tool of LLVM and the package that brings it, without the version.
+/// A tool of LLVM, and the name, without the version, of the package that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tool {
     pub name: &'static str,
@@ -88,17 +89,17 @@ pub struct Tool {
 
 /// Links bitcode.
 pub const LINKER: Tool = Tool { name: "ld.lld", package: "lld" };
-/// Archives bitcode too.
+/// Makes archives of objects, also of bitcode.
 pub const ARCHIVER: Tool = Tool { name: "llvm-ar", package: "llvm" };
 /// Merges device modules.
 pub const MODULE_LINKER: Tool = Tool { name: "llvm-link", package: "llvm" };
-/// Runs the plugin on them.
+/// Runs the plugin on device modules.
 pub const OPTIMISER: Tool = Tool { name: "opt", package: "llvm" };
 
-/// The outside world, as data.
+/// The environment of the driver, as data.
 pub struct Surroundings<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
-    /// This executable.
+    /// Path of this executable.
     pub executable: &'a Path,
     /// `--cuda-path=` of the command line.
     pub cuda_path: Option<&'a Path>,
@@ -113,7 +114,7 @@ impl std::fmt::Debug for Surroundings<'_> {
 }
 
 impl Toolchain {
-    /// Finds what is needed; parts that are not needed and not there are left empty.
+    /// Finds the needed parts; parts that are not needed and not found stay empty.
     ///
     /// # Errors
     /// Names the first part that is missing.
@@ -138,7 +139,7 @@ impl Toolchain {
 }
 
 impl Toolchain {
-    /// The tree's version and the oldest GPU that it makes code for, where they can be read.
+    /// The tree's version and the oldest GPU that it makes code for; `None` if the version cannot be read.
     #[must_use]
     pub fn cuda_version(&self) -> Option<(String, u32)> {
         let version = cuda_version(&self.cuda)?;
@@ -147,7 +148,7 @@ impl Toolchain {
     }
 }
 
-/// `CUDART_VERSION` of the tree's header, which is 1000 times the major version and more.
+/// `CUDART_VERSION` of the tree's header: 1000 times the major version plus 10 times the minor version.
 fn cuda_version(tree: &Path) -> Option<u32> {
     let header = std::fs::read_to_string(tree.join("include/cuda_runtime_api.h")).ok()?;
     let line = header.lines().find_map(|line| line.strip_prefix("#define CUDART_VERSION"))?;
@@ -171,7 +172,7 @@ fn find_clang(surroundings: &Surroundings<'_>) -> Result<PathBuf, ToolchainError
         .ok_or(ToolchainError::Clang)
 }
 
-/// Where the compiler really lies; on the path there are only links to it.
+/// Folder of the compiler's real file; the search path may only have links to it.
 fn llvm_folder(surroundings: &Surroundings<'_>, clang: &Path) -> PathBuf {
     let found = if clang.is_file() { Some(clang.to_path_buf()) } else { on_path(surroundings, clang) };
     let real = found.and_then(|path| path.canonicalize().ok());
@@ -205,7 +206,7 @@ fn find_cuda(surroundings: &Surroundings<'_>) -> Result<PathBuf, ToolchainError>
     found.map(real).ok_or_else(|| ToolchainError::CudaVersion { version: version.to_owned() })
 }
 
-/// Trees in a folder of a version, or of a major version; the newest first.
+/// Trees in a folder for a version or a major version, the newest first.
 fn trees_of(folder: &Path, version: &str) -> Vec<PathBuf> {
     let wanted = format!("cuda-{version}");
     let is_wanted =

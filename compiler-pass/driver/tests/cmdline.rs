@@ -1,4 +1,4 @@
-//! Command lines in, command lines out: each `cmdline/NAME.args` against `cmdline/NAME.golden`.
+//! Checks the planned commands of each `cmdline/NAME.args` against `cmdline/NAME.golden`.
 //!
 //! No compiler is needed: the toolchain is made up, and `@file` is a file of that folder. `EAGER_BLESS=1` rewrites the
 //! golden files.

@@ -1,4 +1,4 @@
-//! The names that CUDA 13 took away, against the headers of both trees.
+//! Checks the names that CUDA 13 removed against the headers of both trees.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ fn tree(version: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../.toolchain/cuda-{version}/include"))
 }
 
-/// Identifiers of the runtime's headers, without comments.
+/// Identifiers in the runtime's headers, without comments.
 fn names(version: &str) -> BTreeSet<String> {
     let include = tree(version);
     let headers = ["cuda_runtime_api.h", "cuda_runtime.h", "driver_types.h"];
@@ -23,7 +23,7 @@ fn what_cuda_13_took_away_is_all_known() {
         return;
     }
     let (old, new) = (names("12.9"), names("13.0"));
-    // Parameters, numbers, and fields of what is gone itself; CUDA's own second names are left out below.
+    // Parameters, numbers, and fields of removed types; CUDA's own alternative names are left out below.
     let inner = ["12090", "d", "double", "failIdx", "launchParamsList", "numDevices"];
     let known = |name: &&String| {
         eagercc::removed::NAMES.contains(&name.as_str()) || eagercc::removed::FIELDS.contains(&name.as_str())

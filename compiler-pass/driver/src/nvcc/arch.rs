@@ -1,17 +1,17 @@
-//! `-arch`, `-code` and `-gencode`: which GPUs code is made for.
+//! `-arch`, `-code` and `-gencode`: the GPUs that code is made for.
 //!
-//! Trap: `-arch=sm_90` alone means machine code *and* PTX for later GPUs, which clang makes only when told to.
+//! Trap: `-arch=sm_90` alone means machine code *and* PTX for later GPUs, which clang makes only if asked to.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use super::NvccError;
 
-/// What `-arch=all-major` and `-arch=all` stand for here: the data-centre GPUs, and all since Turing.
+/// Meaning of `-arch=all-major` and `-arch=all` here: the data-centre GPUs, and all GPUs since Turing.
 const ALL_MAJOR: &[&str] = &["80", "90"];
 const ALL: &[&str] = &["75", "80", "86", "89", "90"];
 
-/// The architectures of one command line, as numbers with an optional letter (`90a`).
+/// Architectures of one command line, as numbers with an optional letter (`90a`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Architectures {
     virtual_arch: Option<String>,
@@ -62,7 +62,7 @@ impl Architectures {
         }
     }
 
-    /// The same in clang's words; `with_ptx`: PTX beside machine code where it was asked for.
+    /// The architectures as clang's words; `with_ptx`: add PTX beside machine code where it was asked for.
     pub fn words(&mut self, with_ptx: bool) -> Vec<OsString> {
         if let Some(gpu) = self.virtual_arch.clone().filter(|_| !self.has_code) {
             self.add(&gpu, true);

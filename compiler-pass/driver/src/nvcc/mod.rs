@@ -1,8 +1,8 @@
-//! nvcc's command lines into clang's, before anything else reads them (`eagercc --nvcc …`).
+//! Translates nvcc's command lines into clang's, before anything else reads them (`eagercc --nvcc …`).
 //!
-//! What has no counterpart and changes nothing of the result is dropped; what cannot be done is refused with one line.
-//! Trap: nvcc takes `-name value` and `-name=value` alike for nearly every switch, and many values are comma-separated
-//! lists.
+//! A switch that has no counterpart and does not change the result is dropped; a switch that cannot be supported is
+//! refused with one line. Trap: nvcc accepts `-name value` and `-name=value` alike for nearly every switch, and many
+//! values are comma-separated lists.
 
 mod arch;
 mod table;
@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use arch::Architectures;
 use table::{SWITCHES, Special, Switch, Takes, Turn};
 
-/// Why an nvcc command line cannot be translated.
+/// Reason why an nvcc command line cannot be translated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NvccError {
     #[error("argument to '{switch}' is missing")]
@@ -25,7 +25,7 @@ pub enum NvccError {
     Architecture { value: String },
 }
 
-/// Translates the words of an nvcc line; words that nvcc does not know stay as they are.
+/// Translates the words of an nvcc command line; words that nvcc does not know stay unchanged.
 ///
 /// # Errors
 /// See [`NvccError`].
@@ -58,10 +58,11 @@ pub fn translate(words: &[OsString]) -> Result<Vec<OsString>, NvccError> {
     translation.finish()
 }
 
-/// Of a command line in clang's words: `-arch=sm_80`, `-gencode …` and the like, which clang knows for other systems only.
+/// Translates only `-arch=sm_80`, `-gencode …` and the like in a command line in clang's words; clang has these
+/// switches for other targets only.
 ///
 /// # Errors
-/// A wrong architecture, or a switch that only nvcc has: then the whole line is nvcc's.
+/// A wrong architecture, or a switch that only nvcc has: the whole line is then in nvcc's words.
 pub fn only_architectures(words: &[OsString]) -> Result<Vec<OsString>, NvccError> {
     let mut translation = Translation::default();
     let mut rest = words.iter().peekable();
@@ -99,7 +100,7 @@ pub fn only_architectures(words: &[OsString]) -> Result<Vec<OsString>, NvccError
     Ok(translation.words)
 }
 
-/// Switches that clang has under no name like it.
+/// Switches that have no similar name in clang.
 const NVCC_ONLY: [&str; 15] = [
     "compiler-options",
     "ptxas-options",
@@ -118,7 +119,7 @@ const NVCC_ONLY: [&str; 15] = [
     "extended-lambda",
 ];
 
-/// nvcc's `--options-file f` (and `-optf f`) as `@f`, which the driver reads.
+/// Replaces nvcc's `--options-file f` (and `-optf f`) by `@f`, which the driver expands.
 #[must_use]
 pub fn response_files(words: &[OsString]) -> Vec<OsString> {
     let mut found = Vec::new();
@@ -140,7 +141,7 @@ pub fn response_files(words: &[OsString]) -> Vec<OsString> {
     found
 }
 
-/// The switch that a word names, with the value if it is in the same word.
+/// Switch that a word names, with the value if it is in the same word.
 fn find(text: &str) -> Option<(&'static Switch, Option<String>)> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
@@ -170,7 +171,7 @@ fn find(text: &str) -> Option<(&'static Switch, Option<String>)> {
 struct Translation {
     words: Vec<OsString>,
     architectures: Architectures,
-    /// `-ptx`, `-cubin`: the extension of the output that nvcc names itself.
+    /// `-ptx`, `-cubin`: extension of the output, whose name nvcc derives from the source.
     device_output: Option<&'static str>,
     has_output: bool,
     archive: bool,
@@ -243,8 +244,8 @@ impl Translation {
         if self.device_link {
             return Ok(empty_object(&self.words));
         }
-        // PTX goes beside machine code, but not where one kind of device code is asked for, nor into an object whose
-        // device code is yet to be linked.
+        // PTX is added beside machine code, except where a single kind of device code is asked for, and in an object
+        // whose device code is not linked yet.
         let with_ptx = self.device_output.is_none() && !self.words.iter().any(|word| word == "-fgpu-rdc");
         self.words.extend(self.architectures.words(with_ptx));
         if self.archive {
@@ -265,22 +266,22 @@ impl Translation {
     }
 }
 
-/// Instead of `-dlink`: an object with nothing in it. The link of the program links device code, since it is given the objects
-/// that carry it, too.
+/// Command for `-dlink`: makes an empty object. The link of the program links the device code, because it also gets the
+/// objects that carry it.
 fn empty_object(words: &[OsString]) -> Vec<OsString> {
     let output = words.iter().position(|word| word == "-o").and_then(|at| words.get(at + 1));
     let output = output.cloned().unwrap_or_else(|| "a_dlink.o".into());
     ["-x", "c", "/dev/null", "-c", "-o"].map(OsString::from).into_iter().chain([output]).collect()
 }
 
-/// Approximate square roots of `float`, which is what clang makes by itself.
+/// Selects approximate square roots of `float`, which are clang's default.
 pub const INEXACT_ROOTS: &str = "-mllvm=-nvvm-reflect-add=__CUDA_PREC_SQRT=0";
 
 fn fused(value: &str) -> &'static str {
     if value == "false" { "-ffp-contract=off" } else { "-ffp-contract=fast" }
 }
 
-/// nvcc's lists: commas separate, a backslash keeps one.
+/// Splits nvcc's lists: commas separate, and a backslash keeps a comma.
 fn split_list(value: &str) -> Vec<String> {
     let (mut items, mut item) = (Vec::new(), String::new());
     let mut characters = value.chars().peekable();

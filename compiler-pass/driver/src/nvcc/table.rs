@@ -1,8 +1,8 @@
-//! nvcc's switches and what each becomes for clang.
+//! nvcc's switches and their translations for clang.
 //!
-//! Names and meanings: `nvcc --help` of CUDA 13.0. Trap: a one-letter short name takes its value joined as well.
+//! Names and meanings: `nvcc --help` of CUDA 13.0. Trap: a one-letter short name also takes its value joined.
 
-/// What a switch takes.
+/// Values that a switch takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     Nothing,
@@ -11,25 +11,25 @@ pub enum Takes {
     List,
 }
 
-/// What becomes of it.
+/// Translation of a switch.
 #[derive(Clone, Copy, Debug)]
 pub enum Turn {
-    /// It changes nothing of what clang makes.
+    /// Dropped: it changes nothing in clang's output.
     Drop,
-    /// These words.
+    /// Replaced by these words.
     To(&'static [&'static str]),
-    /// Each value behind this prefix, in one word.
+    /// Each value behind this prefix, in a single word.
     Joined(&'static str),
-    /// Each value as a word of its own behind this flag.
+    /// Each value as a word of its own, behind this flag.
     Apart(&'static str),
-    /// Each value as it is.
+    /// Each value unchanged.
     Values,
-    /// An error that says what to do instead.
+    /// An error with advice on what to do instead.
     Refuse(&'static str),
     Special(Special),
 }
 
-/// Switches that need a decision.
+/// Switches whose translation depends on the value or on other switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     Arch,
@@ -50,12 +50,12 @@ pub enum Special {
     Werror,
 }
 
-/// One switch.
+/// A switch of nvcc.
 #[derive(Clone, Copy, Debug)]
 pub struct Switch {
-    /// Without the dashes.
+    /// Long name, without the dashes.
     pub long: &'static str,
-    /// Without the dash; empty if there is none.
+    /// Short name, without the dash; empty if there is none.
     pub short: &'static str,
     pub takes: Takes,
     pub turn: Turn,

@@ -1,4 +1,4 @@
-//! The commands that one source needs up to its object.
+//! Plans the commands that compile one source to an object.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::nvcc::INEXACT_ROOTS;
 use crate::source::{Language, Source};
 use crate::toolchain::{HEADER, MANAGED, Toolchain};
 
-/// nvcc gives C sources to gcc, for whose older versions these are warnings.
+/// Errors of clang that are warnings in older versions of gcc, to which nvcc passes C sources.
 const GCC_WARNS_ONLY: [&str; 5] = [
     "-Wno-error=implicit-function-declaration",
     "-Wno-error=implicit-int",
@@ -21,17 +21,17 @@ const GCC_WARNS_ONLY: [&str; 5] = [
     "-Wno-error=return-mismatch",
 ];
 
-/// Else clang folds casts of constants out of range to no number at all; the plugin makes of the calls what is right for
-/// the CPU and for the GPU.
+/// Makes clang emit casts as calls; otherwise it folds out-of-range casts of constants to poison. The plugin lowers the
+/// calls correctly for the CPU and for the GPU.
 pub const CASTS_AS_CALLS: &str = "-fno-strict-float-cast-overflow";
 
-/// What libdevice asks, answered: its `sqrtf` is the correctly rounded one, as nvcc's is. clang leaves the question open, and
-/// open means approximate: on an H100 roots were up to 0.8 units of the last place off.
+/// Selects libdevice's correctly rounded `sqrtf`, as nvcc does. clang does not set this option, and the default is
+/// approximate: on an H100 roots were up to 0.8 units in the last place off.
 const EXACT_ROOTS: &str = "-mllvm=-nvvm-reflect-add=__CUDA_PREC_SQRT=1";
-/// Words by which a program asks for roots that are not, also through nvcc's switches.
+/// Words by which a program asks for approximate roots, also through nvcc's switches.
 const INEXACT: [&str; 4] = ["-fgpu-approx-transcendentals", "-ffast-math", "-Ofast", INEXACT_ROOTS];
 
-/// One source of a job, with what its commands need.
+/// One source of a job, with the data that its commands need.
 #[derive(Clone, Copy)]
 pub struct Unit<'a> {
     pub job: &'a Job,
@@ -45,7 +45,7 @@ impl Unit<'_> {
         &self.job.sources[self.index]
     }
 
-    /// `-c` or `-S`, and the device half's dependencies if the host half's are asked for.
+    /// Adds the command for `-c` or `-S`, and one for the device half's dependencies if dependencies are asked for.
     pub fn add_compile(&self, plan: &mut Plan, mode: &OsString, output: Option<&Path>) {
         let mut command = self.command(self.words());
         self.add_plugin(plan, &mut command);
@@ -68,14 +68,14 @@ impl Unit<'_> {
         }
     }
 
-    /// `-E` and the like: what clang says of the host half, then of the device half.
+    /// Adds the commands for `-E` and similar: clang's output for the host half, then for the device half.
     pub fn add_front_end(&self, plan: &mut Plan, mode: &OsString) {
         let wanted = &self.job.dependencies;
         let mut command = self.command(self.words());
         command.args.extend(wanted.flag.iter().cloned());
         command.args.extend(wanted.file.iter().flat_map(|file| [OsString::from("-MF"), file.into()]));
         command.args.extend(wanted.targets.iter().cloned());
-        // Where CUDA is and for which GPU is of no use to some of these modes.
+        // Some of these modes do not use the CUDA path or the GPU architecture.
         if self.source().language.is_cuda() {
             command.args.push("-Wno-unused-command-line-argument".into());
         }
@@ -102,7 +102,8 @@ impl Unit<'_> {
         self.has_device_half() && self.job.uses_plugin() && !self.job.settings.no_cpu_kernels
     }
 
-    /// CMake's question who compiles: the answer is clang, whose switches it must use.
+    /// Whether the source is CMake's compiler identification, which must find clang, because CMake must use clang's
+    /// switches.
     fn asks_for_the_compiler(&self) -> bool {
         self.source().path.file_name().is_some_and(|name| name == "CMakeCUDACompilerId.cu")
     }
@@ -123,7 +124,7 @@ impl Unit<'_> {
         CommandLine { program: self.toolchain.clang.clone(), args, ..CommandLine::default() }
     }
 
-    /// The user's words for this language, and where CUDA is.
+    /// The user's words for this language, and the path of CUDA.
     fn words(&self) -> Vec<OsString> {
         let Unit { job, toolchain, .. } = self;
         let language = self.source().language;
@@ -175,8 +176,8 @@ impl Unit<'_> {
             return;
         }
         command.args.push(joined("-fpass-plugin=", &toolchain.plugin));
-        // Makes clang keep source locations in the IR, without debug information in the object; no pass has this name, so
-        // it prints nothing.
+        // Makes clang keep source locations in the IR, without debug information in the object. No pass has this name,
+        // so it prints nothing.
         command.args.push("-Rpass-analysis=eager-places".into());
         command.args.extend(job.remark_words.iter().cloned());
         if job.settings.no_instrument {
@@ -189,7 +190,7 @@ impl Unit<'_> {
             command.variables.push((KERNEL_DATA_VARIABLE, data.into()));
         }
         if self.makes_cpu_kernels() {
-            // Under -fgpu-rdc kernels may call what other files define: the link makes their CPU code.
+            // Under `-fgpu-rdc` kernels may call functions of other files, so the link makes their CPU code.
             let (variable, name) =
                 if job.rdc { (DEVICE_CODE_VARIABLE, "device") } else { (CPU_KERNELS_VARIABLE, "kernels") };
             command.variables.push((variable, scratch.join(format!("{index}-{name}.bc")).into()));
@@ -222,8 +223,8 @@ impl Unit<'_> {
         command.args.extend(output.iter().flat_map(|output| [OsString::from("-o"), output.into()]));
     }
 
-    /// The flag, the file and the targets of the dependencies asked for. Where clang would derive a name from `-o`, the
-    /// user's `-o` is meant, not the object in the scratch folder.
+    /// Flag, file and targets of the requested dependencies. Where clang would derive a name from `-o`, uses the user's
+    /// `-o`, not the object in the scratch folder.
     fn dependencies(&self) -> Option<(OsString, PathBuf, Vec<OsString>)> {
         let Unit { job, .. } = self;
         let wanted = &job.dependencies;
@@ -247,12 +248,12 @@ impl Unit<'_> {
     }
 }
 
-/// Words that put [`MANAGED`] behind it.
+/// Words that include [`MANAGED`] behind [`HEADER`].
 pub fn managed() -> [OsString; 2] {
     ["-include".into(), MANAGED.into()]
 }
 
-/// Words that put [`HEADER`] in front of a CUDA source; as a system's header, so that no dependency file lists it.
+/// Words that include [`HEADER`] before a CUDA source, as a system header, so that no dependency file lists it.
 pub fn header(toolchain: &Toolchain) -> [OsString; 4] {
     ["-isystem".into(), toolchain.headers.clone().into(), "-include".into(), HEADER.into()]
 }

@@ -1,8 +1,8 @@
-//! The last command: an executable, a shared library, or an archive of objects.
+//! Plans the last command: an executable, a shared library, or an archive of objects.
 //!
-//! Trap: the executable gets a run path to `libeager.so` but none to CUDA's libraries, unless the user asks for one to the
-//! stand-in's: the loader must stay free to take the stand-in runtime or NVIDIA's. For the linker CUDA's folder comes first,
-//! since the shim's may hold the stand-in under the same name.
+//! Trap: the executable gets a run path to `libeager.so` but none to CUDA's libraries, unless the user asks for one to
+//! the stand-in runtime. The loader must stay free to choose the stand-in runtime or NVIDIA's. For the linker CUDA's
+//! folder must come first, because the shim's folder may hold the stand-in runtime under the same name.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use crate::invocation::{CudaRuntime, Job, LinkItem};
 use crate::toolchain::{ARCHIVER, MANAGED_LINK, MODULE_LINKER, OPTIMISER, Toolchain};
 use crate::{libraries, stand_in};
 
-/// Links the objects of the sources with the user's words, the shim and the CUDA runtime.
+/// Adds the link of the sources' objects with the user's words, the shim and the CUDA runtime.
 pub fn add_link(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Path, objects: &[PathBuf]) {
-    // Flags of the compile that the linker step has no use for are not worth a warning.
+    // Compile flags that the link does not use need no warning.
     let mut args: Vec<OsString> = vec!["-Wno-unused-command-line-argument".into()];
     let is_whole = libraries::takes_whole_archives(&job.link);
     let mut rest = job.link.iter();
@@ -31,7 +31,8 @@ pub fn add_link(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Pat
         {
             words.push(name.clone());
         }
-        // To the linker of device code an archive has what other device code calls, and host code may call all of it.
+        // The device linker takes only those members of an archive that other device code calls, but host code may use
+        // all of them.
         if !is_whole && libraries::names_one_of(&words, &job.libraries) {
             let words_of = if args.last().is_some_and(|last| last == "-Xlinker") {
                 in_linkers_words
@@ -49,7 +50,7 @@ pub fn add_link(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Pat
             let kernels = add_cpu_kernels(plan, job, toolchain, scratch);
             command.args.push(kernels.into());
         }
-        // Once in a program: the link that ends with one.
+        // Only in the link that makes the program, so that the program has it once.
         if job.uses_plugin() && !job.links("-r") {
             let registration = add_managed_variables(plan, job, toolchain, scratch);
             command.args.extend([registration.into(), "-Wl,--wrap=__cudaRegisterVar".into()]);
@@ -70,14 +71,14 @@ pub fn add_link(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Pat
     plan.run(command);
 }
 
-/// A library all of whose members are linked.
+/// Adds words for clang that link all members of a library.
 fn in_clangs_words(mut library: Vec<OsString>) -> Vec<OsString> {
     library.insert(0, "-Wl,--whole-archive".into());
     library.push("-Wl,--no-whole-archive".into());
     library
 }
 
-/// The same behind `-Xlinker`, which takes one word.
+/// Adds words that link all members of a library behind `-Xlinker`, which takes one word each.
 fn in_linkers_words(library: Vec<OsString>) -> Vec<OsString> {
     let own = library.into_iter().flat_map(|word| ["-Xlinker".into(), word]);
     ["--whole-archive".into()]
@@ -87,7 +88,7 @@ fn in_linkers_words(library: Vec<OsString>) -> Vec<OsString> {
         .collect()
 }
 
-/// Device modules for the CPU kernels.
+/// Step that gathers the device modules for the CPU kernels.
 fn gather(job: &Job, scratch: &Path, objects: &[PathBuf]) -> Step {
     let named = job.link.iter().filter_map(|item| match item {
         LinkItem::Source(index) => Some(objects[*index].clone()),
@@ -99,8 +100,8 @@ fn gather(job: &Job, scratch: &Path, objects: &[PathBuf]) -> Step {
     Step::GatherDeviceCode { objects, list: scratch.join("device.rsp") }
 }
 
-/// CPU kernels from the device code of all objects: gathered, merged, converted by the plugin, compiled. Returns the
-/// object.
+/// Adds the commands that make CPU kernels from the device code of all objects: merge the gathered modules, convert by
+/// the plugin, compile. Returns the object.
 fn add_cpu_kernels(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Path) -> PathBuf {
     let [list, device, kernels, object] =
         ["device.rsp", "device.bc", "kernels.bc", "kernels.o"].map(|name| scratch.join(name));
@@ -128,7 +129,8 @@ fn add_cpu_kernels(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &
     object
 }
 
-/// What registers managed variables where the linker makes the registration. Returns the object.
+/// Adds the compile of the code that registers managed variables where the linker makes the registration. Returns the
+/// object.
 fn add_managed_variables(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Path) -> PathBuf {
     let object = scratch.join("managed.o");
     let mut args: Vec<OsString> = ["-O2", "-fPIC"].map(OsString::from).into();
@@ -172,7 +174,7 @@ fn add_libraries(args: &mut Vec<OsString>, job: &Job, toolchain: &Toolchain) {
     args.extend(["-lm".into(), "-Wl,--pop-state".into()]);
 }
 
-/// The linker merges the bitcode of all objects and runs the plugin on the whole.
+/// Adds the words that make the linker merge the bitcode of all objects and run the plugin on the result.
 fn add_whole_program(
     plan: &mut Plan,
     command: &mut CommandLine,
@@ -199,7 +201,7 @@ fn add_whole_program(
     }
 }
 
-/// A static library of the objects, in the user's order.
+/// Adds the command for a static library of the objects, in the user's order.
 pub fn add_archive(plan: &mut Plan, job: &Job, toolchain: &Toolchain, objects: &[PathBuf]) {
     let mut args: Vec<OsString> = vec!["rcsD".into()];
     args.extend(job.output.iter().map(OsString::from));

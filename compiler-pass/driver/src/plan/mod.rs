@@ -1,8 +1,8 @@
-//! Invocation and toolchain into command lines: the driver's whole decision, pure, tested with golden files.
+//! Turns invocation and toolchain into command lines: all of the driver's decisions, pure, tested with golden files.
 //!
-//! One clang command per source (the plugin's device half and host half meet in it through one file of the scratch
-//! folder), then one link. Trap: clang looks at the host half only when it preprocesses a CUDA source or lists what it
-//! depends on; a second command adds what only the device half includes, so that `make` and `ccache` see it.
+//! There is one clang command per source, in which the plugin's device half and host half exchange files in the scratch
+//! folder, then one link. Trap: when clang preprocesses a CUDA source or lists its dependencies, it only reads the host
+//! half. A second command adds the files that only the device half includes, so that `make` and `ccache` see them.
 
 mod compile;
 mod link;
@@ -15,10 +15,10 @@ use crate::args::shell_quoted;
 use crate::invocation::{Job, Mode};
 use crate::toolchain::Toolchain;
 
-/// GPU architecture when the user names none.
+/// GPU architecture if the user names none.
 pub const GPU_ARCH: &str = "sm_90";
 
-/// Names of the plugin's variables; the plugin's own list is `eager_pass::options`.
+/// Names of the plugin's variables; their definitions are in `eager_pass::options`.
 const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
 const KERNEL_MODE_VARIABLE: &str = "EAGER_PASS_KERNEL_MODE";
 const LOCK_STEP_VARIABLE: &str = "EAGER_PASS_LOCK_STEP";
@@ -29,7 +29,7 @@ const REPORT_VARIABLE: &str = "EAGER_PASS_REPORT";
 const INSTRUMENT_VARIABLE: &str = "EAGER_PASS_INSTRUMENT";
 const WHOLE_PROGRAM_VARIABLE: &str = "EAGER_PASS_WHOLE_PROGRAM";
 
-/// How the plugin makes CPU kernels.
+/// Variables that tell the plugin how to make CPU kernels.
 fn cpu_kernel_variables(job: &Job) -> impl Iterator<Item = (&'static str, OsString)> {
     let mode = job.settings.kernel_mode.clone().map(|mode| (KERNEL_MODE_VARIABLE, mode));
     let strict = job.settings.strict.then(|| (STRICT_VARIABLE, "1".into()));
@@ -43,14 +43,14 @@ pub struct CommandLine {
     pub program: PathBuf,
     pub args: Vec<OsString>,
     pub variables: Vec<(&'static str, OsString)>,
-    /// A file that its standard output is appended to.
+    /// File that its standard output is appended to.
     pub append_to: Option<PathBuf>,
-    /// The plan goes on when it fails.
+    /// The plan continues if the command fails.
     pub may_fail: bool,
 }
 
 impl CommandLine {
-    /// The command as a shell would take it.
+    /// The command in shell syntax.
     #[must_use]
     pub fn shell(&self) -> String {
         let variables = self.variables.iter().map(|(name, value)| format!("{name}={}", shell_quoted(value)));
@@ -74,7 +74,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// The step as a shell would take it, or a comment.
+    /// The step in shell syntax, or as a comment.
     #[must_use]
     pub fn shell(&self) -> String {
         match self {
@@ -91,7 +91,7 @@ impl Step {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     pub steps: Vec<Step>,
-    /// The reports that the commands leave in the scratch folder; a source without CUDA calls leaves none.
+    /// Reports that the commands leave in the scratch folder; a source without CUDA calls leaves none.
     pub reports: Vec<PathBuf>,
 }
 
@@ -101,7 +101,7 @@ impl Plan {
     }
 }
 
-/// The steps of a job; `scratch` is a folder for what nobody asked to keep.
+/// Plans a job; `scratch` is a folder for temporary files.
 #[must_use]
 pub fn plan(job: &Job, toolchain: &Toolchain, scratch: &Path) -> Plan {
     let mut plan = Plan::default();
@@ -124,7 +124,7 @@ pub fn plan(job: &Job, toolchain: &Toolchain, scratch: &Path) -> Plan {
     plan
 }
 
-/// The user's words, to clang, with the CUDA tree if there is a CUDA source among them.
+/// Passes the user's words to clang, with the CUDA tree if there is a CUDA source among them.
 #[must_use]
 pub fn pass_through(words: &[OsString], toolchain: &Toolchain) -> Plan {
     let own = |word: &OsString| {
@@ -153,7 +153,7 @@ pub fn pass_through(words: &[OsString], toolchain: &Toolchain) -> Plan {
     Plan { steps: vec![Step::Run(command)], reports: Vec::new() }
 }
 
-/// Where the object of a source lies until the link; the number keeps equal names of two folders apart.
+/// Path of a source's object until the link; the number distinguishes equal names from different folders.
 fn object_path(job: &Job, scratch: &Path, index: usize) -> PathBuf {
     scratch.join(format!("{index}-{}.o", job.sources[index].stem()))
 }

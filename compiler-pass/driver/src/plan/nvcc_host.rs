@@ -1,7 +1,8 @@
-//! `eagercc` as nvcc's host compiler: nvcc hands over C++ made from a CUDA source, and compiles the device half itself.
+//! `eagercc` as nvcc's host compiler: nvcc passes C++ made from a CUDA source, and compiles the device half itself.
 //!
-//! So that the program also runs on the virtual GPU, clang compiles the device half of the same source besides, for the
-//! CPU kernels alone. Trap: clang may refuse what nvcc takes; then there are no CPU kernels, and the build goes on.
+//! So that the program also runs on the virtual GPU, clang additionally compiles the device half of the same source,
+//! only for its CPU kernels. Trap: clang may reject code that nvcc accepts. There are then no CPU kernels, and the
+//! build must go on.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,13 +10,13 @@ use std::path::Path;
 use super::compile::{CASTS_AS_CALLS, Unit, header, managed};
 use super::{CommandLine, GPU_ARCH, Plan, joined};
 
-/// The macro by which nvcc tells its host compiler the GPU architecture, times ten.
+/// Macro through which nvcc passes the GPU architecture, times ten, to its host compiler.
 const ARCHITECTURE: &str = "-D__CUDA_ARCH__=";
-/// Beginnings of the words that belong to nvcc's compile and would disturb clang's.
+/// Prefixes of words that belong to nvcc's compile and would disturb clang's.
 const NVCC_ONLY: [&str; 2] = ["-D__CUDA_ARCH", "-DCUDA_DOUBLE_MATH_FUNCTIONS"];
 
 impl Unit<'_> {
-    /// The device half of `cuda_source`, into the files that `host` reads.
+    /// Adds the compile of the device half of `cuda_source`, whose results go to the files that `host` reads.
     pub fn add_nvcc_device_half(&self, plan: &mut Plan, host: &CommandLine, cuda_source: &Path) {
         let words = &self.job.compile_words;
         let is_nvcc_only =
