@@ -371,7 +371,8 @@ impl Job {
         self.is_more_than_clang() && !matches!(self.mode, Mode::FrontEnd(_))
     }
 
-    /// Whether the plugin affects the meaning of the sources. Also true for preprocessing, where the plugin does not run.
+    /// Whether the plugin affects the meaning of the sources; also true for preprocessing, where the plugin does not
+    /// run.
     #[must_use]
     pub fn is_more_than_clang(&self) -> bool {
         let plain = self.settings.no_instrument && self.settings.no_cpu_kernels;

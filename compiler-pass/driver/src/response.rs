@@ -1,7 +1,7 @@
 //! Response files: `@file` on a command line stands for the words in that file.
 //!
-//! The driver expands them instead of clang, so that the sources named in them are instrumented. Trap: clang treats a
-//! missing `@file` as an input of that name. An error is more helpful to a build that lost its response file.
+//! The driver expands them instead of clang, so that the sources named in them are instrumented. clang treats a missing
+//! `@file` as an input of that name. An error is more helpful to a build that lost its response file.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

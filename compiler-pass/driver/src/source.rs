@@ -1,7 +1,6 @@
 //! Source files and their languages.
 //!
-//! Trap: `-x` decides for the files after it; without it the extension decides. A file with neither belongs to the
-//! linker.
+//! `-x` decides for the files after it; without it the extension decides. A file with neither belongs to the linker.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,7 @@
 //! Finds the compiler, the CUDA tree, the plugin and the shim: the only module that reads the environment.
 //!
 //! Each is looked for in this order: its variable, `EAGER_HOME`, the folders around this executable, the source tree it
-//! was built from, the usual place. Trap: cargo puts a test's executable one folder deeper than the libraries that it
-//! needs.
+//! was built from, the usual place. cargo puts a test's executable one folder deeper than the libraries that it needs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Finds functions that run more than once: those called from a cycle of control flow or of calls, and their callees.
 //!
-//! A kernel that is launched again uses its buffers again, whatever a single launch does with them. Trap: a function
-//! whose callers are not visible (another source, a function pointer) counts as run once.
+//! A kernel that is launched again uses its buffers again, whatever a single launch does with them. A function whose
+//! callers are not visible (another source, a function pointer) counts as run once.
 
 /// One call in a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

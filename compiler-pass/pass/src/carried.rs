@@ -1,6 +1,6 @@
 //! Data that a module carries besides its code: named metadata, assembly, sections, constant bytes.
 //!
-//! Trap: linking modules concatenates named metadata of the same name, so a linked module has one entry per source.
+//! Linking modules concatenates named metadata of the same name, so a linked module has one entry per source.
 
 use std::ffi::CStr;
 
@@ -81,7 +81,7 @@ impl Value<'_> {
         if !self.is_global() {
             return None;
         }
-        // SAFETY: the value is a global (tested above), and its section's name is NUL-terminated and owned by the module.
+        // SAFETY: the value is a global (tested above); its section's name is NUL-terminated and owned by the module.
         let section = unsafe { LLVMGetSection(self.raw()) };
         // SAFETY: not null (tested), and NUL-terminated as above.
         (!section.is_null()).then(|| unsafe { CStr::from_ptr(section) }.to_string_lossy().into_owned())

@@ -1,7 +1,7 @@
 //! Settings that the driver passes to the plugin: read from the environment once per module, plain data afterwards.
 //!
-//! The plugin is loaded into clang, which takes no options for it, so environment variables are the only channel. Trap:
-//! clang runs the plugin in the device and in the host compilation of one command with the same environment.
+//! The plugin is loaded into clang, which takes no options for it, so environment variables are the only channel. clang
+//! runs the plugin in the device and in the host compilation of one command with the same environment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
 //! Decides between a function and its callers where both have a plan: which of them owns a task, and which declares a
 //! buffer dead.
 //!
-//! Trap: the pass can insert code only into the function that the plan is for. A buffer whose pointer stays in a
-//! variable of a called function is declared dead in that function, whichever function owns the task; the caller's
-//! report names it.
+//! The pass can insert code only into the function that the plan is for. A buffer whose pointer stays in a variable of
+//! a called function is therefore declared dead in that function, whichever function owns the task; the caller's report
+//! shows this.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,9 +2,8 @@
 //!
 //! A buffer is *needed* at a point if a use of its contents can follow before the buffer is freed. It also counts as
 //! needed throughout called functions that use it, because no code can be inserted there. The buffer is dead where that
-//! stops, on every path, as early as can be proven. Traps: a launch returns before its kernel runs, so "dead" means
-//! dead once the device has finished the work issued so far. And on paths to the end of the process nothing is declared
-//! dead.
+//! stops, on every path, as early as can be proven. A launch returns before its kernel runs, so "dead" means dead once
+//! the device has finished the work issued so far. And on paths to the end of the process nothing is declared dead.
 
 use std::collections::BTreeSet;
 

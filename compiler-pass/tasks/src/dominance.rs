@@ -1,7 +1,7 @@
 //! Dominators and post-dominators: which blocks lie on every path from the entry, or on every path to a return.
 //!
-//! Iterative algorithm of Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm" (2001). Trap: for
-//! post-dominance only returns count as exits. A path into `exit()` ends the process and constrains nothing.
+//! Iterative algorithm of Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm" (2001). For post-dominance
+//! only returns count as exits. A path into `exit()` ends the process and constrains nothing.
 
 use crate::facts::{BlockFacts, Exit};
 use crate::names::BlockId;

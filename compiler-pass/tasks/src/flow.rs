@@ -172,8 +172,8 @@ impl<'a> Flow<'a> {
         Ahead { at_start, at_end, last }
     }
 
-    /// By frame: whether `holds` is true for a block that directly follows a root call which leads into the frame or
-    /// into another frame of its cluster. For a call that may unwind, its exceptional successor counts too.
+    /// By frame: whether `holds` is true for a direct successor of a root call that leads into the frame's cluster: the
+    /// callee's entry or, for a call that may unwind, its exceptional successor.
     #[must_use]
     pub fn inside(&self, holds: impl Fn(BlockId) -> bool) -> Vec<bool> {
         let entered = self.entries.iter().filter(|(_, ways)| ways.iter().any(|&way| holds(way)));

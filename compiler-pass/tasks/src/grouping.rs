@@ -1,7 +1,7 @@
 //! Groups sites into tasks: kernels that share buffers form one task (specification S-101, after CASE).
 //!
-//! Trap: slots may exchange pointers (`swap(a, b)` between launches). Where a pointer may be that of either of two
-//! buffers, the two belong together even if no launch names both.
+//! Slots may exchange pointers (`swap(a, b)` between launches). Where a pointer may be that of either of two buffers,
+//! the two belong together even if no launch names both.
 
 use std::collections::BTreeMap;
 

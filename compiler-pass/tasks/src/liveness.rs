@@ -2,9 +2,9 @@
 //!
 //! A forward analysis over sets of sets: after an `if` whose branches allocate different buffers, either may be live
 //! but never both, so the requirement is the larger of the two and not the sum. Only maximal sets are kept, which does
-//! not change the maximum. Trap: only a free of the exact pointer removes an allocation. If a buffer is allocated
-//! again, or its slot is overwritten, while its last allocation may still be live, a pointer is lost, and all
-//! allocations of that buffer then stay live for ever.
+//! not change the maximum. Only a free of the exact pointer removes an allocation. If a buffer is allocated again, or
+//! its slot is overwritten, while its last allocation may still be live, a pointer is lost, and all allocations of that
+//! buffer then stay live for ever.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Names for the parts of programs and facts: indices, points, and places in the source.
 //!
-//! Trap: a [`BlockId`] or [`LeafId`] is an index either into a function of the program or into the facts derived from
-//! it; each use states which.
+//! A [`BlockId`] or [`LeafId`] is an index either into a function of the program or into the facts derived from it;
+//! each use states which.
 
 use serde::{Deserialize, Serialize};
 

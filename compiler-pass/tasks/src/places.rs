@@ -1,6 +1,6 @@
 //! Decides whether a slot is a single memory location, or stands for several that exist at the same time.
 //!
-//! Only for a single location does a free prove that its allocation is gone. Trap: a recursive function has one set of
+//! Only for a single location does a free prove that its allocation is gone. A recursive function has one set of
 //! variables per activation, and a loop that allocates host memory makes a new object in each round.
 
 use crate::expand::Expansion;

@@ -1,6 +1,6 @@
 //! The plan of a function: for each task either where it begins and ends and how much it needs, or why that is unknown.
 //!
-//! Trap: points and spots lie in the planned function; a position inside a function that it calls is named by the call.
+//! Points and spots lie in the planned function; a position inside a function that it calls is named by the call.
 
 use serde::{Deserialize, Serialize};
 

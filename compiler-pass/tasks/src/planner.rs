@@ -1,9 +1,9 @@
 //! Makes the plans: for each task either where it begins and ends and how much it needs, or why that is unknown.
 //!
 //! A task is placed in the function that sees all of it: every allocation, launch and free of the function itself and
-//! of the functions that it calls (specification S-102: the requirement is known before the first kernel). Traps: tasks
-//! of one function whose active parts overlap are merged, because they must share a device. And a function that is
-//! planned as part of its callers' tasks may also be called from elsewhere; the shim then binds its work lazily.
+//! of the functions that it calls (specification S-102: the requirement is known before the first kernel). Tasks of one
+//! function whose active parts overlap are merged, because they must share a device. And a function that is planned as
+//! part of its callers' tasks may also be called from elsewhere; the shim then binds its work lazily.
 
 use std::collections::{BTreeMap, BTreeSet};
 

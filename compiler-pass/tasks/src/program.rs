@@ -2,8 +2,8 @@
 //! functions.
 //!
 //! This is all that the LLVM side reads. A pointer is a [`PointerDef`]: its derivation, step by step, within its
-//! function. Which buffer it names is decided later, when callers and callees are known together. Trap: a function's
-//! own parameters, and the memory behind them, mean nothing until a caller is known.
+//! function. Which buffer it names is decided later, when callers and callees are known together. A function's own
+//! parameters, and the memory behind them, mean nothing until a caller is known.
 
 use std::collections::BTreeSet;
 

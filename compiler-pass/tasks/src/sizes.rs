@@ -1,8 +1,8 @@
 //! Translates sizes of called functions into terms of the calling function.
 //!
 //! A parameter becomes the actual argument of the call; a value in memory becomes a load that the root function can do
-//! itself, with the points that may change the memory in between. Trap: a value that a callee computes exists in no
-//! other function, so it is never known where the root's task begins.
+//! itself, with the points that may change the memory in between. A value that a callee computes exists in no other
+//! function, so it is never known where the root's task begins.
 
 use std::collections::{BTreeMap, BTreeSet};
 

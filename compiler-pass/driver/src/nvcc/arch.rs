@@ -1,6 +1,6 @@
 //! `-arch`, `-code` and `-gencode`: the GPUs that code is made for.
 //!
-//! Trap: `-arch=sm_90` alone means machine code *and* PTX for later GPUs, which clang makes only if asked to.
+//! `-arch=sm_90` alone means machine code *and* PTX for later GPUs, which clang makes only if asked to.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -1,8 +1,8 @@
 //! Translates nvcc's command lines into clang's, before anything else reads them (`eagercc --nvcc …`).
 //!
 //! A switch that has no counterpart and does not change the result is dropped; a switch that cannot be supported is
-//! refused with one line. Trap: nvcc accepts `-name value` and `-name=value` alike for nearly every switch, and many
-//! values are comma-separated lists.
+//! refused with one line. nvcc accepts `-name value` and `-name=value` alike for nearly every switch, and many values
+//! are comma-separated lists.
 
 mod arch;
 mod table;

@@ -1,6 +1,6 @@
 //! nvcc's switches and their translations for clang.
 //!
-//! Names and meanings: `nvcc --help` of CUDA 13.0. Trap: a one-letter short name also takes its value joined.
+//! Names and meanings: `nvcc --help` of CUDA 13.0. A one-letter short name also takes its value joined.
 
 /// Values that a switch takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

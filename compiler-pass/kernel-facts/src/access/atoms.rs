@@ -1,7 +1,7 @@
 //! The parts that addresses are made of, and what makes each part change: threads, blocks, loops, or data.
 //!
-//! Trap: whether a loop-carried value is affine is known only at the end of the loop, after other values were built on
-//! it. So a value keeps the loop's atom, and the meaning of the atom is looked up at the end ([`Atoms::settle`]).
+//! Whether a loop-carried value is affine is known only at the end of the loop, after other values were built on it. So
+//! a value keeps the loop's atom, and the meaning of the atom is looked up at the end ([`Atoms::settle`]).
 
 use std::collections::BTreeMap;
 

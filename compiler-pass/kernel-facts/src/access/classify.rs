@@ -2,8 +2,8 @@
 //!
 //! The classes describe what paging sees: whether pages are needed once, in the order of the blocks, or repeatedly
 //! (specification S-401). Re-use within a block does not count, because the block's pages stay resident while it runs.
-//! Trap: all classes but "unused" are estimates. An access that cannot be classified is `Unknown`, which the scheduler
-//! treats like `Cyclic`.
+//! All classes but "unused" are estimates. An access that cannot be classified is `Unknown`, which the scheduler treats
+//! like `Cyclic`.
 
 use std::collections::BTreeSet;
 

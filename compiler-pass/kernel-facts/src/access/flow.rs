@@ -1,7 +1,7 @@
 //! The control flow of one function: order, dominators, natural loops.
 //!
-//! Trap: irreducible code (a loop with two entries) has no header that dominates its loop. Such a cycle is not a loop
-//! here, and values that it carries count as unknown.
+//! Irreducible code (a loop with two entries) has no header that dominates its loop. Such a cycle is not a loop here,
+//! and values that it carries count as unknown.
 
 use eager_tasks::dominance::Dominance;
 use eager_tasks::{BlockFacts, BlockId as Node, Exit};

@@ -1,8 +1,8 @@
 //! Integer polynomials over atoms, which represent addresses.
 //!
-//! Trap: polynomials are bounded. An operation that would exceed a limit or overflow returns `None`, and its result
-//! becomes an atom of its own, which costs precision but never time. Widths are not modelled: an index that wraps
-//! around in 32 bits is treated as if it did not, which affects estimates only.
+//! Polynomials are bounded. An operation that would exceed a limit or overflow returns `None`, and its result becomes
+//! an atom of its own, which costs precision but never time. Widths are not modelled: an index that wraps around in 32
+//! bits is treated as if it did not, which affects estimates only.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
 //! Describes one access as movements: how far the address moves from thread to thread, block to block and iteration to
 //! iteration.
 //!
-//! Trap: a quotient moves slowly, and a remainder moves and then starts again. Movements inside a remainder are kept
-//! apart.
+//! A quotient moves slowly, and a remainder moves and then starts again. Movements inside a remainder are kept apart.
 
 use super::atoms::Atom;
 use super::code::{Axis, Register};

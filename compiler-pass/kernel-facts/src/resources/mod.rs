@@ -1,8 +1,8 @@
 //! Registers and shared memory of kernels as ptxas assigned them, read from the GPU code inside the program.
 //!
-//! Trap: a program may carry code for several architectures, and which one runs is known only on the target machine. So
-//! the largest of each number is used: more registers or shared memory mean fewer resident blocks, so the result
-//! promises nothing that another architecture's code cannot keep. Code that is only PTX gives no numbers.
+//! A program may carry code for several architectures, and which one runs is known only on the target machine. So the
+//! largest of each number is used: more registers or shared memory mean fewer resident blocks, so the result promises
+//! nothing that another architecture's code cannot keep. Code that is only PTX gives no numbers.
 
 mod cubin;
 mod fatbin;

@@ -118,7 +118,7 @@ impl<'m> Constants<'m> {
             return (ty, function.raw());
         }
         let name = c_name(name);
-        // SAFETY: the module is live, and no function of this name exists (asked above).
+        // SAFETY: the module is live, and no function of this name exists (looked up above).
         (ty, unsafe { LLVMAddFunction(self.module.raw(), name.as_ptr(), ty) })
     }
 

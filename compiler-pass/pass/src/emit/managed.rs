@@ -305,7 +305,7 @@ fn replace_uses<'m>(module: Module<'m>, variable: Value<'m>, make: impl Fn(&Buil
                 continue;
             }
             let index = index as u32;
-            // SAFETY: the user is a live instruction, and a PHI has an incoming block, with a terminator, for each operand.
+            // SAFETY: the user is a live instruction; a phi has an incoming block, with a terminator, for each operand.
             let place = unsafe {
                 if is_phi {
                     LLVMGetBasicBlockTerminator(LLVMGetIncomingBlock(user.raw(), index))

@@ -231,8 +231,8 @@ impl<'m> Builder<'m> {
 
     /// Casts to another width, if the width differs.
     fn cast(&self, op: CastOp, value: LLVMValueRef, to: LLVMTypeRef) -> LLVMValueRef {
-        // SAFETY: value and type are integers (sizes and their parts), and LLVM checks that the cast goes the right way;
-        // equal widths are left alone because no cast instruction allows them.
+        // SAFETY: value and type are integers (sizes and their parts), and LLVM checks that the cast goes the right
+        // way; equal widths are left alone because no cast instruction allows them.
         unsafe {
             if LLVMTypeOf(value) == to {
                 return value;

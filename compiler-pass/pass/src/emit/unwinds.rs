@@ -36,7 +36,7 @@ pub fn emit_unwinds(constants: Constants<'_>, reading: &Reading<'_>, tasks: &[(u
         let known = pads.get(&announced).copied();
         let Some(pad) = known.or_else(|| landing_pad(constants, function, &announced)) else { continue };
         pads.insert(announced, pad);
-        // SAFETY: the call is a plain call of this function (the reader asked), and the pad is a landing pad in it.
+        // SAFETY: the call is a plain call of this function (the reader checked), and the pad is a landing pad in it.
         unsafe { eager_invoke(call.raw(), pad.raw()) };
     }
 }
@@ -79,7 +79,7 @@ fn personality(constants: Constants<'_>) -> LLVMValueRef {
         return known.raw();
     }
     let name = c_name(NAME);
-    // SAFETY: the module is live, and has no function of this name (asked above); the type takes any arguments.
+    // SAFETY: the module is live, and has no function of this name (looked up above); the type takes any arguments.
     unsafe {
         let ty = LLVMFunctionType(constants.int(32), std::ptr::null_mut(), 0, 1);
         LLVMAddFunction(constants.module().raw(), name.as_ptr(), ty)

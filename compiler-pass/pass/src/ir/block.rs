@@ -1,6 +1,6 @@
 //! Basic blocks and their successors and predecessors.
 //!
-//! Trap: a block may branch to the same block twice (`switch`), so successors may repeat; predecessors do not.
+//! A block may branch to the same block twice (`switch`), so successors may repeat; predecessors do not.
 
 use std::marker::PhantomData;
 

@@ -137,8 +137,8 @@ impl<'m> Module<'m> {
     #[must_use]
     pub fn field_offset(self, access: Value<'m>) -> Option<i64> {
         let indices = access.field_indices();
-        // SAFETY: the type is that of operand 0, an aggregate, and each index is one of an instruction on it, so it is in
-        // range at its level; offsets are asked of the module's own layout.
+        // SAFETY: the type is that of operand 0, an aggregate, and each index is one of an instruction on it, so it is
+        // in range at its level; offsets are read from the module's own layout.
         unsafe {
             let layout = llvm_sys::target::LLVMGetModuleDataLayout(self.raw);
             let mut ty = access.operand(0)?.ty();
@@ -207,7 +207,7 @@ impl<'m> Module<'m> {
 /// Whether a value of this type can hold a pointer.
 #[must_use]
 pub fn type_holds_pointer(ty: LLVMTypeRef) -> bool {
-    // SAFETY: `ty` is a live type of the module's context; element accessors are called on the kinds that have elements.
+    // SAFETY: `ty` is a live type of the module's context; element accessors are called only on kinds with elements.
     unsafe {
         match LLVMGetTypeKind(ty) {
             LLVMTypeKind::LLVMPointerTypeKind => true,

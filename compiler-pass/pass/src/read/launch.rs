@@ -1,8 +1,8 @@
 //! Kernel launches as host compilers emit them, and their numbers of blocks and threads.
 //!
 //! clang and nvcc both lower `k<<<grid, block, shared, stream>>>(args)` to a call of `__cudaPushCallConfiguration` and,
-//! on the branch where that returned zero, a call of the kernel's host function with the kernel's arguments. Trap: for
-//! nvcc that host function has the kernel's own name and calls the stub, for clang it is the stub.
+//! on the branch where that returned zero, a call of the kernel's host function with the kernel's arguments. For nvcc
+//! that host function has the kernel's own name and calls the stub, for clang it is the stub.
 
 use eager_tasks::program::Geometry;
 use eager_tasks::{BinaryOp, CastOp, Expr};

@@ -1,8 +1,9 @@
 //! Transforms a function into the form that the readers expect: `sroa,early-cse`, so that sizes are values, not memory.
 //!
-//! Before that, two kinds of calls are inlined. CUDA's constructors of small structs (`dim3`, `cudaExtent`), or a
-//! launch's geometry would stay behind a call. And small functions of the C++ library, or calls of iterators would hide
-//! the trip count of `for (auto &p : array)`, and calls of `v.size()` its value.
+//! Before that, two kinds of calls are inlined: CUDA's constructors of small structs (`dim3`, `cudaExtent`), which
+//! would hide a launch's geometry, and small functions of the C++ library, which would hide the trip count of `for
+//! (auto &p : array)` and the value of `v.size()`.
+//!
 //! Trap: at -O0 clang marks every function `optnone`, and LLVM then skips the passes silently. The mark is removed
 //! while the passes run and put back afterwards, so that the function is compiled at the level that the user asked for.
 

@@ -1,7 +1,7 @@
 //! Reads the relevant functions of a module into one [`Program`].
 //!
-//! Relevant are functions that use the device, directly or through their callees, and all callees of these. Trap: only
-//! the former are prepared (their variables turned into values); the code of the others stays as the compiler made it.
+//! Relevant are functions that use the device, directly or through their callees, and all callees of these. Only the
+//! former are prepared (their variables turned into values); the code of the others stays as the compiler made it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

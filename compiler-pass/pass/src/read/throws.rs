@@ -1,7 +1,7 @@
 //! Finds the calls through which a C++ exception may leave a function without passing any of its code.
 //!
-//! Trap: at this point of the pipeline clang has not yet inferred which functions never throw, so the module's own
-//! functions are examined here. A C library function that clang does not mark is recognised by its name.
+//! At this point of the pipeline clang has not yet inferred which functions never throw, so the module's own functions
+//! are examined here. A C library function that clang does not mark is recognised by its name.
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;

@@ -2,11 +2,11 @@
 //! 1994) with constant offsets, flow-insensitive.
 //!
 //! A device buffer is named by the *slot* whose address an allocation got, so "the buffer in `net->weights`" stays the
-//! same buffer when the pointer is copied around. Traps: the analysis does not distinguish what a slot holds before the
-//! allocation, after it, and after the program overwrites the slot. Memory that a caller owns already holds pointers,
-//! which [`Target::Foreign`] stands for. Copies that move each other's contents on would produce offsets without end,
-//! so copies fill only a limited number of places in an object. And a solution that takes too many steps is given up
-//! ([`Pointers::is_given_up`]), because the targets found until then are incomplete.
+//! same buffer when the pointer is copied around. Limits: the analysis does not distinguish what a slot holds before
+//! the allocation, after it, and after the program overwrites the slot. Memory that a caller owns already holds
+//! pointers, which [`Target::Foreign`] stands for. Copies that move each other's contents on would produce offsets
+//! without end, so copies fill only a limited number of places in an object. And a solution that takes too many steps
+//! is given up ([`Pointers::is_given_up`]), because the targets found until then are incomplete.
 
 mod questions;
 mod stale;

@@ -1,8 +1,8 @@
 //! Queries on a solution: possible values of pointers, what can be reached through memory, which locations may
 //! coincide.
 //!
-//! Trap: memory that a caller made may have several names, so two objects from before the root may be the same memory
-//! ([`Pointers::may_coincide`]).
+//! Trap: unequal object ids do not mean different memory. Memory that a caller made may have several names, so two
+//! objects from before the root may be the same ([`Pointers::may_coincide`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! Tracks which parts of a solution must be evaluated again because one of their inputs has changed.
 //!
 //! Without this every round evaluates every pointer and copies large sets for nothing: most of the compile time where
-//! containers of the C++ library are passed around. Trap: every input of a part must be listed here. Where the inputs
-//! are not plain, any change counts.
+//! containers of the C++ library are passed around. Trap: every input of a part must be listed here, or a change of it
+//! is missed. Where the inputs are not plain, any change counts.
 
 use super::{ObjectId, Pointers, addresses};
 use crate::names::{FrameId, PointerId};

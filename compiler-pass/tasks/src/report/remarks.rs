@@ -1,6 +1,6 @@
 //! The report as compiler remarks: one sentence for each task or buffer, at its source line.
 //!
-//! Trap: an expression may have hundreds of terms. A remark is shortened for reading; the report keeps the whole.
+//! An expression may have hundreds of terms. A remark is shortened for reading; the report keeps the whole.
 
 use super::{BufferEnd, BufferReport, CoveredReport, Outcome, Report, TaskReport};
 use crate::names::Place;

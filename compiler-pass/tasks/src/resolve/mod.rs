@@ -1,7 +1,7 @@
 //! Turns an expanded function and its pointers into [`Facts`]: sites that name buffers instead of pointers.
 //!
-//! Trap: an unknown pointer counts as everything that it may be. A launch that gets one is foreign, and an allocation
-//! into one of several slots belongs to no buffer.
+//! An unknown pointer counts as everything that it may be. A launch that gets one is foreign, and an allocation into
+//! one of several slots belongs to no buffer.
 
 mod frees;
 

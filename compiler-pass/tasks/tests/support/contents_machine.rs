@@ -3,8 +3,8 @@
 //!
 //! Everything outside the program does its worst: allocations fail or reuse addresses, uninitialised variables and
 //! freed pointers equal addresses in use, kernels use every pointer that they can find, and unknown code uses anything
-//! it was ever given at any later time. Trap: what the program itself does with an invalid pointer is undefined and no
-//! fault of the analysis, so only valid pointers are checked.
+//! it was ever given at any later time. What the program itself does with an invalid pointer is undefined and no fault
+//! of the analysis, so only valid pointers are checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 

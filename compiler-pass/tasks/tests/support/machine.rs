@@ -1,7 +1,7 @@
 //! Runs a program on a machine that checks its static tasks: what is allocated, launched and freed, and when.
 //!
-//! Trap: one action may be in tasks of several functions on the stack, and a function called twice may be in a task the
-//! first time only. A task is checked against an action only if no other task of its function has that action too.
+//! One action may be in tasks of several functions on the stack, and a function called twice may be in a task the first
+//! time only. A task is checked against an action only if no other task of its function has that action too.
 
 use std::collections::BTreeMap;
 
