@@ -1,6 +1,7 @@
-//! Strangers' bytes into the parts that take them, with what must hold afterwards: for fuzzers (`scheduler/fuzz`).
+//! Entry points for fuzzers (`scheduler/fuzz`): feed untrusted bytes to the parts that take them, and check what must
+//! hold after.
 //!
-//! Trap: whatever panics here would have been a dead daemon. Nothing here may be called by the daemon itself.
+//! Trap: a panic here stands for a daemon that dies. The daemon itself may call nothing of this module.
 
 use crate::clients::slots::{TaskSlot, TaskSlots};
 use crate::persistence::state_file;
@@ -21,7 +22,7 @@ const CLIENT: ClientId = ClientId(1);
 const POLICIES: [PolicyName; 4] =
     [PolicyName::Case, PolicyName::EagerOpt, PolicyName::EagerLive, PolicyName::Quanta];
 
-/// A settings file: an error in one line, or settings that are shown as a file that says the same.
+/// Reads a settings file: either a one-line error, or settings whose printed form reads back as the same settings.
 pub fn settings(text: &str) {
     match config::read(Path::new("eagerd.toml"), text) {
         Err(error) => assert!(!error.contains('\n'), "{error:?}"),
@@ -33,7 +34,7 @@ pub fn settings(text: &str) {
     }
 }
 
-/// A state file: what is read of it goes into a core, as after a restart.
+/// Feeds a state file to a core, as after a restart.
 pub fn state(bytes: &[u8]) {
     let (kept, _) = state_file::load(bytes);
     let mut life = Life::new(PolicyName::EagerOpt);
@@ -49,17 +50,17 @@ pub fn state(bytes: &[u8]) {
         for (index, slot) in client.slots {
             let restored = TaskSlot::restored(&slot);
             assert_eq!(restored.task.is_some(), slot.task.is_some());
-            // A slot that this build does not have is left out, as by the daemon.
+            // A slot that this build does not have is skipped, as the daemon does.
             tasks.extend(Slot::new(usize::from(index)).and(slot.task));
         }
     }
     life.step(Event::Restored { tasks, contexts });
 }
 
-/// A client's request page, written as the bytes say, and all that the daemon makes of it.
+/// Writes a client's request page as the bytes say, and serves it as the daemon does.
 ///
-/// The first byte chooses the policy. Then come pieces: two bytes of place, one of length, and what is written there; after
-/// each the ring is taken out as far as it goes.
+/// The first byte chooses the policy. Pieces follow: two bytes of offset, one of length, and the bytes to write there;
+/// after each piece the ring is emptied as far as it goes.
 pub fn pages(bytes: &[u8]) {
     let Some((&first, mut rest)) = bytes.split_first() else { return };
     let (mut pages, descriptors) = ClientPages::create().expect("pages");
@@ -69,7 +70,7 @@ pub fn pages(bytes: &[u8]) {
         let (piece, after) = after.split_at(after.len().min(usize::from(*length)));
         let place = u64::from(u16::from_le_bytes([*low, *high]));
         let size = file.metadata().expect("its size").len();
-        // The page is sealed: what would go beyond it is refused.
+        // The page is sealed, so a write beyond its end fails.
         let written = file.write_all_at(piece, place);
         assert_eq!(written.is_ok(), piece.is_empty() || place + piece.len() as u64 <= size, "{written:?}");
         if !life.drain(&mut pages) {
@@ -79,7 +80,7 @@ pub fn pages(bytes: &[u8]) {
     }
 }
 
-/// A client and the core, as the daemon has them.
+/// One client and a core, wired as in the daemon.
 struct Life {
     scheduler: Scheduler,
     slots: TaskSlots,
@@ -110,7 +111,7 @@ impl Life {
         life
     }
 
-    /// Takes out what is there; false: it broke the protocol and is cut off.
+    /// Empties the ring; false if the client broke the protocol and is cut off.
     fn drain(&mut self, pages: &mut ClientPages) -> bool {
         for _ in 0..=RING_SLOTS {
             let Ok(popped) = pages.pop() else { return false };
@@ -164,7 +165,7 @@ mod tests {
     use std::mem::offset_of;
     use zerocopy::IntoBytes;
 
-    /// The entrance leads to the core: a record written as a stranger would is a task.
+    /// Checks the entry point itself: a record written byte by byte becomes a task.
     #[test]
     fn bytes_become_tasks() {
         let body = RequestBody::TaskExtend { bytes: 5 };

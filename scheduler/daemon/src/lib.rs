@@ -1,8 +1,9 @@
 //! `eagerd`: the scheduler daemon. Reads its settings, claims the run directory, opens the devices, and runs the loop.
 //!
-//! A library only so that a fuzzer gets at the parts that take strangers' bytes ([`fuzz`]).
+//! A library only so that a fuzzer reaches the parts that take untrusted bytes ([`fuzz`]).
 //!
-//! Trap: signals are blocked before any thread or child exists, so that they arrive in the loop and nowhere else.
+//! Trap: signals must be blocked before the first thread or child starts; otherwise they arrive there instead of in the
+//! loop.
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -61,12 +62,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Descriptors that are not clients', where there are many: sockets, journal, standard streams, newcomers.
+/// Descriptors kept back for everything but clients: sockets, journal, standard streams, newcomers. Less where the
+/// limit is low.
 const DESCRIPTORS_RESERVED: u64 = 256;
-/// Socket and pidfd.
+/// Socket and pidfd of each client.
 const DESCRIPTORS_PER_CLIENT: u64 = 2;
 
-/// The whole program.
+/// Runs the whole program.
 pub fn main() -> ExitCode {
     let papers = |share: &Path| eager_papers::write(origins::command(), 8, share);
     if let Some(code) = eager_papers::asked(std::env::args_os().skip(1), papers) {
@@ -80,7 +82,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             let line = format!("eagerd: {error:#}");
-            // Nobody is left to be told that standard error is closed.
+            // If standard error is closed, the line has no reader.
             let _ = writeln!(std::io::stderr(), "{line}");
             detach::tell_starter(&line);
             status(&error)
@@ -115,28 +117,28 @@ fn run(flags: Config, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         detach::leave(run_dir.path())?;
     }
     for path in [run_dir.client_socket(), run_dir.admin_socket(), run_dir.http_socket()] {
-        // A manager's client socket is kept by it over a restart, whoever made it.
+        // A service manager keeps the client socket over a restart, no matter which of the two made it.
         let is_kept = manager.is_there() && path == run_dir.client_socket();
         if is_kept || kept.has(|name, socket| name != OWN && listeners::is_at(socket, &path)) {
             run_dir.leave(path);
         }
     }
-    // Dropped before the run directory, whose sockets it uses.
+    // Declared after the run directory, so it is dropped first: it uses the sockets there.
     let mut shell = open(settings, source, &run_dir, signals, manager, &mut kept)?;
     shell.run().map(|()| ExitCode::SUCCESS)
 }
 
-/// The settings that hold, as a file, each with where it came from.
+/// Prints the settings that hold as a settings file, each with its origin.
 fn show_settings(settings: &Settings, source: &Source, matches: &ArgMatches) -> anyhow::Result<()> {
     let path = source.flags.config.as_deref();
-    // It was read before without an error; should it be gone now, nothing came from it.
+    // `Source::read` has read this file without an error; if it has vanished since, no setting is attributed to it.
     let file = path.map(|path| (path, std::fs::read_to_string(path).unwrap_or_default()));
     let origins = Origins::of(matches, file.as_ref().map(|(path, text)| (*path, text.as_str())));
     print!("{}", origins.annotate(&toml::to_string(settings).context("settings as TOML")?));
     Ok(())
 }
 
-/// Devices, core, clients of an earlier daemon, sockets; then the line that says so.
+/// Opens devices, core and sockets, takes over the clients of an earlier daemon, and prints the ready line.
 fn open(
     settings: Settings,
     source: Source,
@@ -168,7 +170,7 @@ fn open(
     doors.problem.iter().for_each(|problem| dispatch.say(problem.clone()));
     let handed_down = handed_down(&clients, &admin, &doors, run_dir).context("listeners")?;
     let journal_folder = settings.journal.as_ref().map(|path| path.parent().unwrap_or(Path::new(".")));
-    // The driver is spoken to through files there, some opened only when they are needed.
+    // The driver is reached through files in /dev, some of which are opened only when they are needed.
     let driver = devices.nvml.is_some().then_some(Path::new("/dev"));
     let writable: Vec<&Path> = std::iter::once(run_dir.path()).chain(journal_folder).chain(driver).collect();
     let confinement = harden::confine(&writable);
@@ -190,7 +192,7 @@ fn open(
     );
     doors.serve().context("http thread")?;
     dispatch.manager.ready();
-    // Whoever started it may not read its output.
+    // The starting process may not read this output.
     let _ = writeln!(std::io::stdout(), "{ready}");
     detach::serves();
     let parts = Parts {
@@ -212,7 +214,7 @@ fn open(
     Shell::new(parts).context("epoll")
 }
 
-/// What an earlier daemon left: its virtual GPUs, and a state file that is damaged.
+/// Logs what an earlier daemon left: virtual GPUs with programs on them, and a damaged state file.
 fn say_what_was_found(devices: &Devices, damage: Option<String>, dispatch: &mut Dispatch) {
     if devices.server.as_ref().is_some_and(VirtualGpus::was_there) {
         dispatch
@@ -223,7 +225,7 @@ fn say_what_was_found(devices: &Devices, damage: Option<String>, dispatch: &mut 
     }
 }
 
-/// Tells the core of the devices, and keeps what their numbers mean.
+/// Adds the devices to the core, and notes in the state file which GPU each number means.
 fn add(devices: &Devices, dispatch: &mut Dispatch) {
     dispatch.device_uuids = devices.uuids();
     devices.left_out.iter().for_each(|line| dispatch.say(line.clone()));
@@ -235,7 +237,8 @@ fn add(devices: &Devices, dispatch: &mut Dispatch) {
     }
 }
 
-/// What the watchdog gives to the daemon that it starts: confined it can make no TCP socket, and nobody is turned away.
+/// Sockets that the watchdog passes to the daemon it starts: a confined process cannot make a TCP socket, and this way
+/// no program is refused a connection meanwhile.
 fn handed_down(
     clients: &OwnedFd,
     admin: &UnixListener,
@@ -251,7 +254,7 @@ fn handed_down(
     Ok(listeners)
 }
 
-/// The core and the notes beside it.
+/// Builds the core, its history, journal and list of ended programs.
 fn think(
     settings: &Settings,
     run_dir: &RunDir,
@@ -287,9 +290,9 @@ fn think(
     Ok(dispatch)
 }
 
-/// Somebody who looks what is in use on the devices.
+/// Starts the thread that observes memory use on the devices, if the settings ask for one.
 fn observe(settings: &Settings, devices: &Devices, run_dir: &RunDir) -> std::io::Result<Option<Observer>> {
-    // Not on a virtual clock: there a look would come at a random time.
+    // Not on a virtual clock: an observation there would happen at a random time.
     let asks_server = devices.server.is_some() && devices.clock.is_none();
     let usage: Box<dyn Usage> = match (&settings.uses_file, devices.nvml) {
         (Some(file), _) => Box::new(FileUsage(file.clone())),
@@ -307,7 +310,7 @@ fn observe(settings: &Settings, devices: &Devices, run_dir: &RunDir) -> std::io:
 }
 
 fn block_signals() -> nix::Result<SignalFd> {
-    // SIGXFSZ would end the daemon when the journal reaches a limit; blocked, the write fails and is handled.
+    // SIGXFSZ would end the daemon when the journal reaches a file size limit; blocked, the write fails and is handled.
     let mask: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD, Signal::SIGXFSZ]
         .into_iter()
         .collect();
@@ -315,13 +318,13 @@ fn block_signals() -> nix::Result<SignalFd> {
     SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
 }
 
-/// Descriptors that the process may have, after asking for all that may be had.
+/// Number of descriptors that the process may open, after raising the soft limit as far as possible.
 fn descriptors() -> u64 {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return u64::MAX };
     if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft }
 }
 
-/// As many clients as there are descriptors for.
+/// Number of clients for which there are descriptors.
 fn clients_for(descriptors: u64) -> usize {
     let reserved = DESCRIPTORS_RESERVED.min(descriptors / 2);
     let clients = (descriptors - reserved) / DESCRIPTORS_PER_CLIENT;

@@ -1,7 +1,7 @@
-//! What is answered on the admin socket, and who may ask for what.
+//! Answers requests on the admin socket, and checks that the caller may make them.
 //!
-//! Trap: whoever is connected may look; only what changes something is refused, and always by the uid of the connection,
-//! never by anything in the question.
+//! Trap: any connected user may look; only a request that changes something is refused, and always by the uid of the
+//! connection, never by anything in the request.
 
 use crate::admin::server::Caller;
 use crate::admin::tables;
@@ -12,20 +12,20 @@ use eager_proto::admin::{AdminReply, AdminRequest, TaskRow};
 use eager_units::{DeviceId, TaskId};
 use std::str::FromStr;
 
-/// Tasks that one line names.
+/// Most tasks that one line names.
 const NAMED_MAX: usize = 3;
 
-/// What the answers need besides the core and its clients.
+/// What an answer needs besides the core and its clients.
 #[derive(Debug, Clone, Copy)]
 pub struct About<'a> {
     pub devices_kind: &'a str,
     pub confinement: &'a str,
-    /// The policy that flags and file name.
+    /// The policy that the flags and the settings file name.
     pub configured: PolicyName,
 }
 
-/// Answers one question. The daemon ends after [`AdminRequest::Shutdown`] was answered by [`AdminReply::Done`], or when it
-/// has nothing to do any more.
+/// Answers one request. The daemon ends after it answers [`AdminRequest::Shutdown`] with [`AdminReply::Done`], either
+/// at once or when it has no tasks any more.
 pub fn answer(dispatch: &mut Dispatch, about: About<'_>, by: Caller, request: AdminRequest) -> AdminReply {
     if let AdminRequest::After { task, label } = request {
         return dispatch.comes_after(by, task, &label);
@@ -40,7 +40,7 @@ pub fn answer(dispatch: &mut Dispatch, about: About<'_>, by: Caller, request: Ad
     }
 }
 
-/// Answers a question that changes nothing; none: this one does.
+/// Answers a request that changes nothing; `None` if this request changes something.
 fn look(dispatch: &Dispatch, about: About<'_>, request: &AdminRequest) -> Option<Result<AdminReply, String>> {
     Some(Ok(match *request {
         AdminRequest::Ps => {
@@ -85,7 +85,7 @@ fn explain_device(dispatch: &Dispatch, device: DeviceId) -> Result<AdminReply, S
     Ok(AdminReply::Explained { sentences, devices: Vec::new() })
 }
 
-/// Does what is asked for, if the caller may; one line either way.
+/// Does what the request asks for, if the caller may; returns one line either way.
 fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<String, String> {
     match request {
         AdminRequest::Cancel { task, signal, ends_waiting } => {
@@ -122,7 +122,8 @@ fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<Str
     }
 }
 
-/// What would be left without a scheduler is named: it goes on, and the tasks after it run beside each other unscheduled.
+/// Refuses a shutdown while there are tasks, unless it is forced or waits until idle, and names the tasks: they go on
+/// without a scheduler, and tasks that start later run beside them unscheduled.
 fn shut_down(dispatch: &Dispatch, force: bool, when_idle: bool) -> Result<String, String> {
     if force || !dispatch.has_tasks() {
         return Ok(String::new());

@@ -1,67 +1,69 @@
-//! Is a process that was known before still the same one?
+//! Tells whether a process is the same one as before.
 //!
-//! Trap: a number is used again. A process is its number *and* the moment it started, in one boot of the machine; and
-//! what `/proc` says holds only if the process was still alive when it was read.
+//! Trap: the kernel reuses process ids. A process is its id *and* its start time, within one boot of the machine; and
+//! data from `/proc` is valid only if the process is still alive after it was read.
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// A number that no other run of a daemon has, by chance; never 0.
+/// Number that no other run of a daemon has, barring chance; never 0.
 pub fn run() -> u64 {
     let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
     let digits: String = uuid.chars().filter(char::is_ascii_hexdigit).take(12).collect();
     u64::from_str_radix(&digits, 16).unwrap_or_default().max(u64::from(std::process::id()))
 }
 
-/// When the process started, in the kernel's ticks since boot; 0 where `/proc` does not tell.
+/// Start time of the process in the kernel's ticks since boot; 0 where `/proc` does not tell.
 pub fn started(pid: i32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     start_field(&stat).unwrap_or(0)
 }
 
-/// It is stopped by a signal or a debugger, as `/proc` says.
+/// True if `/proc` shows the process as stopped by a signal or a debugger.
 pub fn is_stopped(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     matches!(state_field(&stat), Some("T" | "t"))
 }
 
-/// It is stopped by a signal (SIGSTOP, Ctrl-Z), with all its threads; of one that a debugger holds some may run.
+/// True if a signal (SIGSTOP, Ctrl-Z) has stopped the process with all its threads. Under a debugger some threads may
+/// run.
 pub fn is_stopped_by_signal(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     state_field(&stat) == Some("T")
 }
 
-/// Whose process it is now; none where `/proc` does not tell.
+/// The process's real uid now; none where `/proc` does not tell.
 pub fn real_uid(pid: i32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Field 3.
+/// Field 3 of `/proc/PID/stat`: the state.
 fn state_field(stat: &str) -> Option<&str> {
     stat[stat.rfind(')')? + 1..].split_ascii_whitespace().next()
 }
 
-/// Field 22 of `/proc/PID/stat` (proc(5)). The second field is the command's name in parentheses, with anything in it.
+/// Field 22 of `/proc/PID/stat` (proc(5)): the start time. The second field is the command's name in parentheses, which
+/// may hold any characters.
 fn start_field(stat: &str) -> Option<u64> {
     let after_name = &stat[stat.rfind(')')? + 1..];
     after_name.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// A handle on the process that had this number and started then; `None`: it has ended.
+/// Opens a pidfd of the process with this id and start time; `None` if it has ended.
 pub fn find(pid: i32, start: u64) -> Option<OwnedFd> {
     let pidfd = eager_shm::daemon::open_pidfd(pid).ok()?;
     let same = start != 0 && started(pid) == start;
     (same && is_alive(&pidfd)).then_some(pidfd)
 }
 
-/// A zombie counts as ended: it holds nothing.
+/// True until the process ends. A zombie counts as ended: it holds nothing.
 pub fn is_alive(pidfd: &OwnedFd) -> bool {
     poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(0)
 }
 
-/// One boot of the machine; empty where the kernel does not tell.
+/// Identifies this boot of the machine; empty where the kernel does not tell.
 pub fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }

@@ -1,6 +1,6 @@
-//! Which devices there are: NVIDIA's, those of the virtual GPU server, or those that a file describes.
+//! The devices to schedule on: NVIDIA's GPUs, those of the virtual GPU server, or those that a file describes.
 //!
-//! Trap: sizes are program bytes everywhere here; the server alone knows about its memory scale.
+//! Trap: all sizes here are program bytes; only the server knows its memory scale.
 
 pub mod minutes;
 pub mod numbering;
@@ -28,29 +28,29 @@ use std::path::Path;
 /// Threads of a warp on every NVIDIA GPU so far.
 const WARP_THREADS: u32 = 32;
 
-/// What one program's context takes of a real GPU, until a look says what it really takes: some hundred MiB since Ampere,
-/// with the libraries that programs load (not measured here; specification S-712).
+/// Memory that one program's context is assumed to take on a real GPU until an observation shows the real size: some
+/// hundred MiB since Ampere, with the libraries that programs load (not measured here; specification S-712).
 const CONTEXT_BYTES: Bytes = Bytes(512 << 20);
 
-/// What the daemon schedules on.
+/// The devices that the daemon schedules on.
 pub struct Devices {
     pub profiles: Vec<DeviceProfile>,
-    /// What each has beyond the capacity that is given away.
+    /// Memory of each device beyond the capacity that may be granted.
     pub spare: Vec<Bytes>,
     /// `cuda`, `virtual` or `file`, as people see it.
     pub kind: &'static str,
-    /// What one program's context takes of a device's memory.
+    /// Memory that one program's context takes on a device.
     pub context_bytes: Bytes,
     pub server: Option<VirtualGpus>,
-    /// Where the time comes from, if the server keeps a virtual clock.
+    /// Source of the time, if the server keeps a virtual clock.
     pub clock: Option<DaemonLink>,
     /// NVIDIA's GPUs, by the daemon's numbers.
     pub gpus: Vec<Gpu>,
-    /// What each of them is to this daemon.
+    /// Standing of each of these GPUs in this daemon.
     pub standings: Vec<Standing>,
     /// Why some GPUs of the machine are not served.
     pub left_out: Vec<String>,
-    /// Who is asked about them.
+    /// NVML, which reports on these GPUs.
     pub nvml: Option<&'static Nvml>,
 }
 
@@ -63,14 +63,14 @@ struct DeviceInFile {
     sms: u32,
     warps_per_sm: u32,
     blocks_per_sm: u32,
-    /// As without MPS.
+    /// True: one program's page faults stop the kernels of all, as without MPS.
     #[serde(default)]
     faults_stall: bool,
 }
 
 impl Devices {
-    /// Starts or reads the source. `vgpu_socket` is where a server of virtual GPUs shall listen; `old`: what an earlier daemon
-    /// left, whose drains get this one's numbers.
+    /// Opens the source of devices, starting the virtual GPU server if needed. `vgpu_socket` is where that server
+    /// listens. `old` is the state that an earlier daemon left; its drains are renumbered to this daemon's devices.
     pub fn open(settings: &Settings, vgpu_socket: &Path, old: &mut Kept) -> anyhow::Result<Devices> {
         if !matches!(settings.devices, DeviceSource::Virtual { .. }) {
             virtual_gpus::clear(vgpu_socket)?;
@@ -125,7 +125,7 @@ impl Devices {
         }
     }
 
-    /// The GPUs that the machine has.
+    /// Opens the GPUs of the machine.
     fn of_machine(selection: &Selection, old: &mut Kept) -> anyhow::Result<Devices> {
         let nvml = nvml::load().map_err(|error| {
             anyhow::anyhow!(
@@ -142,7 +142,7 @@ impl Devices {
             "no GPU to serve: {}",
             if why.is_empty() { "there is none" } else { &why }
         );
-        // Nobody knows the old numbers if nobody was there.
+        // Without clients of the earlier daemon no program knows the old numbers, so they need not be kept.
         let known = if old.clients.is_empty() { &[] } else { old.devices.as_slice() };
         let Numbered { gpus, standings, left_out } = numbering::keep(known, chosen);
         if !old.devices.is_empty() {
@@ -154,7 +154,7 @@ impl Devices {
         Ok(Devices { profiles, context_bytes, gpus, standings, left_out, nvml, ..Devices::none("cuda") })
     }
 
-    /// What a later daemon must know of what the numbers mean.
+    /// Meaning of the device numbers, as the next daemon needs it.
     pub fn kept(&self) -> Vec<KeptDevice> {
         let kept = |(gpu, profile): (&Gpu, &DeviceProfile)| KeptDevice {
             uuid: gpu.uuid.clone(),
@@ -167,14 +167,15 @@ impl Devices {
         self.gpus.iter().map(|gpu| gpu.bytes).collect()
     }
 
-    /// `4 virtual devices`.
+    /// For the ready line, such as `4 virtual devices`.
     pub fn summary(&self) -> String {
         let count = self.profiles.len();
         format!("{count} {} device{}", self.kind, if count == 1 { "" } else { "s" })
     }
 }
 
-/// A limit that no device has is a mistake; one that only some have is a limit for the others.
+/// Rejects a limit above the capacity of every device as a mistake. A device that is smaller than the limit grants all
+/// it has.
 fn larger_than_all(limit: Option<Size>, profiles: &[DeviceProfile]) -> anyhow::Result<()> {
     let largest = profiles.iter().map(|profile| profile.capacity).max();
     match (limit.map(|Size(bytes)| Bytes(bytes)), largest) {

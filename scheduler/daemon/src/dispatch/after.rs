@@ -1,18 +1,19 @@
-//! Programs that wait for a task of another to end (`eager run --after`): they ask again and again, and are listed as long as
-//! they do. Pure.
+//! Programs that wait for another program's task to end (`eager run --after`): each asks again and again, and is listed
+//! while it does. Pure.
 //!
-//! Trap: whoever is served may ask, under any name and as often as questions are answered, so each user has so many places.
+//! Trap: any served user may ask, under any name and at any rate, so the places in the list are limited per user.
 
 use eager_units::Nanos;
 use std::collections::BTreeMap;
 
-/// Who has not asked for so long does not wait any more; programs ask four times a second (specification S-722).
+/// A program that has not asked for this long does not wait any more; programs ask four times a second (specification
+/// S-722).
 const SILENT_NS: Nanos = Nanos::from_secs(3);
-/// Listed of one user, and of all.
+/// Most programs listed, of one user and of all users.
 const USER_MAX: usize = 64;
 const ALL_MAX: usize = 1024;
 
-/// One of them.
+/// A program that waits for a task to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiter {
     pub uid: u32,
@@ -22,14 +23,15 @@ pub struct Waiter {
     asked_at: Nanos,
 }
 
-/// By process.
+/// All listed programs, by process id.
 #[derive(Debug, Default)]
 pub struct Waiters {
     all: BTreeMap<i32, Waiter>,
 }
 
 impl Waiters {
-    /// It asked whether a task has ended, and it has not. Who finds no place waits all the same, and is not listed.
+    /// Notes that a program asked for a task that has not ended. A program that finds no place waits all the same,
+    /// unlisted.
     pub fn ask(&mut self, now: Nanos, pid: i32, uid: u32, label: String, task: u64) {
         self.all.retain(|_, waiter| waits(waiter, now));
         if let Some(waiter) = self.all.get_mut(&pid)
@@ -44,12 +46,12 @@ impl Waiters {
         }
     }
 
-    /// What it waited for has ended.
+    /// Removes a program whose task has ended.
     pub fn forget(&mut self, pid: i32) {
         self.all.remove(&pid);
     }
 
-    /// By how long they have waited.
+    /// Programs that still ask, longest wait first.
     pub fn list(&self, now: Nanos) -> Vec<(i32, &Waiter)> {
         let mut list: Vec<(i32, &Waiter)> =
             self.all.iter().filter(|(_, waiter)| waits(waiter, now)).map(|(pid, it)| (*pid, it)).collect();

@@ -1,7 +1,8 @@
-//! Devices on which nothing new starts, as an administrator asked for it. They stay so over a restart of the daemon and
-//! of its policy.
+//! Drained devices: nothing new starts on them, as an administrator asked. They stay drained when the daemon restarts
+//! or its policy is replaced.
 //!
-//! Trap: since when is a time of the kernel's monotonic clock, since the daemon's own begins anew with each daemon.
+//! Trap: the start of a drain is kept on the kernel's monotonic clock, since the daemon's own clock begins anew with
+//! each daemon.
 
 use crate::devices::numbering::Standing;
 use crate::dispatch::Dispatch;
@@ -11,12 +12,12 @@ use nix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds since the machine started.
 fn monotonic_ns() -> u64 {
-    // It cannot fail for this clock; 0 only makes a drain look old.
+    // Cannot fail for this clock; 0 only makes a drain look old.
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(std::time::Duration::ZERO, Into::into);
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// There is no such device.
+/// The named device does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no GPU {device}: `eager info` lists them")]
 pub struct NoSuchDevice {
@@ -28,13 +29,13 @@ impl Dispatch {
         self.mind.scheduler.state().devices.contains_key(&device)
     }
 
-    /// For how long nothing new has started on the device; none: it takes tasks.
+    /// Time for which the device has been drained; none if it takes tasks.
     pub fn drained_for(&self, device: DeviceId) -> Option<Nanos> {
         let at_ns = *self.state.kept().drained.get(&device.0)?;
         Some(Nanos(monotonic_ns().saturating_sub(at_ns)))
     }
 
-    /// From now on nothing new starts on the device, or it does again; says whether that is new.
+    /// Drains or undrains the device; returns whether that changed anything.
     pub fn drain(&mut self, device: DeviceId, drained: bool) -> Result<bool, NoSuchDevice> {
         if !self.has_device(device) {
             return Err(NoSuchDevice { device: device.0 });
@@ -54,7 +55,7 @@ impl Dispatch {
         Ok(true)
     }
 
-    /// A device was drained when an earlier daemon ended.
+    /// Restores the drain of a device that was drained when an earlier daemon ended.
     pub fn drain_again(&mut self, device: DeviceId, at_ns: u64) {
         if self.has_device(device) {
             self.state.drained(device.0, at_ns);
@@ -64,20 +65,20 @@ impl Dispatch {
         }
     }
 
-    /// What a device that running programs know is to this daemon.
+    /// Applies the standing of a device that running programs know.
     pub fn stand(&mut self, device: DeviceId, standing: Standing) {
         match standing {
             Standing::Served => {}
             Standing::PassedOver => {
                 self.say(format!("{device} is not served any more: what runs there may end there"));
-                // It was added, so it is there.
+                // The device was added, so this cannot fail.
                 let _ = self.drain(device, true);
             }
             Standing::Gone => self.look_for_loss(device, true),
         }
     }
 
-    /// Tells a scheduler that is new which devices are drained.
+    /// Drains the drained devices in a new scheduler.
     pub fn tell_drains(&mut self) {
         let drained: Vec<u32> = self.state.kept().drained.keys().copied().collect();
         drained.into_iter().for_each(|id| self.happen(Event::Drained { device: DeviceId(id) }, None));

@@ -1,7 +1,7 @@
-//! Around the core: one event in, its actions carried out, and a line for the journal.
+//! Drives the core: feeds it one event at a time, carries out its actions, and writes the journal.
 //!
-//! Trap: the order matters. The whole step is decided and written to the journal first, then the cells change: a
-//! program must never see a grant that the journal does not know.
+//! Trap: the order matters. The whole step is decided and written to the journal before any cell changes: a program
+//! must never see a grant that the journal does not have.
 
 pub mod after;
 pub mod drains;
@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Senseless requests after which a client is not served any more (specification S-707).
+/// Requests without sense after which a client is not served any more (specification S-707).
 const STRIKES_MAX: u32 = 100;
 /// Doorbells taken from one client in one turn; more stay in the socket for the next.
 const DOORBELLS_MAX: usize = 4 * RING_SLOTS;
@@ -45,31 +45,32 @@ const DOORBELLS_MAX: usize = 4 * RING_SLOTS;
 pub struct Client {
     pub label: String,
     pub peer: Peer,
-    /// None once the program closed it and still lives, and before it has come back to a new daemon.
+    /// None after the program closed it (while its process lives), and before the program has come back to a new
+    /// daemon.
     pub socket: Option<OwnedFd>,
     /// When a program that closed its connection is given up.
     pub gone_at: Option<Nanos>,
-    /// None before it has come back to a new daemon.
+    /// None before the program has come back to a new daemon.
     pub pages: Option<ClientPages>,
     pub slots: TaskSlots,
-    /// Of the tasks that it begins.
+    /// Priority of the tasks that it begins.
     pub priority: i8,
     strikes: u32,
 }
 
-/// What serving a client came to.
+/// Result of serving a client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Served {
     AllDone,
-    /// It had more than it may have now.
+    /// The client has more requests than it may have served now.
     MoreLeft,
-    /// It closed the connection.
+    /// The client closed the connection.
     Closed,
-    /// It broke the protocol and was cut off.
+    /// The client broke the protocol and was cut off.
     CutOff,
 }
 
-/// The core, the clients, and the record of what was decided.
+/// The core, the clients, and the record of decisions.
 #[derive(Debug)]
 pub struct Dispatch {
     pub mind: Mind,
@@ -80,12 +81,13 @@ pub struct Dispatch {
     pub truth: Truth,
     pub manager: ServiceManager,
     pub waiters: Waiters,
-    /// By number; none where programs see the devices under the same numbers.
+    /// Uuids by device number; empty where programs see the devices under the same numbers.
     pub device_uuids: Vec<Uuid>,
     owners: BTreeMap<TaskId, (ClientId, Slot)>,
     log: LogLimit,
     refusals: RefusalLimit,
-    /// Who is being served, and which of its slots were answered: one that sends many requests is woken once for all.
+    /// The client being served, and its slots that were answered: a client that sends many requests is woken once for
+    /// all.
     served: Option<(ClientId, BTreeSet<Slot>)>,
     next_client: u64,
     next_task: u64,
@@ -124,7 +126,7 @@ impl Dispatch {
         self.mind.now()
     }
 
-    /// Whose task it is, and in which of the client's slots.
+    /// The client that owns a task, and the task's slot.
     pub fn owner(&self, task: TaskId) -> Option<(ClientId, Slot)> {
         self.owners.get(&task).copied()
     }
@@ -134,13 +136,12 @@ impl Dispatch {
         self.next_task
     }
 
-    /// Does anybody wait for a device, or have one?
+    /// True while any task waits for a device or has one.
     pub fn has_tasks(&self) -> bool {
         !self.owners.is_empty()
     }
 
-    /// Has the daemon's answer in a client's slot changed from the one with sequence `seen`? Also for a client that is not
-    /// there.
+    /// True if the answer in a client's slot has a sequence other than `seen`, or if there is no such client.
     pub fn answer_changed(&self, pid: u32, slot: u32, seen: u32) -> bool {
         let client = self.clients.values().find(|client| u32::try_from(client.peer.pid) == Ok(pid));
         let pages = client.and_then(|client| client.pages.as_ref());
@@ -148,22 +149,22 @@ impl Dispatch {
         pages.sequence(slot) != seen
     }
 
-    /// Says something to the administrator, unless too much was said already.
+    /// Logs a line about the daemon itself, within the log's limit.
     pub fn say(&mut self, line: String) {
         self.say_of(None, line);
     }
 
-    /// The same about something that a user's program did, within that user's share of the log.
+    /// Logs a line about a program of user `uid`, within that user's share of the log.
     pub fn say_of(&mut self, uid: Option<u32>, line: String) {
         let now = self.now();
         for line in self.log.admit(now, uid, line) {
-            // Nobody is left to be told that standard error is closed.
+            // If standard error is closed, the line has no reader.
             let _ = writeln!(std::io::stderr(), "eagerd: {line}");
             detach::bound_log();
         }
     }
 
-    /// Adds a client.
+    /// Adds a newly connected client.
     pub fn welcome(&mut self, hello: &Hello, peer: Peer, socket: OwnedFd, pages: ClientPages) -> ClientId {
         let id = ClientId(self.next_client);
         self.next_client += 1;
@@ -176,8 +177,8 @@ impl Dispatch {
         id
     }
 
-    /// What a client should do for the policy, as bits of [`hello::FEATURES`], and the most in bytes that a task can ever
-    /// be granted: 0 if there is no device yet.
+    /// Habits that the policy wants of a client, as bits of [`hello::FEATURES`], and the largest grant in bytes that a
+    /// task can ever get: 0 if there is no device yet.
     pub fn client_habits(&self, hello: &Hello) -> (u64, u64) {
         let habits = self.mind.scheduler.habits_of_newcomer(hello.comes_by_name());
         let flag = |on: bool, bit: u64| if on { bit } else { 0 };
@@ -192,7 +193,7 @@ impl Dispatch {
         (wanted, largest.unwrap_or(0))
     }
 
-    /// Adds a client with what is known of it.
+    /// Adds a client with its kept state, new or from an earlier daemon.
     pub fn enter(
         &mut self,
         id: ClientId,
@@ -221,7 +222,7 @@ impl Dispatch {
         *client.slots.get_mut(slot) = restored;
     }
 
-    /// The client is gone: everything it held is free.
+    /// Removes a client that is gone, which frees everything it held.
     pub fn bury(&mut self, id: ClientId) {
         self.forget(id, false);
     }
@@ -255,7 +256,8 @@ impl Dispatch {
         Served::CutOff
     }
 
-    /// Takes in what a client rang for, at most `requests` and, after the first, for so much time; says how many there were.
+    /// Takes requests from a client's ring, at most `requests` and, after the first, for at most `time`. Returns how
+    /// many it took.
     pub fn serve(&mut self, id: ClientId, requests: u32, time: Nanos) -> (Served, u32) {
         let mut taken = 0;
         self.served = Some((id, BTreeSet::new()));
@@ -277,7 +279,7 @@ impl Dispatch {
             Some(Ok(closed)) => closed,
         };
         let begun = self.now();
-        // The first always: who waits long for a step has it.
+        // The first request is always taken, so that a client whose steps are slow is served too.
         while *taken < requests && (*taken == 0 || self.now().saturating_sub(begun) < time) {
             match self.take_request(id) {
                 Ok(true) => *taken += 1,
@@ -288,7 +290,7 @@ impl Dispatch {
         Served::MoreLeft
     }
 
-    /// Takes one request from the client's ring; false when there is none.
+    /// Takes one request from the client's ring; false if there is none.
     fn take_request(&mut self, id: ClientId) -> Result<bool, String> {
         let Some(client) = self.clients.get_mut(&id) else { return Ok(false) };
         let Some(pages) = &mut client.pages else { return Ok(false) };
@@ -330,13 +332,13 @@ impl Dispatch {
         Ok(true)
     }
 
-    /// One more request of a user who is refused again and again, if it would be refused too: it gets the answer, which costs
-    /// no step of the core and no line of the journal.
+    /// Refuses a request of a user who is refused again and again, if the core would refuse it too. The client gets the
+    /// answer, at the cost of no step of the core and no line of the journal.
     fn refuses_without_a_step(&mut self, id: ClientId, wanted: &TaskRequest, slot: Slot) -> bool {
         let now = self.now();
         let Some(client) = self.clients.get_mut(&id) else { return false };
         let uid = client.peer.uid;
-        // On a virtual clock nothing may depend on how fast this machine is.
+        // On a virtual clock no decision may depend on how fast this machine is.
         if self.mind.is_told_time() || !self.refusals.is_flood(now, uid) {
             return false;
         }
@@ -362,7 +364,7 @@ impl Dispatch {
         }
     }
 
-    /// What became of the file of earlier runs.
+    /// Logs that the history of runs could not be written.
     pub fn wrote_history(&mut self, written: std::io::Result<()>) {
         if let Err(error) = written {
             self.say(format!(
@@ -371,12 +373,13 @@ impl Dispatch {
         }
     }
 
-    /// When the list of ended programs is to be written, if it is old.
+    /// When to write the list of ended programs; None if the file is up to date.
     pub fn next_ended_write(&self) -> Option<Nanos> {
         self.ended_file.next_write(&self.mind.ended)
     }
 
-    /// `is_end`: of the daemon, however short ago it was written.
+    /// Writes the list of ended programs if it is due, or at the daemon's end (`is_end`) however recently it was
+    /// written.
     pub fn write_ended(&mut self, is_end: bool) {
         let (now, ended) = (self.mind.now(), &self.mind.ended);
         let file = &mut self.ended_file;
@@ -388,14 +391,14 @@ impl Dispatch {
         }
     }
 
-    /// A request that changes nothing.
+    /// Answers a request that changes nothing.
     fn answer_only(&mut self, id: ClientId, request: &Request) {
         self.note(id, request.slot, is_awaited(&request.body));
         self.flush();
         self.publish(id, request.slot);
     }
 
-    /// One event, and what the core makes of it. `asked` is the request that it was.
+    /// Steps the core with one event and carries out its actions. `asked` is the request that the event came from.
     pub fn happen(&mut self, event: Event, asked: Option<(ClientId, &Request)>) {
         let mut events = VecDeque::from([event]);
         let mut asked = asked;
@@ -409,7 +412,7 @@ impl Dispatch {
                     }
                     continue;
                 }
-                // Nothing is left to fall back to: the event is dropped, everything else goes on.
+                // There is no policy left to fall back to: the event is dropped, and everything else goes on.
                 Err(Panicked) => {
                     self.say("the plain policy panicked: an event is dropped".into());
                     continue;
@@ -438,7 +441,8 @@ impl Dispatch {
         }
     }
 
-    /// Once all else of the step is published: what programs are told of their tasks is different from here on.
+    /// Handles a reinstated policy. Runs after the step's cells are published, because it changes what programs see of
+    /// their tasks.
     fn tell_reinstatement(&mut self, actions: &[Action]) {
         for action in actions {
             if let Action::Reinstated { policy, reason } = action {
@@ -447,7 +451,7 @@ impl Dispatch {
         }
     }
 
-    /// One step of the core, and its line in the journal.
+    /// Runs one step of the core, and writes its line in the journal.
     fn decide(&mut self, event: &mut Event) -> Result<Vec<Action>, Panicked> {
         let (actions, journal) = self.mind.step(event);
         match journal {
@@ -475,7 +479,7 @@ impl Dispatch {
         }
     }
 
-    /// Keeps what a later daemon must know of a slot. `awaited`: its program waits to see its request answered.
+    /// Notes a slot's state for the next daemon. `awaited`: the program waits for the answer to its request.
     pub fn note(&mut self, id: ClientId, slot: Slot, awaited: bool) {
         let Some(client) = self.clients.get(&id) else { return };
         let Some(state) = client.slots.get(slot) else { return };
@@ -491,7 +495,7 @@ impl Dispatch {
         self.wrote_state(written);
     }
 
-    /// Writes the state down before anybody new is served.
+    /// Writes the whole state file before any new program is served.
     pub fn begin_state(&mut self) {
         let written = self.state.begin(self.mind.now());
         self.wrote_state(written);
@@ -505,7 +509,7 @@ impl Dispatch {
         }
     }
 
-    /// Notes an action in its task's slot; gives the slot, whose cell is now out of date.
+    /// Notes an action in its task's slot. Returns the slot, whose cell is now out of date.
     fn carry_out(&mut self, action: &Action) -> Option<(ClientId, Slot)> {
         let task = action.task()?;
         let owner @ (client, slot) = *self.owners.get(&task)?;
@@ -521,7 +525,7 @@ impl Dispatch {
         Some(owner)
     }
 
-    /// Writes a slot's cell as things stand, and wakes whoever waits for it.
+    /// Writes the current state of a slot into its cell, and wakes the threads that wait on it.
     fn publish(&mut self, id: ClientId, slot: Slot) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let state = client.slots.get_mut(slot);
@@ -537,14 +541,15 @@ impl Dispatch {
         }
     }
 
-    /// The same for all slots that a client ever used; the cells of the others are as new.
+    /// Publishes every slot that a client ever used; the cells of its other slots are as new.
     pub fn publish_all(&mut self, id: ClientId) {
         let Some(client) = self.clients.get(&id) else { return };
         let used: Vec<Slot> = client.slots.used().map(|(slot, _)| slot).collect();
         used.into_iter().for_each(|slot| self.publish(id, slot));
     }
 
-    /// A task that is watched from now on tells its changes by itself; how it stands at this moment the daemon reads.
+    /// First answer for a task that is watched from now on: the daemon reads its counters once, later changes the
+    /// program sends.
     fn answer_watch(&self, action: &Action) -> Option<Event> {
         let &Action::Watch { task, on: true } = action else { return None };
         let (client, slot) = *self.owners.get(&task)?;
@@ -553,14 +558,15 @@ impl Dispatch {
     }
 }
 
-/// Does the program wait until it sees this answered? The others are hints, which may be told twice.
+/// True if the program waits until it sees this request answered. The other requests are hints, which may be sent
+/// twice.
 fn is_awaited(body: &RequestBody) -> bool {
     use RequestBody::{Busy, Idle, KernelHeld, Promoted};
     !matches!(body, Busy | Idle | KernelHeld { .. } | Promoted)
 }
 
-/// Must an event be told to the scheduler that follows the one that broke on it? What begins, ends, connects or goes is
-/// in the daemon's notes already.
+/// True if an event that made the scheduler panic must be repeated to the scheduler that replaces it. Begins, ends,
+/// connections and deaths need not be: they are in the daemon's notes already.
 fn survives_its_scheduler(event: &Event) -> bool {
     matches!(
         event,
@@ -572,7 +578,8 @@ fn survives_its_scheduler(event: &Event) -> bool {
     )
 }
 
-/// Empties a client's socket. `Ok(true)`: the client closed it; `Err`: a packet of so many bytes, which is no doorbell.
+/// Empties a client's socket. `Ok(true)`: the client closed it; `Err`: a packet of this many bytes, which is no
+/// doorbell.
 fn drain_doorbells(client: &Client) -> Result<bool, usize> {
     let Some(socket) = &client.socket else { return Ok(false) };
     let mut packet = [0; 8];
@@ -582,7 +589,7 @@ fn drain_doorbells(client: &Client) -> Result<bool, usize> {
             Ok(0) => return Ok(true),
             Ok(bytes) => return Err(bytes),
             Err(Errno::EAGAIN | Errno::EINTR) => return Ok(false),
-            // Reset by the peer: it is gone or going; its pidfd says which.
+            // Reset by the peer: its process is gone or about to go; the pidfd tells which.
             Err(_) => return Ok(true),
         }
     }

@@ -1,7 +1,9 @@
-//! Programs that have ended, for `eager history`: what each had, waited for and was refused, from the steps of the core. Pure.
+//! Programs that have ended, for `eager history`: what each had, how long it waited and whether it was refused, from
+//! the steps of the core. Pure.
 //!
-//! Traps: programs that nobody trusts are counted here, so one user's cannot push out another's: the oldest of who has most goes.
-//! And the daemon sees that a process ends, not with which status: that is its parent's to know.
+//! Trap: untrusted programs add rows here, so when the list is full the oldest row of the user with the most rows goes;
+//! dropping the oldest of all would let one user push out every other's. The daemon sees that a process ends, but not
+//! its exit status, which only the parent gets.
 
 use eager_core::Scheduler;
 use eager_core::action::{Action, Reason};
@@ -12,17 +14,17 @@ use eager_proto::admin::ProgramRow;
 use eager_units::{Bytes, ClientId, Nanos, TaskId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Of all users (specification S-721).
+/// Rows of all users (specification S-721).
 pub const PROGRAMS_MAX: usize = 2000;
-/// Of a reason; no sentence of the core is longer.
+/// Longest kept reason; no sentence of the core is longer.
 const REASON_CHARS_MAX: usize = 300;
 
-/// Those that have ended, and those that have not yet.
+/// Programs that have ended, and those that are connected.
 #[derive(Debug, Default)]
 pub struct Ended {
     rows: VecDeque<ProgramRow>,
     by_user: BTreeMap<u32, usize>,
-    /// How many have ended ever: when this changes, a file of them is old.
+    /// Programs that have ever ended: when this changes, the file is out of date.
     count: u64,
     open: BTreeMap<ClientId, Open>,
     owners: BTreeMap<TaskId, ClientId>,
@@ -33,9 +35,9 @@ pub struct Ended {
 struct Open {
     row: ProgramRow,
     tasks: BTreeSet<TaskId>,
-    /// Tasks below are counted: those that wait are told again when a policy was replaced.
+    /// Tasks with a smaller id are counted already: waiting tasks begin again when a policy is replaced.
     next_task: TaskId,
-    /// Until when the times below are summed up, and which of them go on.
+    /// Time up to which the sums below are complete; the flags tell which of them are running.
     until: Nanos,
     has_device: bool,
     waits: bool,
@@ -68,11 +70,11 @@ impl Open {
             self.row.function.clone_from(&request.function);
         }
         self.row.tasks += 1;
-        // It may be refused at once; what all its tasks want is looked at after the step.
+        // The task may be refused in this step; the sum over all tasks of the program is taken after the step.
         self.row.requirement_bytes = self.row.requirement_bytes.max(request.requirement.0);
     }
 
-    /// How the step left it.
+    /// Takes in the state of the program after a step.
     fn stands(&mut self, client: &Client, scheduler: &Scheduler) {
         let tasks = client.tasks.iter().filter_map(|id| scheduler.state().tasks.get(id));
         let (mut wanted, mut granted) = (Bytes::ZERO, Bytes::ZERO);
@@ -101,7 +103,7 @@ impl Open {
 }
 
 impl Ended {
-    /// The newest, the oldest of them first.
+    /// The newest `most` rows, of one user or all, oldest first.
     pub fn newest(&self, uid: Option<u32>, most: usize) -> Vec<ProgramRow> {
         let theirs = self.rows.iter().rev().filter(|row| uid.is_none_or(|uid| row.uid == uid));
         let mut newest: Vec<ProgramRow> = theirs.take(most).cloned().collect();
@@ -117,7 +119,7 @@ impl Ended {
         self.count
     }
 
-    /// A program has connected.
+    /// Adds a program that has connected.
     pub fn enter(&mut self, client: ClientId, pid: i32, uid: u32, label: &str, now: Nanos, wall_ms: u64) {
         let row = ProgramRow {
             client: client.0,
@@ -143,7 +145,8 @@ impl Ended {
         self.open.insert(client, open);
     }
 
-    /// Its process has ended, or is not served any more. One that never wanted a device is not worth a line.
+    /// Ends the row of a program whose process has ended or that is not served any more. A program without any task
+    /// gets no row.
     pub fn leave(&mut self, client: ClientId, now: Nanos, wall_ms: u64) {
         let Some(mut open) = self.open.remove(&client) else { return };
         for task in &open.tasks {
@@ -157,7 +160,7 @@ impl Ended {
         }
     }
 
-    /// One more that has ended; also of an earlier daemon.
+    /// Adds a row, of this daemon or an earlier one.
     pub fn keep(&mut self, row: ProgramRow) {
         self.count += 1;
         *self.by_user.entry(row.uid).or_default() += 1;
@@ -177,21 +180,21 @@ impl Ended {
         }
     }
 
-    /// What was done to a program by others than the core.
+    /// Notes what was done to a program by anything but the core.
     pub fn suffers(&mut self, client: ClientId, end: &str, reason: &str) {
         if let Some(open) = self.open.get_mut(&client) {
             open.suffers(end, reason);
         }
     }
 
-    /// So much of it was seen on the devices.
+    /// Notes the program's memory seen on the devices; the maximum is kept.
     pub fn seen(&mut self, client: ClientId, resident: Bytes) {
         if let Some(open) = self.open.get_mut(&client) {
             open.row.resident_bytes = open.row.resident_bytes.max(Some(resident.0));
         }
     }
 
-    /// Takes in one step and how it left the scheduler.
+    /// Takes in one step, and the scheduler after it.
     pub fn note(&mut self, now: Nanos, scheduler: &Scheduler, event: &Event, actions: &[Action]) {
         match event {
             Event::TaskBegin { task, client, request } => self.begins(*task, *client, request),
@@ -236,7 +239,7 @@ impl Ended {
     fn suffers_by(&mut self, event: &Event, action: &Action) {
         let owner = action.task().and_then(|task| self.owners.get(&task)).copied();
         let (client, end, reason): (Option<ClientId>, &str, Option<&Reason>) = match action {
-            // A program that was refused memory and got other is none that was refused.
+            // A program that was refused memory and then got some does not count as refused.
             Action::Bind { .. } | Action::Regrant { .. } => (owner, "refused", None),
             Action::Refuse { reason, .. } if matches!(event, Event::Cancelled { .. }) => {
                 (owner, "cancelled", Some(reason))
@@ -258,7 +261,7 @@ impl Ended {
     }
 }
 
-/// The task that an event is about, where that changes what its program has or waits for.
+/// The task that an event is about, if the event changes what its program has or waits for.
 fn task_of(event: &Event) -> Option<TaskId> {
     match event {
         Event::TaskBegin { task, .. }
@@ -315,7 +318,7 @@ mod tests {
         lived.gone(1); // 9 s: the second is promoted, the third starts
         lived.happen(Event::TaskEnd { task: TaskId(2) }); // 10 s
         lived.gone(2); // 11 s
-        lived.begin(6, 1); // 12 s: of the third, beside its first
+        lived.begin(6, 1); // 12 s: a task of the third program, beside its first
         lived.gone(3); // 13 s
         assert_eq!(
             told(&lived),
@@ -333,7 +336,7 @@ mod tests {
         let mut lived = Lived::new(PolicyName::Case);
         lived.begin(1, 64);
         lived.begin(2, 64);
-        lived.begin(5, 8); // also of the second: it did with less
+        lived.begin(5, 8); // of the second program too, which made do with less
         lived.begin(3, 8); // waits
         lived.happen(Event::Cancelled { task: TaskId(3), by: 7 });
         for client in 1..=3 {

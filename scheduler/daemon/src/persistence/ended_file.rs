@@ -1,7 +1,7 @@
-//! The file of programs that have ended: a line that says its version, and one for each program, the newest last.
+//! The file of programs that have ended: a header line with the version, then one line per program, newest last.
 //!
-//! Traps: lines are added to it, so that an end costs one short write; the last may be torn where the machine lost power, and is
-//! left out then. It is only for people: nothing that is wrong with it stops the daemon.
+//! Lines are appended, so that an end costs one short write. The last line may be torn if the machine lost power, and
+//! is then skipped. The file only informs people: no damage to it stops the daemon.
 
 use crate::persistence::ended::{Ended, PROGRAMS_MAX};
 use crate::persistence::whole_file::{put_aside, replace};
@@ -12,13 +12,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Of the lines.
+/// Version of the lines.
 const VERSION: u32 = 1;
-/// Between two writes, and until a failed one is tried again (specification S-721).
+/// Time between two writes, and before a failed write is retried (specification S-721).
 const WRITE_EVERY: Nanos = Nanos::from_secs(1);
-/// It is written anew, without those that are forgotten, when it has so many lines.
+/// At this many lines the file is rewritten without the rows that the list has dropped.
 const LINES_MAX: usize = 2 * PROGRAMS_MAX;
-/// Nothing longer is read: far more than so many lines ever take.
+/// Nothing beyond this is read: far more than that many lines ever take.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,20 +26,21 @@ struct Head {
     version: u32,
 }
 
-/// Where it is, and what of it is written.
+/// The file's path, and how much of the list is in it.
 #[derive(Debug)]
 pub struct EndedFile {
     path: PathBuf,
-    /// Of the file, if lines may be added to it. None: it is to be written anew.
+    /// Lines in the file, if lines may be appended to it. None: it must be rewritten.
     lines: Option<usize>,
-    /// [`Ended::count`] of what it has.
+    /// [`Ended::count`] at the last write.
     written: u64,
     not_before: Nanos,
     is_failing: bool,
 }
 
 impl EndedFile {
-    /// Reads the programs of earlier daemons. One that cannot be used is put aside; the last is what is to be said of it.
+    /// Reads the programs of earlier daemons. A file that cannot be used is put aside; the last value is the message to
+    /// log.
     pub fn open(path: PathBuf) -> (EndedFile, Ended, Option<String>) {
         let (rows, damage) = match read(&path) {
             Ok((rows, 0)) => (rows, None),
@@ -67,17 +68,18 @@ impl EndedFile {
         (file, ended, damage)
     }
 
-    /// When the file is to be written, if it is old.
+    /// When to write the file; None if it is up to date.
     pub fn next_write(&self, ended: &Ended) -> Option<Nanos> {
         (ended.count() != self.written).then_some(self.not_before)
     }
 
-    /// Writes what is missing, if some is and none was written or tried for a while. `Err` once for a file that fails.
+    /// Writes the missing lines, unless a write was done or tried within [`WRITE_EVERY`]. `Err` once for a file that
+    /// fails.
     pub fn write_if_due(&mut self, ended: &Ended, now: Nanos) -> std::io::Result<()> {
         if self.next_write(ended).is_some_and(|at| at <= now) { self.write(ended, now) } else { Ok(()) }
     }
 
-    /// The same, however short ago.
+    /// Writes the missing lines, however recent the last write.
     pub fn write_at_end(&mut self, ended: &Ended, now: Nanos) -> std::io::Result<()> {
         if self.next_write(ended).is_some() { self.write(ended, now) } else { Ok(()) }
     }
@@ -86,7 +88,7 @@ impl EndedFile {
         self.not_before = Nanos(now.0.saturating_add(WRITE_EVERY.0));
         let done = self.try_write(ended);
         if done.is_err() {
-            // Half a line may be there.
+            // Half a line may have been written.
             self.lines = None;
         }
         match done {
@@ -107,7 +109,7 @@ impl EndedFile {
             && *lines + fresh <= LINES_MAX
         {
             let text = text_of(rows.iter().skip(rows.len() - fresh))?;
-            // Opened for each write: it takes no descriptor from clients in between.
+            // Opened for each write, so that it takes no descriptor from clients in between.
             OpenOptions::new().append(true).open(&self.path)?.write_all(&text)?;
             *lines += fresh;
             return Ok(());
@@ -130,7 +132,7 @@ fn text_of<'a>(rows: impl Iterator<Item = &'a ProgramRow>) -> std::io::Result<Ve
     Ok(text)
 }
 
-/// The programs, and how many lines are none.
+/// Reads the programs, and counts the lines that are no row.
 fn read(path: &Path) -> Result<(Vec<ProgramRow>, usize), String> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -189,7 +191,7 @@ mod tests {
         let (_, torn, damage) = EndedFile::open(path.clone());
         assert_eq!(clients(&torn), [1, 2, 3]);
         assert!(damage.expect("said").starts_with("1 lines of the list of ended programs"));
-        // The next write is a whole one.
+        // The next write rewrites the whole file.
         again.keep(row(5));
         file.write_at_end(&again, Nanos(0)).expect("written");
         assert_eq!(clients(&EndedFile::open(path).1), [1, 2, 3, 4, 5]);

@@ -1,8 +1,9 @@
-//! Writes the journal in pieces: a header with all that is known, then one line per step. The piece that is written has the
-//! journal's own name, the ones before it have a number behind theirs; the oldest go when all together would be too large.
+//! Writes the journal in pieces: a header with the whole state, then one line per step. The newest piece has the
+//! journal's own name, earlier pieces have a number behind it; the oldest are removed when all together would be too
+//! large.
 //!
-//! Traps: scheduling goes on without it. A full disk costs the record, never a program its device; it is said once, and tried
-//! again. And no step may be left out of a piece: where one is lost, the next begins a new one.
+//! Traps: scheduling must go on without the journal. A full disk costs the record, never a program its device; it is
+//! reported once and retried. And no step may be missing within a piece: after a lost step a new piece begins.
 
 use eager_core::Scheduler;
 use eager_core::journal::{JournalHeader, JournalLine};
@@ -13,13 +14,13 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Its lines name users, programs and what they ask for: the daemon's own user and its group may read it.
+/// The lines name users, programs and their requests, so only the daemon's own user and its group may read them.
 const MODE: u32 = 0o640;
-/// Pieces that make up a journal as large as it may be (specification S-718).
+/// Number of pieces in a journal of the largest permitted size (specification S-718).
 const PIECES: u64 = 8;
-/// A piece's lines where a journal may grow without end.
+/// Most bytes of lines in one piece, however large the journal may grow.
 const PIECE_MAX: u64 = 64 << 20;
-/// So long after a failure it is tried again.
+/// Time after a failure until the next try.
 const PAUSE_NS: Nanos = Nanos::from_secs(10);
 
 /// True for a failure that may pass: no room, a fault of the device, a pipe without a reader. Any other failure means that the
@@ -34,7 +35,7 @@ fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
-/// Where it goes, and how much of it is kept.
+/// The journal's path and size limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub path: PathBuf,
@@ -52,16 +53,16 @@ impl Place {
     }
 }
 
-/// Nothing where none was asked for.
+/// The journal; records nothing without a place.
 #[derive(Debug, Default)]
 pub struct Journal {
     place: Option<Place>,
-    /// What tells this run's pieces from those of others.
+    /// Tells the pieces of this run from those of other runs.
     run: u64,
     /// Steps so far, recorded or not.
     steps: u64,
     piece: Option<Piece>,
-    /// When it is tried again after a failure.
+    /// When to try again after a failure.
     again_at: Option<Nanos>,
     buffer: Vec<u8>,
 }
@@ -71,7 +72,7 @@ struct Piece {
     file: File,
     header: u64,
     lines: u64,
-    /// A pipe or a device goes on for ever.
+    /// False for a pipe or a device, which is written without end.
     is_file: bool,
 }
 
@@ -86,11 +87,13 @@ impl Journal {
         }
     }
 
-    /// Before a step: a new piece where the last is full, or where one can be tried again. True: it goes on after a failure.
+    /// Prepares for a step: begins a new piece if the last is full or a retry is due. Returns true if recording resumes
+    /// after a failure.
     pub fn prepare(&mut self, scheduler: &Scheduler, now: Nanos) -> std::io::Result<bool> {
         let Some(place) = &self.place else { return Ok(false) };
         if let Some(piece) = &self.piece {
-            // A header as large as many lines costs no more than they do.
+            // A piece has at least as many bytes of lines as of header, so that headers take no more than half of the
+            // journal.
             let is_full = piece.is_file && piece.lines >= place.piece_max().max(piece.header);
             return if is_full { self.begin(scheduler, now).map(|()| false) } else { Ok(false) };
         }
@@ -98,11 +101,11 @@ impl Journal {
             return Ok(false);
         }
         let said = self.begin(scheduler, now);
-        // What was said once holds as long as it fails.
+        // A failure that goes on is not reported again.
         Ok(said.is_ok())
     }
 
-    /// A new piece.
+    /// Begins a new piece.
     pub fn begin(&mut self, scheduler: &Scheduler, now: Nanos) -> std::io::Result<()> {
         self.piece = None;
         let Some(place) = &self.place else { return Ok(()) };
@@ -115,7 +118,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Adds a step. The first failure ends the piece and is returned.
+    /// Appends a step. The first failure ends the piece and is returned.
     pub fn record(&mut self, line: &JournalLine, now: Nanos) -> std::io::Result<()> {
         self.steps = self.steps.saturating_add(1);
         let Some(piece) = &mut self.piece else { return Ok(()) };
@@ -124,7 +127,7 @@ impl Journal {
         self.buffer.push(b'\n');
         if let Err(error) = piece.file.write_all(&self.buffer) {
             if piece.is_file {
-                // Without the torn line, if even that can be: a reader leaves it out as well.
+                // Cuts off the torn line if possible; a reader skips it as well.
                 let _ = piece.file.set_len(piece.header + piece.lines);
             }
             self.piece = None;
@@ -139,13 +142,14 @@ impl Journal {
         self.piece.is_some()
     }
 
-    /// A step that is not recorded.
+    /// Counts a step that is not recorded.
     pub fn lose(&mut self) {
         self.steps = self.steps.saturating_add(1);
     }
 }
 
-/// Writes the new piece beside the last, and only then gives them their names: whatever fails, every piece begins with a header.
+/// Writes the new piece beside the last one, and renames both only then: whatever fails, every piece begins with a
+/// header.
 fn open_piece(place: &Place, header: &[u8]) -> std::io::Result<Piece> {
     let (path, length) = (&place.path, header.len() as u64);
     if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
@@ -161,7 +165,7 @@ fn open_piece(place: &Place, header: &[u8]) -> std::io::Result<Piece> {
     let file = loop {
         match write_fresh(&fresh, header) {
             Ok(file) => break file,
-            // The disk may be full of its own older pieces.
+            // The journal's older pieces may be what fills the disk.
             Err(error) if is_full(&error) && drop_oldest(path)? => {}
             Err(error) => {
                 let _ = std::fs::remove_file(&fresh);
@@ -174,14 +178,14 @@ fn open_piece(place: &Place, header: &[u8]) -> std::io::Result<Piece> {
         std::fs::rename(path, pieces::beside(path, &next.to_string()))?;
     }
     std::fs::rename(&fresh, path)?;
-    // The last one counts from now on.
+    // The previous piece counts among the older ones from now on.
     make_room(path, place.limit().saturating_sub(wanted))?;
     Ok(Piece { file, header: length, lines: 0, is_file: true })
 }
 
 fn write_fresh(path: &Path, header: &[u8]) -> std::io::Result<File> {
     let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(MODE).open(path)?;
-    // Whatever the process's mask is, and the mode of a file that was there.
+    // Sets the mode whatever the umask is, and whatever mode a file that was there had.
     file.set_permissions(Permissions::from_mode(MODE))?;
     file.write_all(header)?;
     Ok(file)
@@ -202,7 +206,7 @@ fn make_room(path: &Path, bytes: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// False: there is none.
+/// Removes the oldest piece; false if there is none.
 fn drop_oldest(path: &Path) -> std::io::Result<bool> {
     let Some((_, oldest)) = pieces::numbered(path)?.into_iter().next() else { return Ok(false) };
     std::fs::remove_file(oldest).map(|()| true)

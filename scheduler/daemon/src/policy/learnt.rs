@@ -1,9 +1,8 @@
-//! What earlier runs took, kept in a file beside the state file: estimates for tasks that begin, and what to learn from
+//! The history of earlier runs, in a file beside the state file: gives estimates for tasks that begin, and learns from
 //! each step.
 //!
-//! Traps: the estimate goes into the event before the core and the journal see it, so that a journal replays without this
-//! file; and the file is only worth time, so nothing that is wrong with it stops the daemon, nor is it written at each
-//! step.
+//! Traps: the estimate goes into the event before the core and the journal see it, so that a journal replays without
+//! this file. The file only saves time, so no damage to it stops the daemon, and it is not written at each step.
 
 use crate::persistence::whole_file::{put_aside, replace};
 use eager_core::action::Action;
@@ -14,9 +13,9 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Between two writes, and until a failed one is tried again.
+/// Time between two writes, and before a failed write is retried.
 const WRITE_EVERY: Nanos = Nanos::from_secs(10);
-/// Nothing longer is read: far more than the history ever holds.
+/// A longer file is rejected: this is far more than the history ever holds.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// The history and its file.
@@ -24,7 +23,7 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 pub struct Learnt {
     history: History,
     path: PathBuf,
-    /// [`History::learnt`] of what the file says.
+    /// [`History::learnt`] at the last write.
     written: u64,
     not_before: Nanos,
     /// Why the file cannot be written now.
@@ -32,8 +31,8 @@ pub struct Learnt {
 }
 
 impl Learnt {
-    /// Reads what earlier daemons learnt. One that cannot be used is put aside, and begun anew; the second is what is to be
-    /// said of that.
+    /// Reads the history of earlier daemons. A file that cannot be used is put aside and begun anew; the second value
+    /// is the message to log.
     pub fn open(path: PathBuf) -> (Learnt, Option<String>) {
         let (history, damage) = match read(&path) {
             Ok(history) => (history, None),
@@ -48,35 +47,37 @@ impl Learnt {
         (Learnt { history, path, written, not_before: Nanos(0), problem: None }, damage)
     }
 
-    /// Tells the event what is expected of a task that begins, where runs of it are known. Under every policy: those that
-    /// do not order by it tell people when a start is expected, and another one may decide later.
+    /// Adds the estimate for a task that begins to the event, if earlier runs of it are known. This happens under every
+    /// policy: policies that do not order by it still show people when a start is expected, and another policy may
+    /// decide later.
     pub fn estimate(&self, event: &mut Event) {
         if let Event::TaskBegin { client, request, .. } = event {
             request.estimate = self.history.estimate(*client, request);
         }
     }
 
-    /// Takes in one step of the core.
+    /// Learns from one step of the core.
     pub fn note(&mut self, now: Nanos, event: &Event, actions: &[Action]) {
         self.history.note(now, event, actions);
     }
 
-    /// When the file is to be written, if it is old.
+    /// When to write the file; None if it is up to date.
     pub fn next_write(&self) -> Option<Nanos> {
         (self.history.learnt() != self.written).then_some(self.not_before)
     }
 
-    /// Writes the file if it is old, and was not written or tried for a while. `Err` once for a file that fails.
+    /// Writes the file if it is out of date and no write was done or tried within [`WRITE_EVERY`]. `Err` once for a
+    /// file that fails.
     pub fn write_if_due(&mut self, now: Nanos) -> std::io::Result<()> {
         if self.next_write().is_some_and(|at| at <= now) { self.write(now) } else { Ok(()) }
     }
 
-    /// The same, however short ago.
+    /// Writes the file if it is out of date, however recent the last write.
     pub fn write_at_end(&mut self, now: Nanos) -> std::io::Result<()> {
         if self.next_write().is_some() { self.write(now) } else { Ok(()) }
     }
 
-    /// Why a restart would not know what was learnt.
+    /// Why a restart would lose the latest history.
     pub fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }

@@ -1,6 +1,6 @@
-//! The time of day, for people who read of it later.
+//! The time of day, for records that people read later.
 //!
-//! Trap: this clock can be set at any moment, so nothing waits by it; it is read in this file only.
+//! Trap: this clock can be set at any moment, so no deadline may use it; only this file reads it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

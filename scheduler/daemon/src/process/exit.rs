@@ -1,7 +1,7 @@
 //! The statuses with which the daemon ends.
 //!
-//! Trap: others act on the numbers. The unit's `RestartPreventExitStatus=` keeps systemd from trying again what only a person
-//! can mend.
+//! Trap: other programs act on the numbers. The unit's `RestartPreventExitStatus=` keeps systemd from retrying a start
+//! that only a person can repair.
 
 /// A setting, a permission or what else was named has to be changed first. `EX_CONFIG` of sysexits.h, and systemd's name for it. A wrong command line is clap's 2.
 pub const CONFIGURATION: u8 = 78;
@@ -13,7 +13,7 @@ pub const HELP: &str = "Exit status:
   2   the command line is wrong
   78  it did not start, and will not before a setting, a permission or what else it names is changed";
 
-/// What it was told to do cannot be done here, with what to change.
+/// The settings ask for something that cannot be done here; the text says what to change.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unservable(pub String);

@@ -1,7 +1,7 @@
-//! Places where a test lets the daemon die: every step between a request and its answer; and a way to give it a faulty
-//! policy. In release builds both are nothing.
+//! Fault injection for tests: points between a request and its answer at which the daemon can be killed, and a faulty
+//! policy. Release builds have neither.
 //!
-//! Trap: points are counted, not named, so that a test reaches *every* one by counting up until the daemon survives.
+//! Trap: points are counted, not named, so that a test reaches *every* point by counting up until the daemon survives.
 
 #[cfg(debug_assertions)]
 use nix::{sys::signal::Signal, unistd::Pid};
@@ -11,7 +11,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// `EAGERD_DIE_AT=N`: the daemon gets SIGKILL at the N-th point it comes to.
+/// `EAGERD_DIE_AT=N`: the daemon gets SIGKILL at the N-th point that it reaches.
 #[cfg(debug_assertions)]
 const ENV_DIE_AT: &str = "EAGERD_DIE_AT";
 
@@ -19,7 +19,7 @@ const ENV_DIE_AT: &str = "EAGERD_DIE_AT";
 #[cfg(debug_assertions)]
 const ENV_FAULTY_POLICY: &str = "EAGERD_FAULTY_POLICY";
 
-/// Gives the scheduler a faulty policy, where a test asks for one.
+/// Gives the scheduler a faulty policy, if a test asks for one.
 #[cfg(debug_assertions)]
 pub fn spoil(scheduler: &mut eager_core::Scheduler) {
     let name = std::env::var(ENV_FAULTY_POLICY).unwrap_or_default();
@@ -31,7 +31,7 @@ pub fn spoil(scheduler: &mut eager_core::Scheduler) {
 #[cfg(not(debug_assertions))]
 pub fn spoil(_scheduler: &mut eager_core::Scheduler) {}
 
-/// Goes on, or ends here without a word to anybody.
+/// Kills the daemon if this is the chosen point; otherwise returns.
 #[cfg(debug_assertions)]
 pub fn point(name: &str) {
     static DIE_AT: OnceLock<Option<u64>> = OnceLock::new();
@@ -40,7 +40,7 @@ pub fn point(name: &str) {
     let Some(die_at) = *die_at else { return };
     if PASSED.fetch_add(1, Ordering::Relaxed) + 1 == die_at {
         eprintln!("eagerd: dies at point {die_at} ({name})");
-        // The signal comes before the call returns: it is sent to the calling thread's own process.
+        // The signal takes effect before the call returns, since it is sent to the calling thread's own process.
         let _ = nix::sys::signal::kill(Pid::this(), Signal::SIGKILL);
     }
 }

@@ -1,8 +1,8 @@
-//! The daemon gives up what it does not need, once everything is open: privileges to come, places to write, system calls.
+//! Gives up what the daemon does not need once everything is open: new privileges, places to write, system calls.
 //!
-//! Traps: all of it holds for the calling thread and what it starts later, so it comes before the first thread. A kernel
-//! that lacks a part leaves that part out, and [`confine`] says which hold. It may still execute: the watchdog starts the
-//! daemon again in its own process.
+//! Trap: the limits hold for the calling thread and for threads and children that it starts later, so [`confine`] must
+//! run before the first thread. A kernel that lacks a part leaves that part out; [`confine`] returns the parts that
+//! hold. `execve` must stay allowed: the watchdog restarts the daemon in its own process.
 
 use landlock::{ABI, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus};
 use seccompiler::{
@@ -11,10 +11,11 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The newest of which nothing is lost when it is missing: reads are free, writes are not.
+/// Version of the Landlock rules. Only writes are restricted, reads are not; an older kernel enforces the part that it
+/// knows.
 const LANDLOCK: ABI = ABI::V3;
 
-/// No daemon of this kind ever calls these.
+/// System calls that the daemon never makes.
 const NEVER_CALLED: [libc::c_long; 24] = [
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -42,7 +43,7 @@ const NEVER_CALLED: [libc::c_long; 24] = [
     libc::SYS_io_uring_setup,
 ];
 
-/// Gives up all that can be given up; says what holds now, for `eager info`.
+/// Gives up all that can be given up. Returns the parts that hold, for `eager info`.
 pub fn confine(writable: &[&Path]) -> String {
     let parts = [
         ("no new privileges", nix::sys::prctl::set_no_new_privs().is_ok()),
@@ -53,7 +54,7 @@ pub fn confine(writable: &[&Path]) -> String {
     if held.is_empty() { "not confined".into() } else { held.join(", ") }
 }
 
-/// Nothing is made, written or removed outside these folders.
+/// Forbids to create, write or remove anything outside these folders.
 fn restrict_writes(folders: &[&Path]) -> Option<()> {
     let writes = AccessFs::from_write(LANDLOCK);
     let mut rules = Ruleset::default().handle_access(writes).ok()?.create().ok()?;
@@ -66,7 +67,7 @@ fn restrict_writes(folders: &[&Path]) -> Option<()> {
     (status.ruleset != RulesetStatus::NotEnforced).then_some(())
 }
 
-/// The calls above fail, and so does every socket that is not a Unix one.
+/// Lets the calls above fail, and the creation of any socket that is not a Unix socket.
 fn filter_calls() -> Option<()> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         NEVER_CALLED.iter().map(|&call| (call, Vec::new())).collect();

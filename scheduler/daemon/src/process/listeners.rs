@@ -1,8 +1,8 @@
-//! Sockets at which the daemon is found: made by a service manager before it (socket activation), handed down by the
-//! process it was before its watchdog started it again, or its own.
+//! The daemon's listening sockets: made by a service manager before the daemon starts (socket activation), handed down
+//! when the watchdog restarts the daemon, or made by the daemon itself.
 //!
-//! Trap: one that was handed down is known by its address, never by its name or its place in the list: units name and order
-//! them as they like.
+//! Trap: a socket that was handed down is recognised by its address, never by its name or its position: units name and
+//! order sockets as they like.
 
 use crate::persistence::run_dir::RunDir;
 use crate::process::exit::Unservable;
@@ -20,23 +20,23 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-/// Name of a socket that this process made before its watchdog started it again: its file goes with it.
+/// Name of a socket that this process made before its watchdog restarted it: its file is removed when the daemon ends.
 pub const OWN: &str = "own";
 
-/// None of them blocks.
+/// The listening sockets, all non-blocking.
 #[derive(Debug)]
 pub struct Listeners {
     pub clients: OwnedFd,
     pub admin: UnixListener,
     pub http: UnixListener,
-    /// Those that were handed down.
+    /// TCP sockets that were handed down.
     pub tcp: Vec<TcpListener>,
 }
 
-/// Takes what was handed down, and makes the rest. Root serves everybody, anybody else only themselves; who may ask for what
-/// is decided by who asks.
+/// Takes the sockets that were handed down, and makes the rest. A daemon of root is open to all users, any other only
+/// to its own user; what a caller may ask is decided later, by its uid.
 pub fn open(run_dir: &RunDir, kept: &mut Kept, manager: &ServiceManager) -> anyhow::Result<Listeners> {
-    // The sockets are born closed to others, and opened as far as they shall be.
+    // Sockets are created closed to other users, and opened afterwards as far as needed.
     umask(Mode::from_bits_truncate(0o177));
     let is_root = Uid::effective().is_root();
     if is_root && run_dir.vgpu_socket().exists() {
@@ -64,13 +64,13 @@ pub fn open(run_dir: &RunDir, kept: &mut Kept, manager: &ServiceManager) -> anyh
     Ok(Listeners { clients, admin, http, tcp: tcp.into_iter().map(TcpListener::from).collect() })
 }
 
-/// Any other socket has no such address.
+/// True for a listening TCP socket; no other kind has such an address.
 fn is_tcp(socket: &OwnedFd) -> bool {
     let address = || TcpListener::from(socket.try_clone().ok()?).local_addr().ok();
     listens(socket) && address().is_some()
 }
 
-/// Is it a socket that listens at the file that is at `path` now?
+/// True if the socket listens at the file that is at `path` now.
 pub fn is_at(socket: &OwnedFd, path: &Path) -> bool {
     let same = |bound: &Path| {
         let inode = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
@@ -84,7 +84,7 @@ fn listens(socket: &OwnedFd) -> bool {
     getsockopt(socket, sockopt::AcceptConn).is_ok_and(|listens| listens)
 }
 
-/// The handed-down socket at `path`.
+/// Takes the handed-down socket at `path`.
 fn at(kept: &mut Kept, path: &Path, wanted: SockType) -> anyhow::Result<Option<OwnedFd>> {
     let Some(socket) = kept.take_if(|socket| is_at(socket, path)).pop() else { return Ok(None) };
     if getsockopt(&socket, sockopt::SockType).context("a socket of the service manager")? != wanted {
@@ -115,7 +115,7 @@ fn for_clients(run_dir: &RunDir, kept: &mut Kept, manager: &ServiceManager) -> a
     if Uid::effective().is_root() {
         open_to_all(&fresh)?;
     }
-    // In one step, so that a program that comes back never finds none.
+    // Renamed in one step, so that a program that comes back always finds a socket.
     std::fs::rename(&fresh, &path).with_context(said)?;
     manager.keep_listener(&listener, &path);
     Ok(listener)
@@ -125,7 +125,7 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     let said = || format!("socket {}", path.display());
     let listener = UnixListener::bind(path).with_context(said)?;
     listener.set_nonblocking(true).with_context(said)?;
-    // As short as the programs' queue: whoever connects waits behind all of it.
+    // As short as the queue of the client socket: a new connection waits behind all of it.
     listen(&listener, Backlog::new(BACKLOG)?).with_context(said)?;
     Ok(listener)
 }

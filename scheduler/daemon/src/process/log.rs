@@ -1,7 +1,7 @@
-//! Lines for the administrator, with a limit per user: a client must not be able to fill the disk, nor to drown what
-//! others have to say.
+//! Lines for the administrator, limited per user: a client must not be able to fill the disk, nor to drown lines about
+//! others.
 //!
-//! Trap: what is suppressed is counted and said later, so that a quiet log is not mistaken for a quiet system.
+//! Suppressed lines are counted and reported later, so that a quiet log is not mistaken for a quiet system.
 
 use eager_units::Nanos;
 use std::collections::BTreeMap;
@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 const WINDOW: Nanos = Nanos::from_secs(10);
 /// Lines, and recorded refusals (specification S-720), of one user in a window.
 const LINES_PER_WINDOW: u32 = 20;
-/// Users with a window of their own; more share the daemon's.
+/// Users with a window of their own; further users share the daemon's.
 const USERS_MAX: usize = 256;
 
-/// Decides which lines are said.
+/// Decides which lines are printed.
 #[derive(Debug, Default)]
 pub struct LogLimit {
     own: Window,
@@ -27,8 +27,8 @@ struct Window {
 }
 
 impl LogLimit {
-    /// Lines to print for this one: none, itself, or itself after a note on those that were left out. `uid`: whose doing
-    /// it is; `None`: the daemon's own.
+    /// Lines to print for `line`: none, itself, or itself after a note on suppressed ones. `uid`: the user whose
+    /// program caused it; `None`: the daemon itself.
     pub fn admit(&mut self, now: Nanos, uid: Option<u32>, line: String) -> Vec<String> {
         let Some(uid) = uid else { return self.own.admit(now, "", line) };
         if self.users.len() >= USERS_MAX && !self.users.contains_key(&uid) {
@@ -41,24 +41,25 @@ impl LogLimit {
     }
 }
 
-/// Refusals of one user's tasks that are stepped and recorded; in the rest of a window they are only answered and counted.
+/// Limits the refusals of one user's tasks that are stepped and recorded; the rest of a window are only answered and
+/// counted.
 #[derive(Debug, Default)]
 pub struct RefusalLimit(BTreeMap<u32, Window>);
 
 impl RefusalLimit {
-    /// Were so many of the user's recorded just now that one more would be one of a flood?
+    /// True if so many refusals of the user were recorded in this window that one more counts as a flood.
     pub fn is_flood(&self, now: Nanos, uid: u32) -> bool {
         self.0.get(&uid).is_some_and(|window| !window.is_over(now) && window.said >= LINES_PER_WINDOW)
     }
 
-    /// One was not recorded.
+    /// Counts a refusal that was not recorded.
     pub fn leave_out(&mut self, uid: u32) {
         if let Some(window) = self.0.get_mut(&uid) {
             window.suppressed += 1;
         }
     }
 
-    /// One was recorded; gives how many before it were not, once that window is over.
+    /// Counts a refusal that was recorded. Returns how many before it were not, once that window is over.
     pub fn note(&mut self, now: Nanos, uid: u32) -> Option<u64> {
         if self.0.len() >= USERS_MAX && !self.0.contains_key(&uid) {
             self.0.retain(|_, window| !window.is_over(now));

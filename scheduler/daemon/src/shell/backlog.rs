@@ -1,8 +1,9 @@
-//! Clients whose requests wait for a later turn, by user: they had their share of the last one, came too late for it, or their
-//! user rests.
+//! Clients whose requests wait for a later turn, by user: they used up their user's share of the last turn, came too
+//! late for it, or their user rests.
 //!
-//! Trap: they are out of the poller meanwhile, and a user rests as a whole: whatever many clients of one user ask for, a turn in
-//! which none of them may be served costs one look at that user. A client's death is seen all the same.
+//! Trap: these clients are out of the poller, and rest is per user, so however many clients of one user have requests,
+//! a turn in which none of them may be served costs one check of that user. Their pidfds stay in the poller, so a death
+//! is still seen.
 
 use crate::clients::quota::{Allowance, TURN_NS};
 use crate::process::processor_time::processor_time;
@@ -16,27 +17,27 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     waiting: BTreeMap<u32, VecDeque<ClientId>>,
-    /// Users who are not served before then.
+    /// Users who rest, and until when.
     resting: BTreeMap<u32, Nanos>,
 }
 
 impl Backlog {
-    /// Somebody may be served at once.
+    /// True if a waiting client may be served at once, because its user does not rest.
     pub fn is_due(&self) -> bool {
         self.waiting.keys().any(|uid| !self.resting.contains_key(uid))
     }
 
-    /// When the next user has rested.
+    /// Time at which the next user has rested.
     pub fn next_deadline(&self) -> Option<Nanos> {
         self.resting.values().copied().min()
     }
 
-    /// Behind the others of its user.
+    /// Queues a client behind the other clients of its user.
     fn put(&mut self, uid: u32, id: ClientId) {
         self.waiting.entry(uid).or_default().push_back(id);
     }
 
-    /// Before those that were put here meanwhile.
+    /// Puts clients that were not served back in front of clients that were queued meanwhile.
     fn put_back(&mut self, uid: u32, mut waiting: VecDeque<ClientId>) {
         if !waiting.is_empty() {
             waiting.extend(self.waiting.remove(&uid).unwrap_or_default());
@@ -46,7 +47,7 @@ impl Backlog {
 }
 
 impl Shell {
-    /// What a user may have of this turn, in requests and in time.
+    /// What a user may have in this turn.
     pub(crate) fn allowance(&mut self, uid: u32) -> Allowance {
         let now = self.parts.dispatch.now();
         let quotas = &mut self.parts.dispatch.quotas;
@@ -54,7 +55,7 @@ impl Shell {
         rests_until.map_or_else(|| quotas.allowance(uid, now), Allowance::NotBefore)
     }
 
-    /// Takes in what a client asks for, as far as its user may.
+    /// Takes requests of a client, as many as its user may have.
     pub(crate) fn serve(&mut self, id: ClientId) {
         let Some(uid) = self.parts.dispatch.clients.get(&id).map(|client| client.peer.uid) else { return };
         let requests = match self.allowance(uid) {
@@ -74,7 +75,7 @@ impl Shell {
         self.served(id, served);
     }
 
-    /// Its turn comes again, behind the others of its user.
+    /// Takes a client out of the poller and queues it for a later turn, behind the other clients of its user.
     pub(crate) fn postpone(&mut self, id: ClientId) {
         let Some(client) = self.parts.dispatch.clients.get(&id) else { return };
         if let Some(socket) = &client.socket {
@@ -83,7 +84,7 @@ impl Shell {
         self.backlog.put(client.peer.uid, id);
     }
 
-    /// Each user's as far as his share goes.
+    /// Serves the queued clients of each user, as far as the user's share goes.
     pub(crate) fn serve_backlog(&mut self) {
         let now = self.parts.dispatch.now();
         self.backlog.resting.retain(|_, until| *until > now);
@@ -93,7 +94,7 @@ impl Shell {
             {
                 let client = self.parts.dispatch.clients.get(&id);
                 if let Some(socket) = client.and_then(|client| client.socket.as_ref()) {
-                    // It fails for one that came back through another connection, which is in the set.
+                    // Fails for a client that came back through another connection, which is in the set already.
                     let _ = self.poller.add(Source::Client(id), socket);
                 }
                 self.serve(id);
@@ -113,7 +114,7 @@ impl Shell {
         matches!(allowance, Allowance::Requests(_))
     }
 
-    /// The processor time since `begun` went to this user.
+    /// Charges the processor time since `begun` to a user.
     pub(crate) fn charge(&mut self, uid: u32, begun: Nanos) {
         let now = self.parts.dispatch.now();
         self.parts.dispatch.quotas.charge(uid, processor_time().saturating_sub(begun), now);

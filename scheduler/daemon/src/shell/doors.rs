@@ -1,7 +1,9 @@
-//! The two sockets at which everybody may connect, the programs' and the admin socket: who comes in, and who pays for that.
+//! Accepts connections at the two sockets that are open to all users, the client socket and the admin socket, and
+//! charges the connecting users.
 //!
-//! Trap: whoever floods one of them is in the same queue of the kernel as everybody else. So a connection costs its user from the
-//! moment on at which it is taken, the queues are short, and a socket rests no longer than its flood costs.
+//! Trap: connections of a flooding user are in the same kernel queue as those of every other user. So a connection
+//! costs its user from the moment it is accepted, the queues are short, and a socket rests no longer than its flood
+//! costs.
 
 use crate::clients::newcomers::is_served;
 use crate::clients::quota::TIME_PART;
@@ -15,12 +17,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Pause of a socket when descriptors have run out.
 const PAUSE_NS: Nanos = Nanos(100_000_000);
 
-/// Is a listening socket waited for?
+/// State of a listening socket.
 #[derive(Debug, Default)]
 pub struct Door {
-    /// Not before then.
+    /// Time before which the socket is not polled.
     pub resumes_at: Option<Nanos>,
-    /// It is in the poller.
+    /// True while the socket is in the poller.
     listens: bool,
 }
 
@@ -31,7 +33,7 @@ impl Door {
 }
 
 impl Shell {
-    /// Both are waited for unless they rest.
+    /// Adds both sockets to the poller, and removes those that rest.
     pub(crate) fn listen_or_not(&mut self) {
         let (parts, poller) = (&self.parts, &self.poller);
         let both = [
@@ -82,9 +84,10 @@ impl Shell {
         }
     }
 
-    /// Whose connections they are pays for them. Whoever cannot any more is one of many in the backlog of the socket, and
-    /// nobody knows which: the socket rests for as long as that work may be of the time, and no longer, because others wait
-    /// there as well. What comes fills the backlog meanwhile, and then whoever goes on and on sleeps in the kernel.
+    /// Charges accepted connections to their users, and returns until when the socket rests. Connections of a user who
+    /// has used up the allowance are somewhere in the socket's backlog and cannot be told from others, so the socket
+    /// rests until this work is its permitted share of the time, and no longer, because other users wait there too. New
+    /// connections fill the backlog meanwhile; after that a client that connects again and again sleeps in the kernel.
     fn charge_newcomers(&mut self, users: &[u32], begun: Nanos) -> Option<Nanos> {
         let took = processor_time().saturating_sub(begun);
         let each = Nanos(took.0 / (users.len() as u64).max(1));
