@@ -1,8 +1,8 @@
-//! The admin socket: one JSON question per line, one JSON answer per line, and who asked.
+//! The admin socket: one JSON request per line, one JSON answer per line, with the caller's identity.
 //!
-//! Traps: an administrator's terminal can be as slow or as broken as any client, so nothing here blocks and every buffer
-//! has a limit. And everybody may connect to a daemon of root: strangers have limits of their own, within which they
-//! cannot keep the owner out.
+//! Traps: an administrator's terminal can be as slow or as broken as any client, so nothing here may block and every
+//! buffer needs a limit. Every user may connect to a daemon of root: strangers have limits of their own, within which
+//! they cannot keep the owner out.
 
 use crate::clients::newcomers::is_shortage;
 use crate::clients::places::Places;
@@ -18,31 +18,32 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// Connections without a question at once, of the daemon's own user and root, and as many of all others, where there are
-/// descriptors for so many; of one user half (specification S-715).
+/// Connections without a request at once: so many of the daemon's own user and root, and as many of all other users, if
+/// there are descriptors for so many; half of them for one user (specification S-715).
 const SILENT_MAX: usize = 512;
-/// Time that another user's connection has for its question, and then for its answer (specification S-715).
+/// Time that another user's connection has for its request, and then for its answer (specification S-715).
 const QUESTION_NS_MAX: Nanos = Nanos::from_secs(5);
 const ANSWER_NS_MAX: Nanos = Nanos::from_secs(10);
-/// Answers that are not read yet, of the daemon's own user and root, of each other user, and of all others; the oldest goes.
+/// Unread answers to the daemon's own user and root, to each other user, and to all other users; beyond it the oldest
+/// goes.
 const OWN_UNREAD_MAX: usize = 16;
 const USER_UNREAD_MAX: usize = 4;
 const OTHER_UNREAD_MAX: usize = 48;
-/// Taken in one turn; more wait for the next.
+/// Connections accepted in one turn; more wait for the next turn.
 const ACCEPTED_MAX: usize = 16;
-/// Questions that are answered to another user in one second.
+/// Requests of another user that are answered in one second.
 const USER_QUESTIONS_MAX: u32 = 100;
 /// Processor time that answers to another user may take at once: a table of thousands of waiting tasks takes longer.
 const USER_TIME_BURST: Nanos = Nanos(10_000_000);
-/// Of the time that passes, answers to another user take this part when questions go on: whoever waits for a grant meanwhile
-/// waits for the whole answer.
+/// Answers to another user who keeps asking take 1/200 of the time: a client that waits for a grant meanwhile waits for
+/// the whole answer.
 const USER_TIME_PART: u64 = 200;
-/// No question is longer.
+/// Most bytes of a request.
 const LINE_BYTES_MAX: usize = 4096;
-/// Answers that were not read; more and the connection is closed.
+/// Most unread bytes of answers; beyond it the connection is closed.
 const UNREAD_BYTES_MAX: usize = 16 << 20;
 
-/// Who asks, by the kernel's word.
+/// The process that asks, according to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller {
     pub uid: u32,
@@ -50,12 +51,12 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// The daemon's own user, or root.
+    /// True for the daemon's own user and root.
     pub fn is_owner(self) -> bool {
         self.uid == 0 || self.uid == Uid::effective().as_raw()
     }
 
-    /// What another user is told.
+    /// Rejects any other user, with the message for that user.
     pub fn must_own(self, what: &str) -> Result<(), String> {
         if self.is_owner() { Ok(()) } else { Err(format!("only root and the daemon's own user may {what}")) }
     }
@@ -67,24 +68,24 @@ struct Connection {
     by: Caller,
     question: Vec<u8>,
     answer: Vec<u8>,
-    /// It ends when its answer is written.
+    /// The connection ends when its answer is written.
     is_over: bool,
-    /// Or then.
+    /// The connection ends then in any case.
     until: Option<Nanos>,
 }
 
-/// Questions of users in one second, and the processor time that the answers took.
+/// Requests of users in one second, and the processor time that the answers took.
 #[derive(Debug, Default)]
 struct Rates {
     second: u64,
     questions: BTreeMap<u32, u32>,
-    /// Of users whose answers took time: when it will have come back.
+    /// Users whose answers took time, and when that time is paid back.
     paid_at: BTreeMap<u32, Nanos>,
 }
 
 impl Rates {
     /// # Errors
-    /// Why the question is not answered now.
+    /// Why the request is not answered now.
     fn admit(&mut self, by: Caller, now: Nanos) -> Result<(), String> {
         let second = now.0 / 1_000_000_000;
         if second != self.second {
@@ -108,7 +109,7 @@ impl Rates {
         Ok(())
     }
 
-    /// An answer took so much processor time.
+    /// Charges the processor time of an answer to its user.
     fn charge(&mut self, by: Caller, took: Nanos, now: Nanos) {
         self.paid_at.retain(|_, at| *at > now);
         if !by.is_owner() {
@@ -122,7 +123,7 @@ impl Rates {
 pub struct AdminServer {
     listener: UnixListener,
     connections: BTreeMap<u64, Connection>,
-    /// Of the daemon's own user and root, so that no number of others takes them, and of the others.
+    /// Places of the daemon's own user and root, which no other user can take, and places of the other users.
     own: Places,
     others: Places,
     arrivals: u64,
@@ -130,7 +131,8 @@ pub struct AdminServer {
 }
 
 impl AdminServer {
-    /// The listener must not block. `descriptors`: how many the process may have; a small part of them is for connections here.
+    /// The listener must not block. `descriptors`: how many the process may have; a small part of them is for
+    /// connections here.
     pub fn new(listener: UnixListener, descriptors: u64) -> AdminServer {
         let limit = usize::try_from(descriptors / 16).unwrap_or(SILENT_MAX).clamp(8, SILENT_MAX);
         let (own, others) = (Places::new(limit), Places::new(limit));
@@ -148,13 +150,13 @@ impl AdminServer {
         self.listener.as_fd()
     }
 
-    /// A connection's socket, and whether an answer waits to be written; `None`: it is over.
+    /// A connection's socket, and whether an answer waits to be written; `None` if the connection is over.
     pub fn socket(&self, id: u64) -> Option<(BorrowedFd<'_>, bool)> {
         self.connections.get(&id).map(|open| (open.stream.as_fd(), !open.answer.is_empty()))
     }
 
-    /// Takes in connections of users whom `serves` admits; `enter` puts each where its readiness is seen, or says that it
-    /// cannot, and `users` gets whose each was. `Err` when the process or the system has no descriptor left.
+    /// Accepts connections of users whom `serves` admits. `enter` adds each to the poller, or returns that it cannot;
+    /// `users` gets each uid. `Err` if the process or the system has no descriptor left.
     pub fn accept(
         &mut self,
         now: Nanos,
@@ -196,7 +198,8 @@ impl AdminServer {
         if by.is_owner() { &mut self.own } else { &mut self.others }
     }
 
-    /// Puts out the oldest silent one of whoever has to make room, if any has to. False: all of them have asked already.
+    /// Evicts the oldest silent connection of the user who has to make room. False if none of that user's connections
+    /// is silent.
     fn makes_room_for(&mut self, by: Caller) -> bool {
         let Some(from) = self.places(by).wanted_from(by.uid) else { return true };
         let mut theirs = self.connections.iter().filter(|(_, open)| open.by.uid == from);
@@ -215,24 +218,24 @@ impl AdminServer {
         Some(open)
     }
 
-    /// When the next connection has had its time.
+    /// When the next connection runs out of time.
     pub fn next_deadline(&self) -> Option<Nanos> {
         self.connections.values().filter_map(|open| open.until).min()
     }
 
-    /// Ends those that have had their time.
+    /// Ends connections that have run out of time.
     pub fn expire(&mut self, now: Nanos) {
         let late = self.connections.iter().filter(|(_, open)| open.until.is_some_and(|until| until <= now));
         let late: Vec<u64> = late.map(|(id, _)| *id).collect();
         late.into_iter().for_each(|id| drop(self.remove(id)));
     }
 
-    /// Whose connection it is.
+    /// The user of a connection.
     pub fn uid(&self, id: u64) -> Option<u32> {
         self.connections.get(&id).map(|open| open.by.uid)
     }
 
-    /// Reads questions of a connection, answers them, writes what it takes.
+    /// Reads a connection's requests, answers them, and writes as much as the socket takes.
     pub fn serve(&mut self, id: u64, now: Nanos, answer: &mut dyn FnMut(Caller, AdminRequest) -> AdminReply) {
         let Some(open) = self.connections.get_mut(&id) else { return };
         let (by, was_over, rates) = (open.by, open.is_over, &mut self.rates);
@@ -250,14 +253,14 @@ impl AdminServer {
             open.until = Some(Nanos(now.0.saturating_add(ANSWER_NS_MAX.0)));
             self.places(by).give_back(by.uid);
         }
-        // What is turned away is no answer: its user would be kept waiting the longer the more often he asks.
+        // A refusal is not charged: otherwise a user would wait the longer, the more often that user asks.
         if is_looked_at {
             self.rates.charge(by, processor_time().saturating_sub(begun), now);
         }
         if goes_on { self.bound_unread(by) } else { drop(self.remove(id)) }
     }
 
-    /// Of the answers that nobody reads the oldest goes, with whose the last shares a limit that is exceeded.
+    /// Closes the oldest connection with an unread answer, if the connections that share a limit with `by` exceed it.
     fn bound_unread(&mut self, by: Caller) {
         if by.is_owner() {
             return self.end_oldest_unread(OWN_UNREAD_MAX, |other| other.is_owner());
@@ -276,18 +279,18 @@ impl AdminServer {
     }
 }
 
-/// What a user is told who has as many connections as he may have.
+/// Answer to a user who has all permitted connections already.
 fn crowded(uid: u32) -> AdminReply {
     AdminReply::Busy { message: format!("uid {uid} has too many connections that ask nothing") }
 }
 
-/// Says it as far as the other side takes it; the connection ends then.
+/// Writes a reply as far as the socket takes it, on a connection that is about to be closed.
 fn tell(mut stream: &UnixStream, reply: &AdminReply) {
     let _ = to_line(reply).map(|line| stream.write(&line));
 }
 
 impl Connection {
-    /// Nothing has arrived that was not looked at.
+    /// True if nothing has arrived that was not read.
     fn is_silent(&self) -> bool {
         let mut fds = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
         self.answer.is_empty() && poll(&mut fds, PollTimeout::ZERO) == Ok(0)
@@ -303,11 +306,11 @@ impl Connection {
             // A reply is plain data; writing it to memory cannot fail.
             let Ok(reply) = to_line(&answer(&line)) else { return false };
             self.answer.extend(reply);
-            // Others come with one question: a stream of them would take the daemon's turns.
+            // Other users' connections end after one request: a stream of them would take the daemon's turns.
             self.is_over = !self.by.is_owner();
         }
         let fits = self.question.len() <= LINE_BYTES_MAX && self.answer.len() <= UNREAD_BYTES_MAX;
-        // After the end of the questions the answers are still written, as far as they go now.
+        // After the client's end of input the answers are still written, as far as they go now.
         self.write() && open && fits && !(self.is_over && self.answer.is_empty())
     }
 
@@ -344,7 +347,7 @@ mod tests {
     fn long_answers_to_a_user_are_a_small_part_of_the_time_and_cost_no_other_user_his() {
         let mut rates = Rates::default();
         let (mut asked, mut took, answer) = (0u64, Nanos(0), Nanos(60_000_000));
-        // As fast as it can for a minute.
+        // As fast as possible, for a minute.
         for ms in 0..60_000 {
             let now = Nanos(ms * 1_000_000);
             if rates.admit(STRANGER, now).is_ok() {

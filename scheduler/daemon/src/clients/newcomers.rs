@@ -1,8 +1,8 @@
-//! Connections that have not said hello yet.
+//! Connections without a hello yet.
 //!
-//! Trap: each costs two descriptors and may stay silent for ever, so each user has so many of them, counted from `accept` on;
-//! one more puts out his oldest that says nothing. A refusal is sent only after the hello was read: closing a socket with an
-//! unread packet throws the answer away.
+//! Trap: each costs two descriptors and may stay silent for ever, so each user's connections are limited, counted from
+//! `accept` on; one more evicts that user's oldest silent one. A refusal is sent only after the hello was read: closing
+//! a socket with an unread packet throws the answer away.
 
 use crate::clients::places::Places;
 use crate::clients::quota::Users;
@@ -20,9 +20,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Time a connection has for its hello (specification S-713).
 const HELLO_NS_MAX: Nanos = Nanos::from_secs(5);
-/// Connections without a hello at once, where there are descriptors for so many; of one user half.
+/// Connections without a hello at once, if there are descriptors for so many; half of them for one user.
 const NEWCOMERS_MAX: usize = 1024;
-/// Connections taken in one turn: the next comes at once, and whoever asks meanwhile is not kept waiting.
+/// Connections accepted in one turn. The next turn follows at once, and clients with requests are served in between.
 const ACCEPTS_MAX: usize = 16;
 
 #[derive(Debug)]
@@ -30,9 +30,9 @@ struct Newcomer {
     socket: OwnedFd,
     peer: Peer,
     since: Nanos,
-    /// What it said first, and how long that really was.
+    /// The first packet, and its real length.
     said: Option<([u8; 2 * size_of::<Hello>()], usize)>,
-    /// It is welcomed when its user has earned it.
+    /// When the connection may be welcomed, if its user has used up the allowance.
     waits_until: Option<Nanos>,
 }
 
@@ -43,13 +43,13 @@ impl Newcomer {
     }
 }
 
-/// All of them, by order of arrival.
+/// All such connections, in order of arrival.
 #[derive(Debug)]
 pub struct Newcomers {
     waiting: BTreeMap<u64, Newcomer>,
     places: Places,
     arrivals: u64,
-    /// Given up for a moment to answer a connection for which there is no descriptor.
+    /// Descriptor that is given up for a moment to answer a connection for which there is no other.
     reserve: Option<OwnedFd>,
 }
 
@@ -64,19 +64,19 @@ impl Newcomers {
         self.waiting.get(&id).map(|newcomer| newcomer.socket.as_fd())
     }
 
-    /// Whose connection it is.
+    /// The user of a connection.
     pub fn uid(&self, id: u64) -> Option<u32> {
         self.waiting.get(&id).map(|newcomer| newcomer.peer.uid)
     }
 
-    /// It said hello and is not welcomed before then.
+    /// Puts off the welcome of a connection that has sent its hello.
     pub fn put_off(&mut self, id: u64, until: Nanos) {
         if let Some(newcomer) = self.waiting.get_mut(&id) {
             newcomer.waits_until = Some(until);
         }
     }
 
-    /// Who may be welcomed by now.
+    /// Takes the connections that were put off until now or earlier.
     pub fn put_off_until(&mut self, now: Nanos) -> Vec<u64> {
         let due =
             self.waiting.iter_mut().filter(|(_, newcomer)| newcomer.waits_until.is_some_and(|at| at <= now));
@@ -87,7 +87,7 @@ impl Newcomers {
         .collect()
     }
 
-    /// When somebody has been silent for too long, or may be welcomed.
+    /// When the next connection has been silent for too long, or may be welcomed.
     pub fn next_deadline(&self) -> Option<Nanos> {
         let put_off = self.waiting.values().filter_map(|newcomer| newcomer.waits_until).min();
         let mut silent = self.waiting.values().filter(|newcomer| newcomer.said.is_none());
@@ -95,8 +95,8 @@ impl Newcomers {
         put_off.into_iter().chain(oldest).min()
     }
 
-    /// Takes in waiting connections and gives their ids to `enter`, and to `users` whose each was. `Err` when the process or the
-    /// system has no descriptor left: then one of them was told so.
+    /// Accepts waiting connections, and passes each id to `enter` and each uid to `users`. `Err` if the process or the
+    /// system has no descriptor left: then one of the connections was refused with that reason.
     pub fn accept_all(
         &mut self,
         listener: BorrowedFd<'_>,
@@ -108,14 +108,14 @@ impl Newcomers {
             let socket = match accept(listener) {
                 Ok(socket) => socket,
                 Err(errno) if is_shortage(errno) => return Err(self.turn_away(listener, errno)),
-                // None waits, or the one that waited is gone again.
+                // None waits, or the connection that waited is gone again.
                 Err(_) => return Ok(()),
             };
             fault::point("accepted");
             let peer = peer(socket.as_fd());
             users.extend(peer.as_ref().ok().map(|peer| peer.uid));
             match peer {
-                // One too many, and no older one of its user's is silent: they all wait to be welcomed.
+                // The user has one connection too many, and none of the older ones is silent: all wait to be welcomed.
                 Ok(peer) if !self.makes_room_for(peer.uid) => refuse_at_once(&socket, Refusal::Resources),
                 Ok(peer) => {
                     enter(self.arrivals, socket.as_fd())?;
@@ -125,14 +125,14 @@ impl Newcomers {
                     self.arrivals += 1;
                 }
                 Err(errno) if is_shortage(errno) => return Err(errno),
-                // It ended before it could be named.
+                // The client ended before its credentials could be read.
                 Err(_) => {}
             }
         }
         Ok(())
     }
 
-    /// Puts out the oldest silent one of whoever has to make room, if any has to.
+    /// Evicts the oldest silent connection of the user who has to make room. True if there is a place now.
     fn makes_room_for(&mut self, uid: u32) -> bool {
         let Some(from) = self.places.wanted_from(uid) else { return true };
         let mut theirs = self.waiting.iter().filter(|(_, newcomer)| newcomer.peer.uid == from);
@@ -146,7 +146,8 @@ impl Newcomers {
         Some(newcomer)
     }
 
-    /// Takes its first packet; whoever only looked whether a daemon is here is dropped. False: it has gone.
+    /// Reads a connection's first packet. False if the connection has closed, as after a mere test for a daemon; it is
+    /// dropped.
     pub fn listen_to(&mut self, id: u64) -> bool {
         let Some(newcomer) = self.waiting.get_mut(&id) else { return false };
         if newcomer.said.is_some() {
@@ -165,7 +166,7 @@ impl Newcomers {
         }
     }
 
-    /// Answers one connection with the descriptor kept for that, so that its program does not wait for its deadline.
+    /// Answers one connection with the reserve descriptor, so that its program does not wait for its deadline.
     fn turn_away(&mut self, listener: BorrowedFd<'_>, errno: Errno) -> Errno {
         self.reserve = None;
         if let Ok(socket) = accept(listener) {
@@ -175,7 +176,7 @@ impl Newcomers {
         errno
     }
 
-    /// Drops who did not say hello in time.
+    /// Drops connections that did not send a hello in time.
     pub fn expire(&mut self, now: Nanos) {
         let is_late = |newcomer: &Newcomer| now.saturating_sub(newcomer.since) >= HELLO_NS_MAX;
         let late = self.waiting.iter().filter(|(_, newcomer)| newcomer.said.is_none() && is_late(newcomer));
@@ -183,7 +184,7 @@ impl Newcomers {
         late.into_iter().for_each(|id| drop(self.remove(id)));
     }
 
-    /// Welcomes or refuses a newcomer that said something. Gives the client that is to be served now.
+    /// Welcomes or refuses a connection that has sent its first packet. Returns the client to serve now.
     pub fn greet(&mut self, id: u64, clients_max: usize, dispatch: &mut Dispatch) -> Option<ClientId> {
         let Newcomer { socket, peer, said, .. } = self.remove(id)?;
         let (packet, bytes) = said?;
@@ -196,7 +197,7 @@ impl Newcomers {
         });
         match greeted {
             Ok(Greeted::New(hello, (pages, descriptors))) => {
-                // Noted before it is told: whoever knows its number is known to the next daemon.
+                // Noted before the client learns its number: the next daemon knows every client that has a number.
                 let client = dispatch.welcome(&hello, peer, socket, pages);
                 fault::point("entered");
                 let (wanted, grant_max) = dispatch.client_habits(&hello);
@@ -224,14 +225,14 @@ impl Newcomers {
     }
 }
 
-/// Who came.
+/// Result of a hello.
 enum Greeted {
     New(Hello, (ClientPages, PageDescriptors)),
-    /// One that was here before; `None`: and is gone again.
+    /// A client that was here before; `None`: it is gone again.
     Again(Option<(ClientId, ClientPages)>),
 }
 
-/// Room for one more client of this user.
+/// Makes the pages of one more client of this user, or says why there is no room.
 fn make_pages(
     clients_max: usize,
     peer: &Peer,
@@ -244,8 +245,8 @@ fn make_pages(
     if dispatch.clients.len() >= clients_max {
         return Err(Refusal::Quota { limit: clients_max });
     }
-    // Of what is left each user may have three times as much: one gets three quarters, and however many take all they can,
-    // there is room for somebody else.
+    // Each user may have three times as much as is left: a single user gets three quarters, and however many users take
+    // all they can, there is room for another.
     let has = dispatch.clients.values().filter(|client| client.peer.uid == peer.uid).count();
     if !is_own(peer.uid) && has > 0 && has >= 3 * (clients_max - dispatch.clients.len()) {
         return Err(Refusal::UserQuota { uid: peer.uid, limit: has });
@@ -259,7 +260,7 @@ fn make_pages(
     Ok(made)
 }
 
-/// Is whoever connected served at all? Whose groups are not known is not, where they matter, nor is who may be anybody.
+/// True if the user is served at all. An unmapped uid is not, nor is a client with unknown groups where groups matter.
 pub fn is_served(served: &Users, uid: u32, socket: BorrowedFd<'_>) -> bool {
     if is_anybody(uid) {
         return false;
@@ -270,7 +271,8 @@ pub fn is_served(served: &Users, uid: u32, socket: BorrowedFd<'_>) -> bool {
     groups(socket).is_ok_and(|gids| served.admits(uid, &gids))
 }
 
-/// Welcomes a client of an earlier daemon, or one that lost its connection, with its cells as they stand.
+/// Welcomes a client of an earlier daemon, or a client that lost its connection, with cells that show its current
+/// state.
 fn take_back(
     hello: Hello,
     resume: Resume,
@@ -293,12 +295,12 @@ pub fn is_shortage(errno: Errno) -> bool {
     matches!(errno, Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOBUFS)
 }
 
-/// A descriptor that can be given up.
+/// Opens a descriptor that can be given up.
 fn spare() -> Option<OwnedFd> {
     std::fs::File::open("/dev/null").ok().map(OwnedFd::from)
 }
 
-/// A hello that is there is taken, for an unread one throws the answer away; one that is not is not waited for.
+/// Reads a hello that has arrived, since an unread packet would throw the answer away, but does not wait for one.
 fn refuse_at_once(socket: &OwnedFd, refusal: Refusal) {
     let _ = receive(socket.as_fd(), &mut [0; 2 * size_of::<Hello>()]);
     let _ = send_welcome(socket.as_fd(), &Welcome::refused(&refusal).into(), None);
@@ -306,6 +308,6 @@ fn refuse_at_once(socket: &OwnedFd, refusal: Refusal) {
 
 fn refuse(socket: &OwnedFd, peer: &Peer, refusal: Refusal, dispatch: &mut Dispatch) {
     dispatch.say_of(Some(peer.uid), format!("refused pid {}: {refusal}", peer.pid));
-    // It may be gone already.
+    // The client may be gone already.
     let _ = send_welcome(socket.as_fd(), &Welcome::refused(&refusal).into(), None);
 }

@@ -1,11 +1,12 @@
-//! Places for connections that have asked for nothing yet, counted per user. Pure.
+//! Places for connections that have not asked for anything yet, counted per user. Pure.
 //!
-//! Trap: whoever is put out or refused for want of a place may be a program that was just about to speak. So it is told, or
-//! finds its connection closed, and comes again; and nobody is put out whose words have arrived already.
+//! Trap: a program that is evicted or refused for lack of a place may have been about to send. So the program gets an
+//! answer or sees its connection closed, and connects again; a connection whose data has arrived already must not be
+//! evicted.
 
 use std::collections::BTreeMap;
 
-/// How many places there are, and who has how many.
+/// The number of places, and how many each user has taken.
 #[derive(Debug)]
 pub struct Places {
     counts: BTreeMap<u32, usize>,
@@ -14,13 +15,13 @@ pub struct Places {
 }
 
 impl Places {
-    /// So many at once; of one user half.
+    /// `limit` places at once, half of them for one user.
     pub fn new(limit: usize) -> Places {
         Places { counts: BTreeMap::new(), taken: 0, limit }
     }
 
-    /// Whose connection has to go for one more of `uid`: his own where he has all that a user may have, else one of the user who
-    /// has most. `None`: there is a place.
+    /// User who has to give up a connection for one more of `uid`: `uid` itself if it has all that a user may have,
+    /// otherwise the user with the most. `None`: there is a free place.
     pub fn wanted_from(&self, uid: u32) -> Option<u32> {
         if self.counts.get(&uid).is_some_and(|count| *count >= self.limit.div_ceil(2)) {
             return Some(uid);

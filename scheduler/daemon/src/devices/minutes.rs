@@ -1,34 +1,34 @@
-//! How busy and how full each device was in the last minutes, for small plots. Pure.
+//! Utilization and memory of each device over the last minutes, for small plots. Pure.
 //!
-//! Trap: looks come when they come; a moment here is a span of time, with the mean of the looks that fell into it.
+//! Observations do not come at even times, so a moment is a span of time, with the mean of the observations in it.
 
 use eager_proto::snapshot::{Minutes as Row, Moment};
 use eager_units::{Bytes, DeviceId, Nanos};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A moment, and how many are kept: five minutes (specification S-723).
+/// Length of a moment, and how many are kept: five minutes (specification S-723).
 const MOMENT_NS: Nanos = Nanos::from_secs(5);
 const MOMENTS_MAX: usize = 60;
 
-/// Of each device, the newest last.
+/// Moments of each device, newest last.
 #[derive(Debug, Default)]
 pub struct Minutes {
     devices: BTreeMap<DeviceId, VecDeque<Sum>>,
 }
 
-/// Looks of one moment.
+/// Sums over the observations of one moment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     number: u64,
     looks: u64,
     resident: u64,
-    /// Some looks do not tell how busy the device is.
+    /// Observations that reported utilization; some do not.
     told: u64,
     percent: u64,
 }
 
 impl Minutes {
-    /// A device was looked at.
+    /// Takes in an observation of a device.
     pub fn see(&mut self, now: Nanos, device: DeviceId, resident: Bytes, utilization: Option<u32>) {
         let number = now.0 / MOMENT_NS.0;
         let moments = self.devices.entry(device).or_default();
@@ -40,14 +40,14 @@ impl Minutes {
         }
         if let Some(sum) = moments.back_mut() {
             sum.looks += 1;
-            // Means of large numbers: a sum of a moment's looks is far below 2^64 bytes.
+            // The sum of one moment's observations is far below 2^64 bytes.
             sum.resident = sum.resident.saturating_add(resident.0);
             sum.told += u64::from(utilization.is_some());
             sum.percent += u64::from(utilization.unwrap_or_default());
         }
     }
 
-    /// What is known, in spans of equal length that end now; a span without a look is empty.
+    /// The kept moments, in spans of equal length that end now; a span without an observation is empty.
     pub fn rows(&self, now: Nanos) -> Vec<Row> {
         let number = now.0 / MOMENT_NS.0;
         let row = |(device, moments): (&DeviceId, &VecDeque<Sum>)| {

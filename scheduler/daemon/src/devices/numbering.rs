@@ -1,21 +1,21 @@
-//! Which number each GPU has after a restart: the one under which running programs know it. Pure.
+//! Numbers the GPUs after a restart: each keeps the number under which running programs know it. Pure.
 //!
 //! Trap: a driver counts its GPUs anew when one is added, removed or lost, and `--gpus` may have changed. A grant of an
-//! earlier daemon names a number only, so a shifted one would be charged to the wrong device.
+//! earlier daemon names only a number, so a shifted number would charge it to the wrong device.
 
 use crate::devices::selection::{Chosen, Gpu, parse_uuid};
 use crate::persistence::state_file::KeptDevice;
 use eager_proto::hello::DEVICES_MAX;
 use std::collections::BTreeMap;
 
-/// What a device of an earlier daemon is to this one.
+/// State in this daemon of a device that an earlier daemon served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It is served.
+    /// The device is served.
     Served,
-    /// It is there, and was not chosen or cannot be served: what runs on it may end there.
+    /// The device is present, but was not chosen or cannot be served: programs on it may finish there.
     PassedOver,
-    /// The driver does not tell of it.
+    /// The driver does not report the device.
     Gone,
 }
 
@@ -28,12 +28,12 @@ pub struct Numbered {
     pub left_out: Vec<String>,
 }
 
-/// Numbers what was chosen: the devices of `before` keep their numbers, those that are new come after them.
+/// Numbers the chosen devices: the devices of `before` keep their numbers, new devices come after them.
 pub fn keep(before: &[KeptDevice], chosen: Chosen) -> Numbered {
     let Chosen { gpus: mut fresh, passed_over, mut left_out } = chosen;
     let mut numbered = Numbered::default();
     for KeptDevice { uuid, profile } in before.iter().take(DEVICES_MAX) {
-        // One whose uuid is none (the file was written to) keeps its number all the same.
+        // A device with an invalid uuid (someone edited the file) keeps its number all the same.
         let bytes = parse_uuid(uuid).unwrap_or_default();
         let absent = Gpu { uuid: uuid.clone(), bytes, profile: profile.clone() };
         let standing = if passed_over.contains(uuid) { Standing::PassedOver } else { Standing::Gone };
@@ -54,7 +54,7 @@ pub fn keep(before: &[KeptDevice], chosen: Chosen) -> Numbered {
     numbered
 }
 
-/// Drains of an earlier daemon by this one's numbers; those of devices that are not there any more are dropped.
+/// Renumbers an earlier daemon's drains to this daemon's devices; drains of devices that are gone are dropped.
 pub fn renumber_drains(
     drained: &BTreeMap<u32, u64>,
     before: &[KeptDevice],

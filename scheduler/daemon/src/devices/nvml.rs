@@ -1,7 +1,9 @@
-//! NVIDIA's GPUs as their management library tells of them: which there are, who uses how much, what befalls them.
+//! NVIDIA's GPUs as their management library reports them: which there are, how much each process uses, and their
+//! errors.
 //!
-//! Traps: NVML numbers GPUs by their place on the PCI bus, CUDA by speed unless told otherwise, so programs are told uuids
-//! and never numbers. A call may hang when a GPU has fallen off the bus: after the start only the observer makes any.
+//! Traps: NVML numbers GPUs by their place on the PCI bus, CUDA by speed unless told otherwise, so programs must get
+//! uuids, never numbers. A call may hang when a GPU has fallen off the bus, so after the start only the observer thread
+//! may call NVML.
 
 use crate::devices::selection::Told;
 use crate::devices::usage::{Fault, ProcessUse, Seen, Usage};
@@ -17,17 +19,17 @@ use nvml_wrapper::{Device, EventSet, Nvml};
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Another library in the place of NVIDIA's, for tests and for drivers in odd places.
+/// Names another library in place of NVIDIA's, for tests and for drivers in unusual places.
 pub const ENV_LIBRARY: &str = "EAGER_NVML";
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// Several processes can page the same GPU's memory since Pascal (specification S-515).
 const COMPUTE_MAJOR_MIN: i32 = 6;
 const WARP_THREADS: u32 = 32;
-/// What may be in use by no program at all: less than a program's context takes (specification S-712).
+/// Memory that may be in use by no program at all: less than a program's context takes (specification S-712).
 const DRIVERS_BYTES: Bytes = Bytes(256 << 20);
 
-/// The library, for the rest of the process: its events borrow it for as long as somebody looks.
+/// Loads the library for the rest of the process, since the observer's event set borrows it.
 pub fn load() -> Result<&'static Nvml, String> {
     let named = std::env::var_os(ENV_LIBRARY).filter(|path| !path.is_empty());
     let path = named.unwrap_or_else(|| OsString::from(LIBRARY));
@@ -40,7 +42,7 @@ pub fn load() -> Result<&'static Nvml, String> {
     Ok(Box::leak(Box::new(nvml)))
 }
 
-/// What NVML says of each GPU, or why it says nothing.
+/// What NVML reports of each GPU, or why it reports nothing.
 pub fn gpus(nvml: &Nvml, faults_stall: bool) -> anyhow::Result<Vec<Told>> {
     let count = nvml.device_count().context("NVML does not tell how many GPUs there are")?;
     Ok((0..count).map(|number| told(nvml, number, faults_stall)).collect())
@@ -59,7 +61,7 @@ fn told(nvml: &Nvml, number: u32, faults_stall: bool) -> Told {
 
 fn profile(device: &Device<'_>, faults_stall: bool) -> Result<DeviceProfile, String> {
     let said = |error: NvmlError| error.to_string();
-    // A GPU that knows no MIG says that it is not supported.
+    // A GPU without MIG reports that MIG is not supported.
     if device.mig_mode().is_ok_and(|mode| mode.current != 0) {
         return Err(
             "it is divided by MIG, and a program cannot choose between instances while it runs".into()
@@ -84,8 +86,8 @@ fn profile(device: &Device<'_>, faults_stall: bool) -> Result<DeviceProfile, Str
     })
 }
 
-/// What one SM has (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; cores: "Arithmetic
-/// Instructions", results of 32-bit additions per cycle; specification S-517).
+/// Resources of one SM (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; cores:
+/// "Arithmetic Instructions", results of 32-bit additions per cycle; specification S-517).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Units {
     cores: u32,
@@ -94,7 +96,7 @@ struct Units {
 }
 
 impl Units {
-    /// What is newer than this table is taken for Hopper.
+    /// Anything newer than this table counts as Hopper.
     fn of(major: i32, minor: i32) -> Units {
         let (cores, threads, blocks) = match (major, minor) {
             (6, 0) => (64, 2048, 32),
@@ -111,11 +113,11 @@ impl Units {
     }
 }
 
-/// Looks at the served GPUs, by their numbers in the daemon.
+/// Observes the served GPUs, by their numbers in the daemon.
 pub struct NvmlUsage {
     nvml: &'static Nvml,
     uuids: Vec<String>,
-    /// Tells of Xid errors; `None`: the GPUs or the user's rights do not allow it.
+    /// Source of Xid errors; `None`: the GPUs or the user's rights do not allow it.
     events: Option<EventSet<'static>>,
 }
 
@@ -131,11 +133,12 @@ impl NvmlUsage {
     }
 }
 
-/// Of all GPUs that tell of errors: a failed registration gives the set up, and is tried again without that GPU.
+/// Registers for errors of all GPUs that report them. A failed registration consumes the set, so it is repeated without
+/// that GPU.
 fn registered(nvml: &'static Nvml, mut uuids: Vec<&str>) -> Option<EventSet<'static>> {
     while !uuids.is_empty() {
         let register = |events: EventSet<'static>, (at, uuid): (usize, &&str)| {
-            // One that is gone keeps its number, and must not hide the errors of the others.
+            // A GPU that is gone keeps its number, and must not hide the errors of the others.
             let Ok(device) = nvml.device_by_uuid(*uuid) else { return Ok(events) };
             device.register_events(EventTypes::CRITICAL_XID_ERROR, events).map_err(|_| at)
         };
@@ -150,12 +153,12 @@ fn registered(nvml: &'static Nvml, mut uuids: Vec<&str>) -> Option<EventSet<'sta
 
 impl Usage for NvmlUsage {
     fn look(&mut self) -> Result<Seen, String> {
-        // How much was paged, NVML does not tell.
+        // NVML does not report how much was paged.
         let mut seen = Seen::default();
         for (number, uuid) in (0..).map(DeviceId).zip(&self.uuids) {
             let told = self.nvml.device_by_uuid(uuid.as_str()).and_then(|device| {
                 let used = used_on(number, &device)?;
-                // Some GPUs do not tell; nothing is decided by it.
+                // Some GPUs do not report these; no decision depends on them.
                 let celsius = device.temperature(TemperatureSensor::Gpu).ok();
                 let watts = device.power_usage().ok().map(|milliwatts| (milliwatts + 500) / 1000);
                 Ok((used, device.utilization_rates().ok(), celsius, watts))
@@ -186,7 +189,7 @@ impl Usage for NvmlUsage {
         loop {
             let left = until.saturating_duration_since(std::time::Instant::now());
             let Ok(event) = events.wait(u32::try_from(left.as_millis()).unwrap_or(u32::MAX)) else {
-                // Most often the time is over; a lost GPU makes this fail at once, and must not make it spin.
+                // Usually the time is over. With a lost GPU the wait fails at once, and the loop must not spin.
                 std::thread::sleep(until.saturating_duration_since(std::time::Instant::now()));
                 return faults;
             };
@@ -201,13 +204,13 @@ impl Usage for NvmlUsage {
     }
 }
 
-/// Memory of a device in use.
+/// Memory in use on a device.
 struct UsedOn {
-    /// By process. How much of it is managed, NVML does not tell.
+    /// Use by process. NVML does not report how much of it is managed.
     uses: Vec<ProcessUse>,
-    /// The driver's own included.
+    /// All memory in use, the driver's own included.
     in_all: Bytes,
-    /// By none that NVML names, which it does not where it may not tell, or where processes are of another container.
+    /// Memory of processes that NVML does not name, because it may not, or because they are in another container.
     unnamed: Option<Bytes>,
 }
 
@@ -216,7 +219,7 @@ fn used_on(device: DeviceId, handle: &Device<'_>) -> Result<UsedOn, NvmlError> {
     let mut uses = Vec::new();
     let mut is_hidden = false;
     let compute = handle.running_compute_processes()?;
-    // A GPU without a display may not know the question.
+    // A GPU without a display may not support this query.
     let graphics = handle.running_graphics_processes().unwrap_or_default();
     for process in compute.into_iter().chain(graphics) {
         match process.used_gpu_memory {
@@ -231,8 +234,8 @@ fn used_on(device: DeviceId, handle: &Device<'_>) -> Result<UsedOn, NvmlError> {
     Ok(UsedOn { uses, in_all, unnamed: (is_hidden || unnamed > DRIVERS_BYTES).then_some(unnamed) })
 }
 
-/// Errors after which a GPU does no more work until it is reset (NVIDIA, "XID Errors": those whose immediate action is a
-/// reset, drain or repair). The others are a program's own, or are contained in it.
+/// True for errors after which a GPU does no more work until it is reset (NVIDIA, "XID Errors": those whose immediate
+/// action is a reset, drain or repair). The other errors are a program's own, or are contained in it.
 pub fn is_fatal(xid: u64) -> bool {
     matches!(xid, 46 | 48 | 62 | 64 | 79 | 95 | 109 | 119 | 120 | 140 | 143)
 }
@@ -243,7 +246,7 @@ mod tests {
 
     #[test]
     fn sms_follow_from_cores() {
-        // GPUs of which both numbers are published: V100, T4, A100, L40S, H100 SXM, RTX 5090.
+        // GPUs whose cores and SMs are both published: V100, T4, A100, L40S, H100 SXM, RTX 5090.
         for ((major, minor), cores, sms) in [
             ((7, 0), 5120, 80),
             ((7, 5), 2560, 40),

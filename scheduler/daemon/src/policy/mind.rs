@@ -1,4 +1,4 @@
-//! The core under guard: a policy that panics or proposes nonsense must not take the daemon along.
+//! Guards the core: a policy that panics or proposes nonsense must not take the daemon down.
 //!
 //! Trap: after a panic the scheduler is half changed and must not be looked at again. Who holds what is then taken from
 //! the daemon's own notes ([`crate::persistence::state_file`]), never from it.
@@ -19,46 +19,46 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What became of the journal in a step, when it is something to say.
+/// A change of the journal's state in a step that is worth a log line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Recording {
     /// Nothing is recorded from here on.
     Failed(String),
-    /// It is again.
+    /// Steps are recorded again.
     GoesOn,
 }
 
-/// The policy panicked: nothing of the step counts.
+/// The policy panicked: the step has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Panicked;
 
-/// Scheduler, journal, clock, and what earlier runs took.
+/// Scheduler, journal, clock, and the history of earlier runs.
 #[derive(Debug)]
 pub struct Mind {
     pub scheduler: Scheduler,
     /// Why `case` decides in place of the policy that was asked for.
     pub reverted: Option<String>,
-    /// What is wrong with the policy although its last step counts; whoever takes it replaces the policy.
+    /// What is wrong with the policy although its last step counts. The reader that takes it replaces the policy.
     pub complaint: Option<String>,
     pub learnt: Learnt,
     pub tally: Tally,
     pub recent: Recent,
     pub ended: Ended,
-    /// Proposals of the policy that the ledger did not allow, so far.
+    /// Proposals of the policy so far that the ledger did not allow.
     dropped: u64,
     devices: Vec<(DeviceId, DeviceProfile)>,
     journal: Journal,
-    /// Why nothing is recorded although it was asked for.
+    /// Why nothing is recorded although a journal was asked for.
     pub journal_problem: Option<String>,
     started: Instant,
-    /// The time of a virtual clock, as it was last told.
+    /// Time of the virtual clock as of its last message; none in real time.
     told: Option<Nanos>,
     heartbeat: Arc<Heartbeat>,
 }
 
 impl Mind {
-    /// Starts the journal. No devices yet. `Err`: there can never be a journal at that place; a disk that is full is only a
-    /// [`Mind::journal_problem`].
+    /// Starts the journal, without devices yet. `Err`: there can never be a journal at that path; a full disk only
+    /// gives a [`Mind::journal_problem`].
     pub fn new(
         scheduler: Scheduler,
         learnt: Learnt,
@@ -95,12 +95,12 @@ impl Mind {
         self.started
     }
 
-    /// The time that decisions are made in: the virtual clock's where there is one.
+    /// The time in which decisions are made: that of the virtual clock if there is one.
     pub fn decides_at(&self) -> Nanos {
         self.told.unwrap_or_else(|| self.now())
     }
 
-    /// From now on decisions are made in the time that it is told.
+    /// Makes all further decisions at this time, until the next call.
     pub fn tell_time(&mut self, now: Nanos) {
         self.told = Some(now);
     }
@@ -114,7 +114,8 @@ impl Mind {
         Nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// One step of the core, and its line in the journal, if there is one. The event is told what earlier runs took.
+    /// Runs one step of the core, and writes its line if there is a journal. Adds the history's estimate to the event
+    /// first.
     pub fn step(&mut self, event: &mut Event) -> (Result<Vec<Action>, Panicked>, Option<Recording>) {
         if let Event::DeviceAdded { device, profile } = event {
             self.devices.push((*device, profile.clone()));
@@ -152,7 +153,7 @@ impl Mind {
         (Ok(line.actions), self.recorded(prepared.and_then(|again| written.map(|()| again))))
     }
 
-    /// Keeps what became of the journal; `Ok(true)`: it goes on.
+    /// Keeps the result of writing the journal; `Ok(true)`: recording goes on after a failure.
     fn recorded(&mut self, written: std::io::Result<bool>) -> Option<Recording> {
         match written {
             Ok(false) => None,
@@ -168,19 +169,20 @@ impl Mind {
         }
     }
 
-    /// `case` decides in place of the policy that was asked for, with all that was known.
+    /// Notes that `case` decides in place of the configured policy, with all that the scheduler knew.
     pub fn reverted(&mut self, why: String) {
         self.reverted = Some(why);
         self.tally.policy_fell_back();
         self.complaint = None;
     }
 
-    /// Another limit for the journal.
+    /// Sets another size limit for the journal, in bytes.
     pub fn set_journal_max(&mut self, bytes_max: u64) {
         self.journal.set_bytes_max(bytes_max);
     }
 
-    /// From here on `case` decides, with the same devices and nothing else; the journal goes on with a piece that begins so.
+    /// Replaces the scheduler by a new one under `case`, with the same devices and nothing else. The journal goes on
+    /// with a new piece that begins with this state.
     pub fn replace(&mut self, why: String) -> std::io::Result<()> {
         self.scheduler = Scheduler::new(PolicyName::Case, self.scheduler.options().clone());
         self.dropped = 0;
@@ -188,7 +190,7 @@ impl Mind {
         let journal = self.journal.begin(&self.scheduler, self.now());
         self.journal_problem = journal.as_ref().err().map(std::io::Error::to_string);
         for (device, profile) in std::mem::take(&mut self.devices) {
-            // A scheduler without tasks has nothing to break on; a journal that fails is said by the steps that follow.
+            // A scheduler without tasks has nothing to break on; the steps that follow report a journal that fails.
             let _ = self.step(&mut Event::DeviceAdded { device, profile });
         }
         journal

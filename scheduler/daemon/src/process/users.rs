@@ -1,22 +1,22 @@
 //! Which users are the daemon's own, and which it cannot tell apart.
 //!
-//! Trap: everybody who is not mapped into the namespace has the same number there, that of "nobody" (user_namespaces(7)).
-//! Taken for a user, that number would let strangers end each other's programs; and a daemon that is not mapped itself has it
-//! too, so that every stranger would be its owner.
+//! Trap: all users who are not mapped into the namespace have the same uid there, that of "nobody"
+//! (user_namespaces(7)). If that uid counted as a user, strangers could end each other's programs; and a daemon that is
+//! not mapped itself has it too, so that every stranger would be its owner.
 
 use crate::process::exit::Unservable;
 use eager_shm::users::is_mapped_here;
 use nix::unistd::Uid;
 use std::sync::LazyLock;
 
-/// The number of all who are not mapped, where there are such; a real user's on a machine that maps everybody.
+/// The uid of all unmapped users, if there are any. Where every user is mapped, it is a real user's.
 static NOBODY: LazyLock<Option<u32>> = LazyLock::new(|| {
     let told = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
     let number = told.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(65_534);
     Some(number).filter(|uid| !is_mapped_here(*uid))
 });
 
-/// Is this one of those whom nobody can tell apart?
+/// True if the uid stands for unmapped users, who cannot be told apart.
 pub fn is_anybody(uid: u32) -> bool {
     *NOBODY == Some(uid)
 }
@@ -27,7 +27,7 @@ pub fn is_own(uid: u32) -> bool {
 }
 
 /// # Errors
-/// The daemon's own user is one of them.
+/// The daemon's own user is unmapped.
 pub fn check() -> Result<(), Unservable> {
     let uid = Uid::effective().as_raw();
     if !is_anybody(uid) {

@@ -1,6 +1,6 @@
 //! Users and groups in settings, by number or by name.
 //!
-//! Trap: a name means whom this machine knows by it when the settings are read; the daemon compares numbers.
+//! A name is looked up on this machine when the settings are read; after that the daemon compares numbers.
 
 use nix::unistd::{Group, User};
 use serde::{Deserialize, Deserializer};
@@ -34,7 +34,7 @@ impl FromStr for GroupName {
     }
 }
 
-/// As a file has it.
+/// A user or group as written in a file.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a user's or group's number, or name in quotation marks")]
 enum InFile {

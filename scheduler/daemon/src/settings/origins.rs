@@ -1,6 +1,6 @@
-//! `--show-config`: the settings that hold, as a file that gives the same ones, and beside each where it came from.
+//! `--show-config`: prints the settings that hold as a file that gives the same settings, with the origin of each.
 //!
-//! Trap: what is shown must stay a file that can be used, so an origin is a comment at the end of its line.
+//! Trap: the output must stay a usable settings file, so an origin is a comment at the end of its line.
 
 use crate::settings::config::Config;
 use clap::parser::ValueSource;
@@ -8,24 +8,24 @@ use clap::{ArgMatches, CommandFactory};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Before the name of a setting in the environment: `--time-scale` is `EAGERD_TIME_SCALE`.
+/// Prefix of a setting's environment variable: `--time-scale` is `EAGERD_TIME_SCALE`.
 const ENV_PREFIX: &str = "EAGERD_";
 
-/// Where each setting came from, by its key; one that is not there is a default.
+/// Origin of each setting, by its key; a setting without an entry has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origins(BTreeMap<String, String>);
 
-/// The flags, each of which the environment may name too.
+/// The command line, with an environment variable for each flag that is a setting.
 pub fn command() -> clap::Command {
     let with_variable = |arg: clap::Arg| match arg.get_long().filter(|long| is_setting(long)).map(variable) {
-        // As long as the program lives: there is one command.
+        // Leaked, as it must live as long as the program; it is done once.
         Some(name) => arg.env(&*Box::leak(name.into_boxed_str())).hide_env(true),
         None => arg,
     };
     Config::command().mut_args(with_variable)
 }
 
-/// What asks for something to be done is no setting.
+/// True for a flag that sets something; the others ask for an action.
 fn is_setting(long: &str) -> bool {
     !matches!(long, "show-config" | "detach" | "detached" | "reverted" | "help" | "version")
 }
@@ -34,7 +34,7 @@ fn variable(long: &str) -> String {
     format!("{ENV_PREFIX}{}", long.replace('-', "_").to_uppercase())
 }
 
-/// Where a setting of the command line lands in the file.
+/// Key in the settings file of a flag.
 fn key(long: &str) -> &str {
     match long {
         "overrun" => "options.limits.overrun",
@@ -45,7 +45,7 @@ fn key(long: &str) -> &str {
 }
 
 impl Origins {
-    /// Flags over environment over file, as [`Config`] has it.
+    /// Origins by precedence: flags over environment over file, as in [`Config`].
     pub fn of(matches: &ArgMatches, file: Option<(&Path, &str)>) -> Origins {
         let mut origins = BTreeMap::new();
         if let Some((path, text)) = file {
@@ -64,7 +64,7 @@ impl Origins {
         Origins(origins)
     }
 
-    /// The shown settings with an origin at the end of each line that sets something.
+    /// Appends an origin to each line of `shown` that sets something.
     pub fn annotate(&self, shown: &str) -> String {
         let mut table = String::new();
         let mut lines = String::new();
@@ -83,7 +83,7 @@ impl Origins {
     }
 }
 
-/// The keys of a file, also those in tables.
+/// Collects the keys of a file, those in tables included.
 fn collect(table: &toml::Table, before: &str, path: &str, origins: &mut BTreeMap<String, String>) {
     for (name, value) in table {
         let whole = key(&format!("{before}{name}")).to_owned();

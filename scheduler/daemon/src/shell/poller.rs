@@ -1,28 +1,29 @@
-//! What the loop waits for: an epoll set in which every client is entered once, not once per turn.
+//! The event sources of the loop: an epoll set to which each client is added once, not once per turn.
 //!
-//! Trap: a descriptor leaves the set by itself only when its last copy is closed, so none of those entered here is ever
-//! duplicated. Readiness is told by level: who is not read stays ready, and must be taken out while it is not wanted.
+//! Trap: a descriptor leaves the set by itself only when its last copy is closed, so a descriptor in the set must never
+//! be duplicated. The set is level-triggered: a socket that is not read stays ready, and must be removed while it is
+//! not wanted.
 
 use eager_units::ClientId;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::os::fd::AsFd;
 
-/// Events taken in one turn; the kernel keeps the rest, and tells those first that were not told last.
+/// Events taken in one turn. The kernel keeps the rest, and reports those first next time.
 const EVENTS_MAX: usize = 1024;
 /// Bits of a token that hold the id.
 const ID_BITS: u32 = 60;
 
-/// Where readiness came from. Their order is the order of work.
+/// Source of readiness. The order of the variants is the order of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     Signals,
     /// The end of the virtual GPU server.
     Server,
-    /// A virtual clock: before all that has a place in time.
+    /// A virtual clock, before every source whose events have a time.
     Clock,
     Death(ClientId),
-    /// What is in use on the devices.
+    /// A new observation of the devices.
     Uses,
     Client(ClientId),
     Newcomer(u64),
@@ -66,7 +67,7 @@ impl Source {
     }
 }
 
-/// The set.
+/// The epoll set.
 #[derive(Debug)]
 pub struct Poller {
     epoll: Epoll,
@@ -77,30 +78,31 @@ impl Poller {
         Ok(Poller { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)? })
     }
 
-    /// Enters a descriptor. It must not be in the set already.
+    /// Adds a descriptor, which must not be in the set already.
     pub fn add(&self, source: Source, fd: impl AsFd) -> nix::Result<()> {
         self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, source.token()))
     }
 
-    /// Waits for room to write as well, or no longer.
+    /// Polls for room to write as well, or no longer.
     pub fn want_write(&self, source: Source, fd: impl AsFd, write: bool) {
         let mut interest = EpollFlags::EPOLLIN;
         interest.set(EpollFlags::EPOLLOUT, write);
-        // It fails only for a descriptor that is not in the set, which then needs no change.
+        // Fails only for a descriptor that is not in the set, which then needs no change.
         let _ = self.epoll.modify(fd, &mut EpollEvent::new(interest, source.token()));
     }
 
-    /// Takes a descriptor out that stays open.
+    /// Removes a descriptor that stays open.
     pub fn remove(&self, fd: impl AsFd) {
-        // It fails only for a descriptor that is not in the set.
+        // Fails only for a descriptor that is not in the set.
         let _ = self.epoll.delete(fd);
     }
 
-    /// Sleeps until something is ready, at most `timeout_ms` (`None`: for ever). In the order of work.
+    /// Sleeps until a source is ready, at most `timeout_ms` (`None`: for ever). Returns the ready sources in the order
+    /// of work.
     pub fn wait(&self, timeout_ms: Option<u64>) -> nix::Result<Vec<Source>> {
         let timeout = match timeout_ms {
             None => EpollTimeout::NONE,
-            // Longer than the longest is fine: the loop looks again.
+            // Waking up before a longer timeout is fine: the loop checks its deadlines again.
             Some(ms) => {
                 EpollTimeout::try_from(i32::try_from(ms).unwrap_or(i32::MAX)).unwrap_or(EpollTimeout::MAX)
             }

@@ -1,6 +1,6 @@
-//! Every metric there is, in the order of the reference page (`docs/reference/metrics.md`).
+//! All metrics, in the order of the reference page (`docs/reference/metrics.md`).
 //!
-//! Trap: units are of the base (bytes, seconds), and what only grows is a counter; the library adds the suffixes.
+//! Units are base units (bytes, seconds), and a value that only grows is a counter; the library adds the suffixes.
 
 use super::{Kind, Metric, Sample, Value};
 use eager_proto::admin::DeviceRow;
@@ -12,7 +12,7 @@ const BYTES: Option<fn() -> Unit> = Some(|| Unit::Bytes);
 const SECONDS: Option<fn() -> Unit> = Some(|| Unit::Seconds);
 /// Singular, as Prometheus names it ("Metric and label naming", base units).
 const RATIO: Option<fn() -> Unit> = Some(|| Unit::Other("ratio".into()));
-/// As dcgm-exporter has them, so that dashboards can join.
+/// Labels as in dcgm-exporter, so that dashboards can join the two.
 const GPU: &[&str] = &["gpu", "modelName"];
 
 /// One value without labels.
@@ -33,7 +33,7 @@ fn by_key<T>(values: &BTreeMap<String, T>, value: fn(&T) -> Value) -> Vec<Sample
     values.iter().map(|(key, it)| Sample { labels: vec![key.clone()], value: value(it) }).collect()
 }
 
-/// One value for each device that tells it.
+/// One value for each device that reports it.
 fn of_devices(snapshot: &Snapshot, value: impl Fn(&DeviceRow) -> Option<Value>) -> Vec<Sample> {
     let sample = |device: &DeviceRow| {
         let labels = vec![device.device.to_string(), device.name.clone()];
@@ -80,7 +80,7 @@ fn tasks_by_device(snapshot: &Snapshot) -> Vec<Sample> {
     snapshot.devices.iter().flat_map(both).collect()
 }
 
-/// A metric without unit and labels.
+/// A metric without unit or labels.
 const fn plain(
     name: &'static str,
     kind: Kind,
@@ -90,7 +90,7 @@ const fn plain(
     Metric { name, unit: None, kind, labels: &[], help, samples }
 }
 
-/// Memory of each device.
+/// A metric of each device's memory, in bytes.
 const fn memory(
     name: &'static str,
     kind: Kind,

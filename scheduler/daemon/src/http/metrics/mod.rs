@@ -1,7 +1,8 @@
-//! A snapshot as OpenMetrics text. Pure; `prometheus-client` writes the format.
+//! Prints a snapshot as OpenMetrics text. Pure; `prometheus-client` writes the format.
 //!
-//! Trap: names are an interface: dashboards and alerts of other people use them. One may come, none may go or change its
-//! meaning. There are no users, programs or processes in labels: series must not grow with what runs.
+//! Trap: metric names are an interface, since other people's dashboards and alerts use them. A metric may be added, but
+//! never removed or given another meaning. No label may hold a user, program or process: the number of series must not
+//! grow with what runs.
 
 mod list;
 
@@ -14,15 +15,15 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
 
-/// The text's media type.
+/// Media type of the text.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Stands before every name.
+/// Prefix of every name.
 const PREFIX: &str = "eager";
 
-/// A metric: what it is called, and what a snapshot says of it.
+/// A metric: its name, and its samples in a snapshot.
 #[derive(Clone, Copy)]
 struct Metric {
-    /// Without prefix, unit and suffix.
+    /// Name without prefix, unit and suffix.
     name: &'static str,
     unit: Option<fn() -> Unit>,
     kind: Kind,
@@ -36,11 +37,11 @@ enum Kind {
     Gauge,
     Counter,
     Histogram,
-    /// Always 1; the labels say something.
+    /// Always 1; the labels carry the information.
     Info,
 }
 
-/// A value with its labels' values, in the metric's order.
+/// A value with the values of its labels, in the order of the metric's labels.
 #[derive(Debug)]
 struct Sample {
     labels: Vec<String>,
@@ -91,7 +92,7 @@ fn put(kind: Kind, value: &Value, metric: &mut MetricEncoder<'_>) -> fmt::Result
     }
 }
 
-/// All metrics of one snapshot, for one exposition.
+/// One snapshot as a collector, for one exposition.
 #[derive(Debug)]
 struct OneSnapshot(Snapshot);
 
@@ -101,7 +102,7 @@ impl Collector for OneSnapshot {
     }
 }
 
-/// The exposition.
+/// Prints the exposition of a snapshot.
 pub fn exposition(snapshot: Snapshot) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix(PREFIX);
     registry.register_collector(Box::new(OneSnapshot(snapshot)));
@@ -119,7 +120,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     impl Metric {
-        /// The name that a query has.
+        /// Full name, as in queries.
         fn full_name(&self) -> String {
             let unit = self.unit.map_or(String::new(), |unit| format!("_{}", unit().as_str()));
             let suffix = match self.kind {
@@ -189,7 +190,7 @@ mod tests {
         Snapshot { daemon, devices: vec![device, silent], counts, ..Snapshot::default() }
     }
 
-    /// A file of the repository, which is to hold this text; `EAGER_BLESS=1` writes it.
+    /// Checks that a file of the repository holds this text; `EAGER_BLESS=1` writes the file instead.
     fn holds(path: &str, text: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
         if std::env::var_os("EAGER_BLESS").is_some() {
@@ -217,7 +218,7 @@ mod tests {
         ] {
             assert!(text.contains(line), "{text}");
         }
-        // A series that only comes with its first count has none before it to grow from.
+        // A series that appears only with its first count has no earlier value to grow from.
         for metric in
             METRICS.iter().filter(|metric| metric.kind == Kind::Counter && !metric.labels.contains(&"gpu"))
         {
@@ -253,13 +254,13 @@ mod tests {
         }
     }
 
-    /// Names of metrics in a dashboard's queries.
+    /// Names of metrics in a query.
     fn names(text: &str) -> BTreeSet<String> {
         let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         text.split(|c| !letter(c)).filter(|word| word.starts_with("eager_")).map(str::to_owned).collect()
     }
 
-    /// Labels that a query chooses and sums by.
+    /// Labels that a query selects and sums by.
     fn labels(query: &str) -> BTreeSet<&str> {
         let inside = |open: &'static str, close: char| {
             query.split(open).skip(1).filter_map(move |rest| rest.split(close).next())
