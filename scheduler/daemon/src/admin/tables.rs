@@ -11,7 +11,7 @@ use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
 use eager_proto::snapshot::Snapshot;
 use eager_units::Nanos;
 
-/// All of it at one moment. Working out why a task waits takes a while, so no more than `tasks_max` are asked.
+/// The whole state at one moment. At most `tasks_max` tasks, since working out why a task waits takes a while.
 pub fn snapshot(dispatch: &Dispatch, kind: &str, confinement: &str, tasks_max: u32) -> Snapshot {
     let (now, most) = (dispatch.mind.decides_at(), tasks_max as usize);
     Snapshot {
@@ -36,7 +36,7 @@ fn first_tasks(dispatch: &Dispatch, most: usize) -> Vec<TaskRow> {
     dispatch.mind.scheduler.tasks().take(most).map(|task| task_row(dispatch, &task, now)).collect()
 }
 
-/// One task.
+/// The row of one task.
 pub fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow {
     let row = TaskRow {
         task: task.task.0,
@@ -70,7 +70,7 @@ pub fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow
             gate_max_bytes: if let Gate::Go { allowed } = gate { allowed.map(|most| most.0) } else { None },
             held_kernel: held.map_or_else(String::new, |(kernel, _)| kernel.to_owned()),
             held_ms: held.map_or(0, |(_, since)| ms(now.saturating_sub(since))),
-            // A kernel that stands at its gate is what people ask about.
+            // A kernel that is held at its gate is what people ask about.
             reason: if held.is_some() { gate_reason.to_string() } else { reason.to_string() },
             ..row
         },
@@ -118,9 +118,9 @@ fn device_row(dispatch: &Dispatch, device: &DeviceView<'_>, kind: &str) -> Devic
     }
 }
 
-/// The daemon itself.
+/// The row of the daemon itself.
 pub fn daemon_row(dispatch: &Dispatch, confinement: &str) -> DaemonRow {
-    // Not from the views, which work out why each task waits.
+    // Counted here: the views would work out why each task waits.
     let tasks = &dispatch.mind.scheduler.state().tasks;
     let waiting = tasks.values().filter(|task| matches!(task.state, TaskState::Waiting { .. })).count();
     let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);

@@ -1,49 +1,51 @@
-//! What one user may take of the daemon: clients, requests per turn, requests per second, processor time. Pure.
+//! Limits of what one user may take of the daemon: clients, requests per turn, requests per second, processor time.
+//! Pure.
 //!
-//! Traps: limits per connection protect nobody, because a user makes as many connections as he likes. Everything here is
-//! counted per uid (the scheme of dbus-broker), and the uid is the kernel's word. And a daemon that serves one user without ever
-//! sleeping is in everybody's way on a machine with few processors: an answer's receiver has to wait for a time slice. So what
-//! a user takes is bounded in time, not only in requests.
+//! Traps: a limit per connection protects no user, because a user can make any number of connections. So everything
+//! here must be counted per uid (the scheme of dbus-broker), with the uid from the kernel. And a daemon that serves one
+//! user without ever sleeping delays every other program on a machine with few processors: a client that got its answer
+//! waits for a time slice. So a user's share is bounded in time, not only in requests.
 
 use eager_units::Nanos;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Requests of one user in one turn (specification S-706). Small, so that nobody waits long behind a flood; the next turn
-/// comes at once.
+/// Requests of one user in one turn (specification S-706). Small, so that no client waits long behind a flood; the next
+/// turn follows at once.
 pub const TURN_SHARE: u32 = 16;
-/// Time of one user in one turn, whatever decisions about his tasks cost; the step that goes beyond is his last there
-/// (specification S-706).
+/// Time of one user in one turn, however long decisions about the user's tasks take; the step that exceeds it is the
+/// user's last in that turn (specification S-706).
 pub const TURN_NS: Nanos = Nanos(200_000);
 /// Requests of one user that may come at once: several full rings.
 const BURST: u64 = 4096;
-/// Requests of one user per second when he goes on and on. An honest program sends a handful per task.
+/// Sustained requests of one user per second. An honest program sends a handful per task.
 const PER_SECOND: u64 = 20_000;
-/// Time in which one request's worth comes back.
+/// Time in which one request is earned back.
 const NANOS_PER_REQUEST: u64 = 1_000_000_000 / PER_SECOND;
-/// A connection that is welcomed counts as so many: pages are made, and a whole life is noted (specification S-713).
+/// Requests that a welcomed connection counts as: its pages are made, and its connecting and leaving are noted
+/// (specification S-713).
 const WELCOME: u32 = 8;
-/// Users without clients whose accounts are kept until they have earned all back.
+/// Beyond this many accounts, those without clients are dropped once they have earned everything back.
 const ACCOUNTS_MAX: usize = 256;
-/// A user who has run out is looked at again when this many requests' worth has come back: a turn's, so that the daemon does
-/// not work for him without a pause for longer than that.
+/// Requests that a user who has run out must earn back before being served again: a turn's share, so that the daemon
+/// does not work for that user without a pause for longer than a turn.
 const RESUME_AT: u64 = TURN_SHARE as u64;
-/// Processor time that one user may take at once where others are connected (specification S-706).
+/// Processor time that one user may take at once while other users are connected (specification S-706).
 const TIME_BURST: Nanos = Nanos(2_000_000);
-/// Of the time that passes, this part is a user's when he goes on and on.
+/// A user may take one part in this many of the time that passes, sustained.
 pub const TIME_PART: u64 = 4;
 
-/// Who is served at all, by the kernel's word at the moment of connecting.
+/// Users that are served at all, by the kernel's credentials at the moment of connecting.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Users {
-    /// Nobody else; none: everybody.
+    /// Users that are served. If this and `allow_gids` are both none, every user is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_uids: Option<Vec<u32>>,
-    /// Nor anybody but members of these.
+    /// Groups whose members are served, besides `allow_uids`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_gids: Option<Vec<u32>>,
-    /// None of these in any case.
+    /// Users that are never served, even if allowed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny_uids: Vec<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -51,7 +53,7 @@ pub struct Users {
 }
 
 impl Users {
-    /// Groups must be known to say who is served.
+    /// True if a user's groups must be known to decide.
     pub fn looks_at_groups(&self) -> bool {
         self.allow_gids.is_some() || !self.deny_gids.is_empty()
     }
@@ -66,7 +68,7 @@ impl Users {
     }
 }
 
-/// What a user has used.
+/// What a user has used of the limits.
 #[derive(Debug, Clone, Copy)]
 struct Account {
     clients: usize,
@@ -74,9 +76,9 @@ struct Account {
     tokens: u64,
     since: Nanos,
     this_turn: u32,
-    /// And the time that they took.
+    /// Time that the requests of this turn took.
     took: Nanos,
-    /// Processor time taken and not earned back yet, as of `paid_at`.
+    /// Processor time taken and not earned back, as of `paid_at`.
     owed: Nanos,
     paid_at: Nanos,
 }
@@ -84,15 +86,15 @@ struct Account {
 /// What a user may do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowance {
-    /// So many requests.
+    /// At most this many requests.
     Requests(u32),
-    /// Others first; then again.
+    /// Nothing more in this turn.
     NextTurn,
-    /// Nothing before then.
+    /// Nothing before this time.
     NotBefore(Nanos),
 }
 
-/// All users who are connected.
+/// Accounts of all connected users.
 #[derive(Debug)]
 pub struct Quotas {
     clients_per_user: usize,
@@ -105,7 +107,7 @@ impl Quotas {
         Quotas { clients_per_user, served, users: BTreeMap::new() }
     }
 
-    /// Other limits from now on; who is here stays.
+    /// Sets other limits. Connected clients stay.
     pub fn set(&mut self, clients_per_user: usize, served: Users) {
         (self.clients_per_user, self.served) = (clients_per_user, served);
     }
@@ -114,7 +116,7 @@ impl Quotas {
         &self.served
     }
 
-    /// One more client, or the limit.
+    /// Counts one more client, or returns the limit.
     pub fn admit(&mut self, uid: u32, now: Nanos) -> Result<(), usize> {
         let limit = self.clients_per_user;
         let account = self.account(uid, now);
@@ -125,7 +127,8 @@ impl Quotas {
         Ok(())
     }
 
-    /// One client less. Its user's account stays for a while, or whoever connects anew each time would always have a full one.
+    /// Counts one client less. The user's account stays for a while; otherwise a user who connects anew each time would
+    /// always have a full one.
     pub fn leave(&mut self, uid: u32) {
         let Some(account) = self.users.get_mut(&uid) else { return };
         account.clients = account.clients.saturating_sub(1);
@@ -152,16 +155,16 @@ impl Quotas {
         self.users.entry(uid).or_insert(fresh)
     }
 
-    /// So much processor time went to a user.
+    /// Charges processor time to a user.
     pub fn charge(&mut self, uid: u32, time: Nanos, now: Nanos) {
         let account = self.account(uid, now);
-        // First: what was not owed in the time before cannot be paid with it.
+        // First, since time that has passed must not pay for work that is charged only now.
         account.pay(now);
         account.owed = Nanos(account.owed.0.saturating_add(time.0));
     }
 
-    /// Until when a user has to wait who took more processor time than he may. Nobody waits who is alone: then the daemon's time
-    /// is his.
+    /// Until when a user must rest after taking more processor time than permitted. None for a user who is alone: all
+    /// of the daemon's time is free for that user.
     pub fn rests_until(&mut self, uid: u32, now: Nanos) -> Option<Nanos> {
         let account = self.users.get_mut(&uid)?;
         account.pay(now);
@@ -170,7 +173,8 @@ impl Quotas {
         (!is_alone).then(|| Nanos(now.0.saturating_add(excess.saturating_mul(TIME_PART))))
     }
 
-    /// May one more connection of this user be welcomed now? One in a turn, and so many in a second; counts it.
+    /// Whether one more connection of this user may be welcomed now; counts it if so. One in a turn, and a limited rate
+    /// per second.
     pub fn welcome(&mut self, uid: u32, now: Nanos) -> Allowance {
         let account = self.account(uid, now);
         account.refill(now);
@@ -221,7 +225,7 @@ impl Account {
 
     fn refill(&mut self, now: Nanos) {
         let earned = now.saturating_sub(self.since).0 / NANOS_PER_REQUEST;
-        // Less than a whole one stays to be counted next time.
+        // A fraction of a request stays to be counted next time.
         self.since = Nanos(self.since.0.saturating_add(earned.saturating_mul(NANOS_PER_REQUEST)));
         self.tokens = self.tokens.saturating_add(earned).min(BURST);
     }
@@ -340,7 +344,7 @@ mod tests {
         assert_eq!(taken, BURST);
         quotas.begin_turn();
         assert_eq!(quotas.allowance(7, wait), Allowance::Requests(TURN_SHARE));
-        // In a second a user gets what comes back in a second, whatever he tries.
+        // In a second a user gets what is earned back in a second, however the requests are sent.
         let mut later = 0;
         for ns in (wait.0..wait.0 + 1_000_000_000).step_by(100_000) {
             quotas.begin_turn();

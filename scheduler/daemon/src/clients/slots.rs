@@ -1,6 +1,6 @@
-//! What one client has in its task slots, and what each slot's cell says. Pure.
+//! The task slots of one client, and the contents of each slot's cell. Pure.
 //!
-//! Trap: requests come from strangers and in any order. One that makes no sense is answered (so that nobody waits for
+//! Trap: requests are untrusted and come in any order. A request without sense must be answered (a program may wait for
 //! it), changes nothing, and is a strike; too many strikes end the connection.
 
 use crate::persistence::state_file::KeptSlot;
@@ -13,10 +13,10 @@ use eager_proto::request::{Request, RequestBody, Slot};
 use eager_units::{Bytes, Class, ClientId, DeviceId, TaskId};
 use zerocopy::FromZeros;
 
-/// No device has so much; larger claims are cut to it, so that no sum of them can overflow.
+/// More than any device has; larger claims are cut to it, so that no sum of claims can overflow.
 const CLAIM_MAX: u64 = 1 << 56;
 
-/// The shim tells this refusal from all others.
+/// The one refusal that the shim tells from the others.
 const TOO_LARGE: &Reason =
     &Reason::TooLarge { wanted: Bytes::ZERO, largest: Bytes::ZERO, limit: Bytes::ZERO };
 const _: () = assert!(TOO_LARGE.code() == reply::REASON_TOO_LARGE);
@@ -37,9 +37,9 @@ pub struct TaskSlot {
     /// Raised whenever the gate changes.
     epoch: u16,
     gate: Option<Gate>,
-    /// What it asked for, while it waits.
+    /// The task's request, while it waits.
     asking: Option<TaskRequest>,
-    /// Who held the slot's waiting task back when an earlier daemon ended: the request comes again.
+    /// Uid that held the slot's waiting task back when an earlier daemon ended: the program sends the request again.
     held_by: Option<u32>,
 }
 
@@ -48,7 +48,7 @@ pub struct TaskSlot {
 pub struct Strike;
 
 impl TaskSlot {
-    /// Takes a request in. `fresh` is the id for a task that begins with it, `priority` what it has among its user's.
+    /// Takes in a request. `fresh` is the id for a task that begins with it, `priority` that task's among its user's.
     pub fn accept(
         &mut self,
         client: ClientId,
@@ -104,7 +104,7 @@ impl TaskSlot {
         Ok(Event::TaskBegin { task: fresh, client, request })
     }
 
-    /// A refused task has nothing to end; its slot is free again.
+    /// Ends the slot's task and frees the slot. A refused task gives no event, since the core does not know it.
     fn end(&mut self) -> Result<Option<Event>, Strike> {
         self.begin_is_open = false;
         self.extend_refused = None;
@@ -117,48 +117,48 @@ impl TaskSlot {
         }
     }
 
-    /// The task has a device.
+    /// Notes that the task has got a device.
     pub fn bound(&mut self) {
         self.begin_is_open = false;
         self.asking = None;
         self.answered = self.last;
     }
 
-    /// A slot as an earlier daemon left it.
+    /// Restores a slot as an earlier daemon left it.
     pub fn restored(kept: &KeptSlot) -> TaskSlot {
         let task = kept.task.as_ref().map(|task| task.task);
         let (answered, held_by) = (kept.answered, kept.held_by);
         TaskSlot { task, last: answered, answered, held_by, ..TaskSlot::default() }
     }
 
-    /// What a later daemon must know of it. `view` is the core's view of the slot's task.
-    /// `contexts`: where its program has one.
+    /// State of the slot that the next daemon needs. `view` is the core's view of the slot's task, `contexts` the
+    /// devices on which the program has a context.
     pub fn kept(&self, view: Option<&TaskView<'_>>, contexts: Vec<DeviceId>) -> KeptSlot {
         let waiting = self.asking.as_ref();
         let held_by = waiting.map_or(self.held_by, |request| request.held_by);
         KeptSlot { answered: self.answered, task: view.and_then(restorable), held_by, contexts }
     }
 
-    /// Its waiting task is held back, or is not any more.
+    /// Notes that the waiting task is held back by this uid, or released.
     pub fn hold(&mut self, held_by: Option<u32>) {
         if let Some(request) = &mut self.asking {
             request.held_by = held_by;
         }
     }
 
-    /// Its waiting task has another priority.
+    /// Notes another priority of the waiting task.
     pub fn set_priority(&mut self, priority: i8) {
         if let Some(request) = &mut self.asking {
             request.priority = priority;
         }
     }
 
-    /// The request of a task that waits.
+    /// The waiting task and its request.
     pub fn asking(&self) -> Option<(TaskId, &TaskRequest)> {
         Some((self.task?, self.asking.as_ref()?))
     }
 
-    /// The core refused the task, or its last extension; gives up the task in the first case.
+    /// Notes that the core refused the task or its last extension. A refused task leaves the slot.
     pub fn refuse(&mut self, reason: Reason) {
         if self.begin_is_open {
             let (last, epoch) = (self.last, self.epoch);
@@ -168,7 +168,7 @@ impl TaskSlot {
         }
     }
 
-    /// What the slot's cell says now, and why in words. `view` is the core's view of the slot's task.
+    /// The contents of the slot's cell, and the reason in words. `view` is the core's view of the slot's task.
     pub fn answer(&mut self, view: Option<&TaskView<'_>>, traits: Traits) -> (TaskCell, String) {
         let cell = self.cell(view, traits);
         let reason: Option<&Reason> = match view.map(|view| &view.stage) {
@@ -225,7 +225,7 @@ impl TaskSlot {
     }
 }
 
-/// Slots of one client, by index, as far as it used any: most programs that rest use none, and few more than one.
+/// Slots of one client by index, up to the last one used: most idle programs use none, and few more than one.
 #[derive(Debug, Default)]
 pub struct TaskSlots(Vec<TaskSlot>);
 
@@ -235,11 +235,11 @@ impl TaskSlots {
         if self.0.len() <= index {
             self.0.resize_with(index + 1, TaskSlot::default);
         }
-        // It is as long as that now.
+        // The vector is long enough now.
         &mut self.0[index]
     }
 
-    /// A slot that was used.
+    /// The slot, if it was ever used.
     pub fn get(&self, slot: Slot) -> Option<&TaskSlot> {
         self.0.get(slot.index())
     }
@@ -253,7 +253,7 @@ impl TaskSlots {
     }
 }
 
-/// What a task has; `None` while it waits.
+/// State of a bound task for a restart; `None` while it waits.
 fn restorable(view: &TaskView<'_>) -> Option<Restored> {
     let Stage::Bound { device, class, grant, managed, all_launched, promotion_done, .. } = &view.stage else {
         return None;

@@ -1,32 +1,32 @@
-//! Which of the GPUs that are there are served. Pure.
+//! Selects the GPUs to serve. Pure.
 //!
-//! Trap: a name that fits no GPU is an error, since a device that is missing must not pass for one that was never asked
-//! for; a GPU that fits and cannot be served is left out, and said.
+//! Trap: a name that fits no GPU must be an error, so that a missing device does not pass for one that was never asked
+//! for. A GPU that fits but cannot be served is left out, and logged.
 
 use eager_core::event::DeviceProfile;
 use eager_proto::hello::{DEVICES_MAX, Uuid};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// GPUs by number or uuid; none named: all.
+/// GPUs by number or uuid; empty: all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Selection(Vec<String>);
 
-/// What the driver told of one GPU.
+/// The driver's report on one GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
     pub number: u32,
-    /// `GPU-…`, if it could be asked for.
+    /// `GPU-…`; none if the driver did not report it.
     pub uuid: Option<String>,
-    /// Or why it cannot be served.
+    /// Its profile, or why it cannot be served.
     pub profile: Result<DeviceProfile, String>,
 }
 
 /// A GPU that is served.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gpu {
-    /// As the driver writes it.
+    /// The uuid as the driver writes it.
     pub uuid: String,
     pub bytes: Uuid,
     pub profile: DeviceProfile,
@@ -36,9 +36,9 @@ pub struct Gpu {
 #[derive(Debug, Default, PartialEq)]
 pub struct Chosen {
     pub gpus: Vec<Gpu>,
-    /// Uuids of those that are there and not served.
+    /// Uuids of GPUs that are present and not served.
     pub passed_over: Vec<String>,
-    /// A line for each that was chosen and cannot be served.
+    /// A line for each GPU that was chosen and cannot be served.
     pub left_out: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ impl Told {
     }
 }
 
-/// `GPU-` and 32 hexadecimal digits with dashes between.
+/// Parses `GPU-` and 32 hexadecimal digits with dashes between.
 pub fn parse_uuid(text: &str) -> Option<Uuid> {
     let digits: String = text.strip_prefix("GPU-")?.chars().filter(|&c| c != '-').collect();
     let number = u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32)?;

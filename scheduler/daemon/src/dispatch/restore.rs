@@ -1,7 +1,7 @@
-//! Clients that go on: those of a daemon that is gone, and those of a scheduler that broke.
+//! Takes over the clients of an earlier daemon, and moves all clients to a new scheduler when one breaks.
 //!
-//! Traps: a client that has not come back holds its memory all the same, so its grant stands until its process ends; and
-//! whoever says that it is such a client must be the process that the kernel says it is, whatever id it names.
+//! Traps: a client that has not come back still holds its memory, so its grant must stay until its process ends. And a
+//! process that claims to be such a client must be the one that the kernel reports, whatever id it names.
 
 use crate::clients::identity;
 use crate::clients::slots::TaskSlot;
@@ -18,8 +18,8 @@ use eager_units::{ClientId, DeviceId, TaskId};
 use std::os::fd::OwnedFd;
 
 impl Dispatch {
-    /// Takes over the clients of an earlier daemon whose processes still live; `handles` are those that a service manager
-    /// has kept of them. Says how many.
+    /// Takes over the clients of an earlier daemon whose processes still live, and returns how many. `handles` are the
+    /// pidfds that a service manager has kept of them.
     pub fn take_over(&mut self, old: Kept, handles: &mut service_manager::Kept) -> usize {
         let mut contexts: Vec<_> = old.contexts().collect();
         for (device, at_ns) in old.drained {
@@ -31,7 +31,7 @@ impl Dispatch {
             let Some(pidfd) = self.handle(id, &kept, handles) else { continue };
             let slots = std::mem::take(&mut kept.slots);
             let (pid, uid) = (kept.pid, kept.uid);
-            // Who was served before is served again, whatever the limit is now.
+            // A client that was served before is served again, whatever the limit is now.
             let _ = self.quotas.admit(uid, self.now());
             self.enter(id, kept, Peer { pid, uid, pidfd }, None, None);
             for (index, kept) in slots {
@@ -49,7 +49,7 @@ impl Dispatch {
         self.clients.len()
     }
 
-    /// What a program holds on a device that is not served any more counts nowhere; it does again when the device is back.
+    /// Logs tasks on devices that are not served any more: their memory is in no ledger until the device is back.
     fn say_what_has_no_device(&mut self, tasks: &[Restored]) {
         let devices = &self.mind.scheduler.state().devices;
         let lines: Vec<String> = tasks
@@ -64,7 +64,7 @@ impl Dispatch {
         lines.into_iter().for_each(|line| self.say(line));
     }
 
-    /// A handle on a client's process; none: it has ended.
+    /// A pidfd of a client's process; none if the process has ended.
     fn handle(
         &self,
         id: ClientId,
@@ -82,7 +82,7 @@ impl Dispatch {
         None
     }
 
-    /// The client that `peer` says it is, if it is, and is not served through another connection.
+    /// The client that `peer` claims to be, if pid and uid are those of that client.
     pub fn find_resuming(&self, resume: &Resume, peer: &Peer) -> Result<ClientId, Refusal> {
         let id = ClientId(resume.client);
         let is_it = |client: &&Client| client.peer.pid == peer.pid && client.peer.uid == peer.uid;
@@ -92,7 +92,7 @@ impl Dispatch {
         }
     }
 
-    /// Pages for a client that comes back, with what holds for it now.
+    /// Fills new pages for a client that comes back with its current answers.
     pub fn prepare_pages(&mut self, id: ClientId, pages: ClientPages) -> Option<ClientPages> {
         let old = self.clients.get_mut(&id)?.pages.replace(pages);
         self.publish_all(id);
@@ -100,7 +100,7 @@ impl Dispatch {
         std::mem::replace(&mut client.pages, old)
     }
 
-    /// It has them, and is served from now on.
+    /// Serves a client that came back through its new socket and pages.
     pub fn resumed(&mut self, id: ClientId, socket: OwnedFd, pages: ClientPages) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.socket = Some(socket);
@@ -108,12 +108,13 @@ impl Dispatch {
         client.gone_at = None;
     }
 
-    /// The policy broke, and its scheduler is sound: `case` decides from this step on, until the policy agrees with it again.
+    /// Lets `case` decide after the policy broke while its scheduler is sound, until the policy agrees with `case`
+    /// again.
     pub fn revert(&mut self, why: String) {
         let policy = self.mind.scheduler.policy();
         self.happen(Event::Reverted { why: why.clone() }, None);
         if self.mind.reverted.is_some() {
-            // It panicked in that step.
+            // The policy panicked in that step, and the scheduler was rebuilt.
             return;
         }
         if self.mind.scheduler.replaced().is_none() {
@@ -124,20 +125,21 @@ impl Dispatch {
         self.publish_everything();
     }
 
-    /// The policy that was replaced decides again.
+    /// Notes that the policy that was replaced decides again.
     pub fn reinstated(&mut self, policy: PolicyName, reason: &Reason) {
         self.mind.reverted = None;
         self.say(format!("the policy {policy} {reason}"));
         self.publish_everything();
     }
 
-    /// What programs are told of their tasks depends on the policy.
+    /// Publishes every slot of every client, since what programs see of their tasks depends on the policy.
     pub fn publish_everything(&mut self) {
         let ids: Vec<ClientId> = self.clients.keys().copied().collect();
         ids.into_iter().for_each(|id| self.publish_all(id));
     }
 
-    /// Gives every task to a new scheduler under `case`: what is bound stays, what waits asks again in its old order.
+    /// Gives every task to a new scheduler under `case`: bound tasks stay bound, waiting tasks ask again in their old
+    /// order.
     pub fn rebuild(&mut self, why: String) {
         let policy = self.mind.scheduler.policy();
         let devices = self.mind.scheduler.state().devices.values();
@@ -168,7 +170,7 @@ impl Dispatch {
         self.publish_everything();
     }
 
-    /// What the daemon's own notes say is bound, and what waits, in order of arrival.
+    /// Bound tasks and waiting tasks by the daemon's own notes, the waiting ones in order of arrival.
     fn all_tasks(&self) -> (Vec<Restored>, Vec<(TaskId, ClientId, TaskRequest)>) {
         let mut bound = Vec::new();
         let mut waiting = Vec::new();

@@ -1,7 +1,7 @@
-//! Tasks and the policy, steered by people while programs run.
+//! Lets people steer tasks and the policy while programs run.
 //!
-//! Trap: who may is decided here, by the uid of the connection and the uid that the task's process had when it connected;
-//! nothing of the question counts.
+//! Trap: permission is decided here, by the uid of the connection and the uid that the task's process had when it
+//! connected; nothing in the request may count.
 
 use crate::admin::server::Caller;
 use crate::clients::identity;
@@ -14,11 +14,11 @@ use eager_units::TaskId;
 use nix::sys::signal::Signal;
 use std::str::FromStr;
 
-/// What was done, or why not; each in one line.
+/// What was done, or why it was not; each in one line.
 type Said = Result<String, String>;
 
 impl Dispatch {
-    /// The uid whose task it is, if the caller may `act` on it.
+    /// The uid of a task's user, if the caller may `act` on the task.
     fn may_steer(&self, by: Caller, task: TaskId, act: &str) -> Result<u32, String> {
         let missing = || format!("there is no {task}: `eager ps` lists them");
         let uid = self.mind.scheduler.task(task).map(|view| view.uid).ok_or_else(missing)?;
@@ -63,7 +63,8 @@ impl Dispatch {
         Ok(format!("{task} is released, and stands last in the queue"))
     }
 
-    /// Of a program's tasks among those of its user: the one that waits, and those that begin later.
+    /// Sets the priority of a program's tasks among those of its user: of the waiting task, and of tasks that begin
+    /// later.
     pub fn set_priority(&mut self, by: Caller, task: TaskId, priority: i8) -> Said {
         self.may_steer(by, task, "change the priority of")?;
         let (id, slot) = self.owner(task).ok_or_else(|| format!("{task} has no process any more"))?;
@@ -98,11 +99,11 @@ impl Dispatch {
         }
     }
 
-    /// A waiting task is refused; the process of a running one gets the signal, and that of a waiting one if it `ends`.
+    /// Refuses a waiting task. The process of a running task gets the signal, that of a waiting task only with `ends`.
     pub fn cancel(&mut self, by: Caller, task: TaskId, signal: &str, ends: bool) -> Said {
         let uid = self.may_steer(by, task, "cancel")?;
         let waits = self.waits(task);
-        // First: a task that was refused is nobody's any more.
+        // The signal comes first: a refused task has no owner any more.
         let sent = (ends || !waits).then(|| self.send_signal(by, uid, task, signal)).transpose()?;
         if !waits {
             return Ok(sent.unwrap_or_default());
@@ -118,7 +119,7 @@ impl Dispatch {
         let client = self.owner(task).map(|(client, _)| client);
         let found = client.and_then(|client| Some((client, &self.clients.get(&client)?.peer)));
         let (client, peer) = found.ok_or_else(|| format!("{task} has no process any more"))?;
-        // A process that has become another user's since is not the caller's to end.
+        // A process that has changed its user since it connected is not the caller's to end.
         if !by.is_owner() && identity::real_uid(peer.pid) != Some(by.uid) {
             return Err(format!("pid {} of {task} is not uid {uid}'s any more", peer.pid));
         }
@@ -129,7 +130,7 @@ impl Dispatch {
         Ok(said)
     }
 
-    /// Another policy decides from now on.
+    /// Lets another policy decide from now on.
     pub fn set_policy(&mut self, policy: PolicyName) -> Said {
         let policy = policy.for_devices().map_err(|error| error.to_string())?;
         let before = self.mind.scheduler.policy();

@@ -1,9 +1,9 @@
-//! Clients whose process is stopped (SIGSTOP): nobody waits for kernels of theirs that have ended.
+//! Clients whose process is stopped (SIGSTOP): no task waits for kernels of theirs that have ended.
 //!
-//! A stopped process tells nothing, and its last word may be "busy". That its kernels have ended is seen on the device: where no
-//! kernel ran for a while, none of its own did, and it starts none. Trap: a driver's sample of use may be a second old, so
-//! only a while of rest counts (specification S-719); and what runs there later is its neighbours', so that it goes on is
-//! seen by its state alone.
+//! A stopped process sends nothing, and its last message may be "busy". That its kernels have ended shows on the
+//! device: if no kernel ran there for a while, none of its own did, and a stopped process starts none. Trap: a driver's
+//! utilization sample may be a second old, so only a longer rest counts (specification S-719). Later kernels on the
+//! device are its neighbours', so only the process's state shows that it goes on.
 
 use crate::clients::identity;
 use crate::dispatch::Dispatch;
@@ -14,11 +14,11 @@ use std::collections::BTreeSet;
 
 /// How long a device must have been seen without kernels (specification S-719).
 const STILL_NS: Nanos = Nanos::from_secs(2);
-/// Processes that one explanation looks at.
+/// Most processes that one explanation looks at.
 const LOOKS_MAX: usize = 256;
 
 impl Dispatch {
-    /// After each look at the devices.
+    /// Reports clients to the core as frozen or thawed. Called after each observation of the devices.
     pub fn look_for_stopped(&mut self) {
         let now = self.now();
         let still = std::mem::take(&mut self.truth.still);
@@ -49,8 +49,8 @@ impl Dispatch {
         self.say_of(Some(uid), line);
     }
 
-    /// Clients whose word an eager task's gate depends on, those that hold what others wait for, and those that are taken for
-    /// stopped.
+    /// Clients whose messages an eager task's gate depends on, clients that hold memory while tasks wait, and frozen
+    /// clients.
     fn waited_for(&self) -> Vec<(ClientId, i32)> {
         let state = self.mind.scheduler.state();
         let bound = || state.tasks.values().filter_map(|task| Some((task, task.bound()?)));
@@ -67,7 +67,7 @@ impl Dispatch {
         wanted.into_iter().filter_map(pid).collect()
     }
 
-    /// No kernel ran on any device where it has a task.
+    /// True if no kernel ran on any device where the client has a task.
     fn is_at_rest(&self, client: ClientId) -> bool {
         let state = self.mind.scheduler.state();
         let tasks = state.clients.get(&client).into_iter().flat_map(|client| &client.tasks);
@@ -75,8 +75,8 @@ impl Dispatch {
         devices.all(|device| self.truth.utilization(device) == Some(0))
     }
 
-    /// Sentences about stopped processes that a task's standing has to do with: its own, and those beside which it runs or
-    /// for which it may wait.
+    /// Sentences about stopped processes that concern a task: its own, those beside which it runs, and those for which
+    /// it may wait.
     pub fn explain_stopped(&self, task: TaskId) -> Vec<String> {
         let state = self.mind.scheduler.state();
         let Some(asked) = state.tasks.get(&task) else { return Vec::new() };

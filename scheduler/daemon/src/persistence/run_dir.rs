@@ -1,7 +1,7 @@
-//! The run directory: one daemon at a time, and nothing left behind.
+//! Claims the run directory: one daemon at a time, and nothing left behind.
 //!
-//! Trap: a socket file outlives its daemon, so its presence says nothing. The lock says it, and the kernel drops the
-//! lock with the process; files are removed only by who holds it.
+//! Trap: a socket file outlives its daemon, so its presence proves nothing. The lock does, since the kernel drops it
+//! with the process; only the lock's holder may remove files.
 
 use crate::persistence::whole_file::with_suffix;
 use crate::process::users::{is_anybody, is_own};
@@ -17,7 +17,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// Whoever can open the lock file can hold a lock on it, and keep every daemon from starting.
+/// A process that can open the lock file can hold a lock on it, and keep every daemon from starting.
 const LOCK_MODE: u32 = 0o600;
 const OTHERS_WRITE: u32 = 0o002;
 /// In a folder with this bit only a file's owner renames or removes it, whoever else may write there.
@@ -46,25 +46,26 @@ pub enum RunDirError {
     Taken { path: PathBuf, pid: String },
 }
 
-/// Held while the daemon lives; its sockets are removed on drop.
+/// The claimed directory. Holds the lock while the daemon lives; its sockets are removed on drop.
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
     _lock: Flock<File>,
-    /// Sockets that stay where they are: who made them goes on listening, or keeps them for the next daemon.
+    /// Sockets that stay on drop: another process goes on listening, or keeps them for the next daemon.
     stay: Vec<PathBuf>,
 }
 
 impl RunDir {
-    /// Makes the directory if need be, locks it, and removes what a dead daemon left, but for sockets that are `given`:
-    /// somebody listens there, and hands that down.
+    /// Creates the directory if needed, locks it, and removes what a dead daemon left. Sockets for which `given` is
+    /// true stay: another process listens there, and hands the listener down.
     pub fn claim(path: &Path, given: impl Fn(&Path) -> bool) -> Result<RunDir, RunDirError> {
         let unusable = |error| RunDirError::Unusable { path: path.into(), error };
         match DirBuilder::new().mode(0o755).create(path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unusable(error)),
             _ => {}
         }
-        // A link as well: whoever made it says where the daemon writes, and may say otherwise at any moment.
+        // The owner of a symbolic link is checked too: that user chooses where the daemon writes, and may change it at
+        // any moment.
         let named: PathBuf = path.components().collect();
         let link = std::fs::symlink_metadata(named).map_err(unusable)?;
         let folder = std::fs::metadata(path).map_err(unusable)?;
@@ -77,7 +78,7 @@ impl RunDir {
         refuse_movable(path)?;
         let _lock = lock(path)?;
         let dir = RunDir { path: path.into(), _lock, stay: Vec::new() };
-        // Not the clients' socket: programs that wait for a daemon to come back see by it that one may.
+        // The client socket stays: programs that wait for a daemon to come back see from it that one may.
         let left = [dir.admin_socket(), dir.http_socket(), dir.fresh_client_socket()];
         dir.remove(left.iter().filter(|socket| !given(socket))).map_err(unusable)?;
         // A server of virtual GPUs outlives its daemon.
@@ -88,7 +89,7 @@ impl RunDir {
         Ok(dir)
     }
 
-    /// Who comes there while nobody is here shall wait for the next daemon, and not find nothing.
+    /// Keeps this socket on exit, so that programs that connect meanwhile wait for the next daemon.
     pub fn leave(&mut self, socket: PathBuf) {
         self.stay.push(socket);
     }
@@ -105,7 +106,7 @@ impl RunDir {
         self.path.join(CLIENT_SOCKET_NAME)
     }
 
-    /// Where the clients' socket is made before it takes its place.
+    /// Where the client socket is made before it is renamed into place.
     pub fn fresh_client_socket(&self) -> PathBuf {
         self.path.join(CLIENT_SOCKET_NAME.to_owned() + ".new")
     }
@@ -181,16 +182,17 @@ fn lock(folder: &Path) -> Result<Flock<File>, RunDirError> {
             continue;
         }
         if is_open_to_others {
-            // Nobody else comes this far while the old file is locked, and nobody has the new one.
+            // No other daemon gets this far while the old file is locked, and none has the new file yet.
             let fresh = with_suffix(&path, ".new");
             remove_if_there(&fresh).map_err(unusable)?;
             let file = private.create_new(true).open(&fresh).map_err(unusable)?;
             let new = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| taken(folder, &path))?;
             std::fs::rename(&fresh, &path).map_err(unusable)?;
-            // Only now: who opened the old file in the meantime finds that it was replaced.
+            // The old lock is released only now: a daemon that opened the old file meanwhile finds that it was
+            // replaced.
             lock = new;
         }
-        // For people only: a disk that is full costs them the number.
+        // The process id is only for people; a full disk costs nothing else.
         let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         return Ok(lock);
     }

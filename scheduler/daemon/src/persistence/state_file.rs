@@ -1,9 +1,9 @@
-//! What survives the daemon: who its clients are, and what each of their task slots holds.
+//! The state that survives the daemon: its clients, and what each of their task slots holds.
 //!
-//! One JSON line per change, written before any program sees the change. Traps: the page cache keeps it over a `kill -9`,
-//! not over a crash of the machine, after which there are no clients either; a file that cannot be read to its end is used
-//! up to there, because a grant too much is repaired by its owner's end, and a grant too little by nobody; a disk that is
-//! full costs the promise of a restart, never a program its device.
+//! One JSON line per change, written before any program sees the change. Traps: the page cache keeps the file over a
+//! `kill -9`, not over a crash of the machine, after which there are no clients either. A file that cannot be read to
+//! its end must be used up to there, because an extra grant goes when its process ends, and a missing grant is never
+//! repaired. A full disk costs the promise of a restart, never a program its device.
 
 use crate::persistence::whole_file;
 use eager_core::event::{DeviceProfile, Restored};
@@ -15,13 +15,13 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Of the lines below.
+/// Version of the lines below.
 const VERSION: u32 = 1;
-/// A file that grew by so much, and is four times as long as what it says, is written anew.
+/// A file that has grown by this much, and by four times its length when it was last rewritten, is rewritten.
 const REWRITE_BYTES: u64 = 1 << 20;
-/// Nothing longer is read: far more than a thousand clients with all their slots.
+/// A longer file is rejected: this is far more than a thousand clients with all their slots.
 const FILE_BYTES_MAX: u64 = 256 << 20;
-/// After a failed write the file is tried again.
+/// Time after a failed write until the next try.
 const RETRY: Nanos = Nanos::from_secs(10);
 
 /// A program that was welcomed.
@@ -32,38 +32,38 @@ pub struct KeptClient {
     pub started: u64,
     pub uid: u32,
     pub label: String,
-    /// See [`eager_core::event::Event::ClientConnected`]. Files of releases before have none.
+    /// See [`eager_core::event::Event::ClientConnected`]. Files of earlier releases lack it.
     #[serde(default)]
     pub informed: bool,
-    /// Of its tasks among those of its user. Files of releases before have none.
+    /// Priority of its tasks among those of its user. Files of earlier releases lack it.
     #[serde(default)]
     pub priority: i8,
     #[serde(skip)]
     pub slots: BTreeMap<u8, KeptSlot>,
 }
 
-/// A task slot that was used. `task`: what it holds, if it was bound.
+/// A task slot that was used. `task` is set if it holds a bound task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeptSlot {
     /// Sequence of the last request that has had its effect.
     pub answered: u32,
     pub task: Option<Restored>,
-    /// Who holds back the task that waits in it.
+    /// Uid that holds back the task that waits in the slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<u32>,
-    /// The devices on which its program had a context when this was noted: it has them to its end.
+    /// Devices on which its program had a context when this was noted; it keeps them until it ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contexts: Vec<DeviceId>,
 }
 
-/// A device by its number's place in a list.
+/// A device; its number is its place in the list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeptDevice {
     pub uuid: String,
     pub profile: DeviceProfile,
 }
 
-/// What is wrong with a file that a daemon left.
+/// Damage of a file that an earlier daemon left.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum Damage {
     #[error(
@@ -76,23 +76,23 @@ pub enum Damage {
     Unreadable(String),
 }
 
-/// Everything, as it stands after the last line.
+/// The whole state after the last line.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Kept {
     pub boot: String,
     pub next_client: u64,
     pub next_task: u64,
     pub clients: BTreeMap<u64, KeptClient>,
-    /// Drained devices, and when they were, on the kernel's monotonic clock.
+    /// Drained devices, and when each was drained, in ns of the kernel's monotonic clock.
     pub drained: BTreeMap<u32, u64>,
-    /// What the numbers of devices mean; nothing where they mean the same in every daemon.
+    /// Devices by number; empty where the numbers mean the same in every daemon.
     pub devices: Vec<KeptDevice>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "kebab-case")]
 enum Line {
-    /// The first.
+    /// First line of the file.
     Header {
         version: u32,
         boot: String,
@@ -126,7 +126,7 @@ enum Line {
 }
 
 impl Kept {
-    /// On which devices clients have their contexts, each once.
+    /// Clients with the devices on which they have contexts, each pair once.
     pub fn contexts(&self) -> impl Iterator<Item = (ClientId, DeviceId)> + '_ {
         self.clients.iter().flat_map(|(&id, client)| {
             let noted = client.slots.values().flat_map(|slot| slot.contexts.iter().copied());
@@ -169,12 +169,12 @@ impl Kept {
         let drained = self.drained.iter().map(|(&device, &at_ns)| Line::Drained { device, at_ns });
         let devices = Some(self.devices.clone()).filter(|devices| !devices.is_empty());
         let devices = devices.map(|devices| Line::Devices { devices });
-        // Last: a daemon that does not know these lines uses what comes before.
+        // Devices come last: a daemon that does not know this line uses what comes before.
         std::iter::once(header).chain(clients).chain(drained).chain(devices)
     }
 }
 
-/// Reads what a daemon left. The second is what is wrong with it, in words; what comes before that place is used.
+/// Parses the state that a daemon left. The second value is the damage, if any; the lines before it are used.
 pub fn load(bytes: &[u8]) -> (Kept, Option<Damage>) {
     let mut kept = Kept::default();
     for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
@@ -186,7 +186,7 @@ pub fn load(bytes: &[u8]) -> (Kept, Option<Damage>) {
             }
             Ok(line @ Line::Header { .. }) if index == 0 => kept.apply(line),
             Ok(line) if index > 0 && !cut => kept.apply(line),
-            // The daemon died while it wrote: nobody saw what this line was to say.
+            // The daemon died while it wrote this line, so no program saw the change.
             _ if cut && index > 0 => return (kept, None),
             Ok(_) => {
                 let why = format!("line {place}: a header where none belongs, or none");
@@ -198,24 +198,24 @@ pub fn load(bytes: &[u8]) -> (Kept, Option<Damage>) {
     (kept, None)
 }
 
-/// The file, and what it says.
+/// The file, and the state in it.
 #[derive(Debug)]
 pub struct StateFile {
     path: PathBuf,
     file: Option<File>,
     kept: Kept,
-    /// Lines not written yet.
+    /// Lines that are not written yet.
     pending: Vec<u8>,
     appended: u64,
     whole: u64,
     retry_at: Option<Nanos>,
-    /// Why it cannot be written now.
+    /// Why the file cannot be written now.
     problem: Option<String>,
 }
 
 impl StateFile {
-    /// Reads what an earlier daemon left at `path`; nothing of another boot. Also says what is wrong with it, and where that
-    /// is kept: the file itself is about to be replaced.
+    /// Reads the state that an earlier daemon of the same boot left at `path`. The last value names the damage and
+    /// where the damaged file is kept, since the file itself is about to be replaced.
     pub fn open(path: &Path, boot: String) -> (StateFile, Kept, Option<String>) {
         let (kept, damage) = match whole_file::read(path, FILE_BYTES_MAX) {
             Ok(bytes) => load(&bytes),
@@ -243,7 +243,7 @@ impl StateFile {
         &self.kept
     }
 
-    /// Could the last change be written? Otherwise a restart would not know of it.
+    /// True if the last change was written; otherwise a restart would not know of it.
     pub fn is_whole(&self) -> bool {
         self.file.is_some()
     }
@@ -253,17 +253,17 @@ impl StateFile {
         self.problem.as_deref()
     }
 
-    /// When a file that failed is to be tried again.
+    /// When to retry after a failure.
     pub fn next_try(&self) -> Option<Nanos> {
         self.retry_at
     }
 
-    /// Writes all of it, before anybody is served: a disk that is full is known then.
+    /// Writes the whole file before any program is served, so that a full disk is known by then.
     pub fn begin(&mut self, now: Nanos) -> std::io::Result<()> {
         self.write(now, Vec::new(), true)
     }
 
-    /// Tries a file that failed once more, if it is time. It was said then.
+    /// Retries a failed file, if it is time. The failure has been reported already.
     pub fn try_again_if_due(&mut self, now: Nanos) {
         if self.retry_at.is_some_and(|at| at <= now) {
             let _ = self.write(now, Vec::new(), true);
@@ -290,7 +290,7 @@ impl StateFile {
         self.change(Line::Undrained { device });
     }
 
-    /// Notes a slot, if what it holds is new, or when `awaited` what was answered.
+    /// Notes a slot if the task in it has changed, or with `awaited` if anything in it has.
     pub fn slot(&mut self, client: u64, slot: Slot, kept: KeptSlot, awaited: bool) {
         let index = slot.index() as u8;
         let known = self.kept.clients.get(&client).and_then(|client| client.slots.get(&index));
@@ -307,7 +307,7 @@ impl StateFile {
         self.kept.apply(line);
     }
 
-    /// Writes what has changed. `Err` once for a file that fails; it is tried again later, whole.
+    /// Writes the pending changes. `Err` once for a file that fails; the whole file is retried later.
     pub fn flush(&mut self, now: Nanos) -> std::io::Result<()> {
         if self.pending.is_empty() || self.retry_at.is_some_and(|at| now < at) {
             self.pending.clear();
@@ -335,7 +335,7 @@ impl StateFile {
         })
     }
 
-    /// Writes everything to a new file and puts it in the old one's place.
+    /// Writes everything to a new file, and renames it over the old one.
     fn rewrite(&mut self) -> std::io::Result<()> {
         let mut text = Vec::new();
         for line in self.kept.lines() {
@@ -399,7 +399,7 @@ mod tests {
         Slot::new(index).expect("slot in range")
     }
 
-    /// Two clients, one of which is gone; a task that ended, and one that did not.
+    /// Two clients, one of which goes; one task that ends, and one that does not.
     fn story(file: &mut StateFile) {
         file.client(1, client(10));
         file.client(2, client(20));
@@ -487,7 +487,8 @@ mod tests {
         assert_eq!(StateFile::open(&path, "boot".into()).1, *file.kept());
     }
 
-    /// Bytes changed, cut, doubled, at places drawn from a fixed seed: whatever comes out was in the file.
+    /// Bytes are changed, cut and doubled at places drawn from a fixed seed; no damage may break the loading or make up
+    /// clients.
     #[test]
     fn any_damage_to_a_state_file_is_survived() {
         let dir = tempfile::tempdir().expect("folder");

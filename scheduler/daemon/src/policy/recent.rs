@@ -1,6 +1,6 @@
-//! What became of the tasks of the last minutes, for the page's timeline. The whole story is the journal's.
+//! Lives of the tasks of the last minutes, for the page's timeline. The whole record is the journal's.
 //!
-//! Trap: everything has a limit here, also what one task can be told of: programs that nobody trusts make tasks.
+//! Trap: everything here needs a limit, also the number of spans of one task: untrusted programs make tasks.
 
 use eager_core::Scheduler;
 use eager_core::action::{Action, Reason};
@@ -9,9 +9,9 @@ use eager_proto::snapshot::{Life, Span};
 use eager_units::{Class, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What ended longer ago is forgotten.
+/// Tasks that ended longer ago are forgotten.
 const KEPT_MS: u64 = 10 * 60 * 1000;
-/// Ended tasks that are remembered, open ones that are followed, and parts of one task's life.
+/// Ended tasks that are remembered, open tasks that are followed, and spans of one task's life.
 const ENDED_MAX: usize = 512;
 const OPEN_MAX: usize = 4096;
 const SPANS_MAX: usize = 32;
@@ -23,7 +23,7 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// At most so many lives, the newest last; what is left out are the oldest ended ones.
+    /// At most `most` lives, newest last; the oldest ended ones are left out.
     pub fn lives(&self, now: Nanos, most: usize) -> Vec<Life> {
         let fresh = |life: &&Life| life.ended_ms.is_some_and(|at| at.saturating_add(KEPT_MS) >= ms(now));
         let open = self.open.values().take(most).map(|(_, life)| life.clone());
@@ -33,7 +33,7 @@ impl Recent {
         lives
     }
 
-    /// Takes in one step and how it left the scheduler.
+    /// Takes in one step, and the scheduler after it.
     pub fn note(&mut self, now: Nanos, scheduler: &Scheduler, event: &Event, actions: &[Action]) {
         match event {
             Event::TaskBegin { task, client, request } if is_answered(scheduler, *task, actions) => {
@@ -77,7 +77,7 @@ impl Recent {
         client: ClientId,
         request: (String, u64),
     ) {
-        // One that is told again, after a policy was replaced, is the same task.
+        // A waiting task begins again when a policy is replaced; it is the same task.
         if self.open.contains_key(&task) || self.open.len() >= OPEN_MAX {
             return;
         }
@@ -94,7 +94,7 @@ impl Recent {
         self.open.insert(task, (client, life));
     }
 
-    /// `device`: none where it stays.
+    /// Adds a span. `device`: none where the task stays.
     fn goes_on(&mut self, now: Nanos, task: TaskId, class: Class, device: Option<DeviceId>) {
         let Some((_, life)) = self.open.get_mut(&task) else { return };
         let (from_ms, spans) = (ms(now), life.spans.len());
@@ -104,7 +104,7 @@ impl Recent {
         if (&last.state, last.device) == (&span.state, span.device) {
             return;
         }
-        // A wait of no time is none.
+        // A span of no length is overwritten.
         if last.from_ms == from_ms || spans >= SPANS_MAX {
             *last = Span { from_ms: last.from_ms, ..span };
         } else {
@@ -112,7 +112,7 @@ impl Recent {
         }
     }
 
-    /// A task that has a device keeps it.
+    /// Ends a refused task. A task that has a device keeps it: only an extension was refused.
     fn refused(&mut self, now: Nanos, task: TaskId, reason: &Reason) {
         let Some((_, life)) = self.open.get_mut(&task) else { return };
         if life.spans.last().is_some_and(|span| span.device.is_none()) {
@@ -130,14 +130,14 @@ impl Recent {
     }
 }
 
-/// A request that made no sense left no task and is not refused either.
+/// True if the request became a task or was refused. A request without sense does neither.
 fn is_answered(scheduler: &Scheduler, task: TaskId, actions: &[Action]) -> bool {
     let refused =
         |action: &Action| matches!(action, Action::Refuse { task: refused, .. } if *refused == task);
     scheduler.state().tasks.contains_key(&task) || actions.iter().any(refused)
 }
 
-/// Milliseconds, as rows have them.
+/// A time in milliseconds, as in rows.
 pub fn ms(time: Nanos) -> u64 {
     time.0 / 1_000_000
 }
@@ -151,7 +151,7 @@ pub mod tests {
     use eager_core::{Options, PolicyName};
     use eager_units::Bytes;
 
-    /// One device of 10 GiB; a step per second.
+    /// A scheduler with one device of 10 GiB, stepped once per second.
     #[derive(Debug)]
     pub struct Lived {
         scheduler: Scheduler,
@@ -201,13 +201,13 @@ pub mod tests {
             self.ended.note(now, &self.scheduler, &event, &actions);
         }
 
-        /// The program's process has ended.
+        /// Ends a program's process.
         pub fn gone(&mut self, client: u64) {
             self.ended.leave(ClientId(client), Nanos::from_secs(self.steps + 1), 0);
             self.happen(Event::ClientGone { client: ClientId(client) });
         }
 
-        /// Clients take turns.
+        /// Begins a task; the three clients take turns.
         pub fn begin(&mut self, id: u64, gib: u64) {
             let request = TaskRequest {
                 requirement: Bytes(gib << 30),
@@ -217,7 +217,7 @@ pub mod tests {
             self.happen(Event::TaskBegin { task: TaskId(id), client: ClientId((id - 1) % 3 + 1), request });
         }
 
-        /// Task, its spans with their first seconds, its end.
+        /// Each task, its spans with their first seconds, and its end.
         fn told(&self) -> Vec<String> {
             let tell = |life: Life| {
                 let spans = life.spans.iter().map(|span| {

@@ -1,7 +1,7 @@
-//! Counts what was decided, for metrics. A few additions per step, and no memory that grows with it.
+//! Counts decisions for metrics: a few additions per step, and no memory that grows with the steps.
 //!
-//! Trap: what an earlier daemon decided is not counted again: restored tasks are not started, and one that asks again
-//! under another policy has not asked twice.
+//! Trap: decisions of an earlier daemon must not be counted again: restored tasks are not started, and a task that asks
+//! again under another policy has not asked twice.
 
 use eager_core::Scheduler;
 use eager_core::action::{Action, Reason};
@@ -10,12 +10,12 @@ use eager_proto::snapshot::{Counts, Distribution};
 use eager_units::{Class, Nanos, TaskId};
 use std::collections::BTreeMap;
 
-/// Seconds: from a grant at once to an hour's queue.
+/// Bounds in seconds: from a grant at once to an hour's queue.
 const WAIT_BOUNDS: [f64; 11] = [0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0];
-/// Seconds: a step takes a microsecond, and must never take a millisecond.
+/// Bounds in seconds: a step takes a microsecond, and must never take a millisecond.
 const DECISION_BOUNDS: [f64; 9] = [1e-6, 2e-6, 5e-6, 1e-5, 2.5e-5, 1e-4, 1e-3, 1e-2, 1.0];
 
-/// Every reason why the core refuses, as [`name`] has it.
+/// All reasons for which the core refuses, as [`name`] returns them.
 const REFUSALS: [&str; 9] = [
     "cancelled",
     "device-lost",
@@ -28,7 +28,7 @@ const REFUSALS: [&str; 9] = [
     "user-waits",
 ];
 
-/// The sums since the daemon started.
+/// Counts since the daemon started.
 #[derive(Debug)]
 pub struct Tally {
     counts: Counts,
@@ -40,7 +40,7 @@ impl Default for Tally {
         let waits = |class: &String| (class.clone(), Distribution::new(&WAIT_BOUNDS));
         let zeros = |names: &[&str]| names.iter().map(|&name| (name.to_owned(), 0)).collect();
         let counts = Counts {
-            // A series that is there from the start shows its first increase.
+            // A series that exists from the start shows its first increase.
             refused: zeros(&REFUSALS),
             started: classes.iter().map(|class| (class.clone(), 0)).collect(),
             clients_gone: zeros(&["idle", "holding", "cut-off"]),
@@ -57,7 +57,7 @@ impl Tally {
         &self.counts
     }
 
-    /// Takes in one step: how it left the scheduler, and how long it took.
+    /// Takes in one step: the scheduler after it, and how long it took.
     pub fn note(&mut self, scheduler: &Scheduler, event: &Event, actions: &[Action], took: Nanos) {
         self.counts.decision_seconds.observe(took.0 as f64 / 1e9);
         match event {
@@ -77,7 +77,7 @@ impl Tally {
         }
     }
 
-    /// A task was refused, or would have been.
+    /// Counts a task that was refused, or would have been.
     pub fn refused(&mut self, reason: &Reason) {
         add(&mut self.counts.refused, &name(reason));
     }
@@ -92,7 +92,7 @@ impl Tally {
         add(&mut self.counts.started, &class);
     }
 
-    /// A program is gone, with so many tasks open.
+    /// Counts a program that is gone, with this many open tasks.
     pub fn client_gone(&mut self, was_cut_off: bool, tasks: usize) {
         let how = match (was_cut_off, tasks) {
             (true, _) => "cut-off",
@@ -108,7 +108,7 @@ impl Tally {
     }
 }
 
-/// A promoted task's grant may change again later; only the first change promotes it.
+/// True for the change of a grant that promotes the task; a promoted task's grant may change again later.
 fn promotes(reason: &Reason) -> bool {
     matches!(reason, Reason::Promoted { .. } | Reason::PromotedByShrinking { .. })
 }
@@ -168,7 +168,7 @@ mod tests {
         lived.begin(2, 6);
         lived.happen(Event::TaskEnd { task: TaskId(1) });
         let waits = &lived.tally.counts().wait_seconds["normal"];
-        // Its request came one step before the first task's end, and a step is a second.
+        // The second task's request comes one step before the first task's end, and a step is a second.
         assert_eq!((waits.count(), waits.sum), (2, 1.0));
     }
 

@@ -1,8 +1,8 @@
-//! What a service manager (systemd) is told, keeps and hands down: that the daemon is ready, the sockets, and a handle on
-//! each client's process, so that a restart neither turns a newcomer away nor has to find anybody by a number.
+//! Talks to a service manager (systemd): reports that the daemon is ready, and has the manager keep the sockets and a
+//! pidfd of each client, so that a restart refuses no newcomer and need not find any client by its process id.
 //!
-//! Protocol: sd_notify(3) and `FDSTORE`. Trap: the manager may be slow, full, or keep nothing, and nothing here waits for
-//! it. What it did not keep costs nobody a grant: the state file says the same, by number and starting time.
+//! Protocol: sd_notify(3) and `FDSTORE`. Trap: the manager may be slow, full, or keep nothing, so nothing here may wait
+//! for it. A pidfd that it did not keep costs no client its grant: the state file has the process id and start time.
 
 use eager_shm::packet;
 use eager_units::ClientId;
@@ -19,14 +19,14 @@ const ENV_NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 const LISTENER: &str = "listener-";
 const CLIENT: &str = "client-";
 
-/// Told by datagrams; nobody, where the daemon was started by hand.
+/// Sends datagrams to the manager; sends nothing if the daemon was started by hand.
 #[derive(Debug, Default)]
 pub struct ServiceManager {
     socket: Option<UnixDatagram>,
 }
 
 impl ServiceManager {
-    /// As the environment (`get`) names it.
+    /// Connects to the socket that the environment (`get`) names.
     pub fn from_environment(get: impl Fn(&str) -> Option<OsString>) -> ServiceManager {
         ServiceManager { socket: get(ENV_NOTIFY_SOCKET).and_then(|place| connect(&place).ok()) }
     }
@@ -43,7 +43,7 @@ impl ServiceManager {
         self.tell("STOPPING=1", &[]);
     }
 
-    /// `path` is where the listener is found; another file there is another's.
+    /// Has the manager keep a listener. `path` is its socket file; a file that replaces it gives another name.
     pub fn keep_listener(&self, listener: &OwnedFd, path: &Path) {
         if let Some(name) = listener_name(path) {
             self.keep(&name, listener.as_fd());
@@ -68,7 +68,7 @@ impl ServiceManager {
 
     fn tell(&self, message: &str, descriptors: &[i32]) {
         if let Some(socket) = &self.socket {
-            // See the module: it is not waited for.
+            // A message that cannot be sent is dropped, see the module.
             let _ = packet::send(socket.as_fd(), message.as_bytes(), descriptors);
         }
     }
@@ -84,7 +84,7 @@ fn connect(place: &OsStr) -> std::io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// Names a socket file's inode: a listener whose file is another's by now serves nobody.
+/// Names the inode of a socket file: a listener whose file was replaced is of no use.
 pub fn listener_name(path: &Path) -> Option<String> {
     Some(format!("{LISTENER}{}", std::fs::metadata(path).ok()?.ino()))
 }
@@ -93,7 +93,7 @@ fn client_name(ClientId(id): ClientId) -> String {
     format!("{CLIENT}{id}")
 }
 
-/// What the manager kept of an earlier daemon, or made for this one. Names need not differ.
+/// Descriptors that the manager kept of an earlier daemon, or made for this one. Names may repeat.
 #[derive(Debug, Default)]
 pub struct Kept(Vec<(String, OwnedFd)>);
 
@@ -102,13 +102,13 @@ impl Kept {
         Kept(eager_shm::inherited::take(get))
     }
 
-    /// The listener of the socket that is at `path` now.
+    /// Takes the listener of the socket that is at `path` now.
     pub fn take_listener(&mut self, path: &Path) -> Option<OwnedFd> {
         let listener = self.take_named(&listener_name(path)?)?;
         getsockopt(&listener, sockopt::AcceptConn).is_ok_and(|listens| listens).then_some(listener)
     }
 
-    /// The process of a client.
+    /// Takes the pidfd of a client's process.
     pub fn take_client(&mut self, client: ClientId) -> Option<OwnedFd> {
         self.take_named(&client_name(client))
     }
@@ -118,7 +118,7 @@ impl Kept {
         Some(self.0.swap_remove(found).1)
     }
 
-    /// All that are as wanted.
+    /// Takes all descriptors that fit.
     pub fn take_if(&mut self, wanted: impl Fn(&OwnedFd) -> bool) -> Vec<OwnedFd> {
         let (taken, rest) = std::mem::take(&mut self.0).into_iter().partition(|(_, kept)| wanted(kept));
         self.0 = rest;
@@ -129,7 +129,7 @@ impl Kept {
         self.0.iter().any(|(name, kept)| wanted(name, kept))
     }
 
-    /// The rest is nobody's any more.
+    /// Has the manager drop the descriptors that were not taken.
     pub fn forget_rest(&mut self, manager: &ServiceManager) {
         std::mem::take(&mut self.0).iter().for_each(|(name, _)| manager.forget(name));
     }

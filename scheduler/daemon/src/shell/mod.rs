@@ -1,8 +1,8 @@
-//! The daemon's loop: gather what happened, let the core decide, carry it out. One thread, one `epoll_wait`.
+//! The daemon's loop: gathers events, lets the core decide, carries out the actions. One thread, one `epoll_wait`.
 //!
-//! Trap: the order within a turn is fixed (deaths, clients, newcomers, the admin socket, deadlines; each by id), so that
-//! the same arrivals give the same decisions. Clients that had their share come first in the next turn, in their order.
-//! Nothing in a turn may block, or take longer the more clients there are that do nothing.
+//! Trap: the order within a turn is fixed (deaths, clients, newcomers, the admin socket, deadlines; each by id), so
+//! that the same arrivals give the same decisions. Clients that used up their share come first in the next turn, in
+//! their order. Nothing in a turn may block, nor take longer the more idle clients there are.
 
 pub mod backlog;
 pub mod doors;
@@ -36,13 +36,13 @@ use nix::unistd::Uid;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 
-/// A program that closed its connection but lives (it exec'ed, or unloaded the shim) keeps what it has for so long
-/// (specification S-714).
+/// A program that closed its connection but lives (it called `exec`, or unloaded the shim) keeps what it has for this
+/// long (specification S-714).
 const CLOSED_GRACE_NS: Nanos = Nanos::from_secs(5);
-/// A look at the devices so long after a connection was closed has seen what its process has there then: two looks are 1 s.
+/// An observation this long after a connection closed shows what its process still has there: 1 s is two observations.
 const UNSEEN_NS: Nanos = Nanos::from_secs(1);
 
-/// What the loop is given.
+/// Parts of the daemon that the loop is built from.
 #[derive(Debug)]
 pub struct Parts {
     pub dispatch: Dispatch,
@@ -52,17 +52,17 @@ pub struct Parts {
     pub server: Option<VirtualGpus>,
     /// The virtual clock, where there is one.
     pub clock: Option<DaemonLink>,
-    /// Who looks what is in use on the devices, if anybody does.
+    /// Observer of the devices, if there is one.
     pub observer: Option<Observer>,
     pub devices_kind: &'static str,
     pub clients_max: usize,
-    /// What the daemon gave up, in words.
+    /// Confinement of the daemon, in words.
     pub confinement: String,
     /// Descriptors the process may have.
     pub descriptors: u64,
-    /// A task that fits waits longer: its policy is replaced.
+    /// Time for which a task that fits may wait before its policy is replaced.
     pub starved_after: Nanos,
-    /// What it was started with, and where that came from.
+    /// The settings at the start, and their origin.
     pub settings: Settings,
     pub source: reload::Source,
 }
@@ -74,14 +74,14 @@ pub struct Shell {
     pub(crate) poller: Poller,
     pub(crate) newcomers: Newcomers,
     pub(crate) backlog: Backlog,
-    /// Newcomers that said hello and come next, one of each user in a turn.
+    /// Newcomers that sent a hello and are greeted next, one of each user in a turn.
     late: VecDeque<u64>,
     /// Clients that closed their connections and live, and until when they keep what they have.
     closing: BTreeMap<ClientId, Nanos>,
     pub(crate) programs_door: Door,
     pub(crate) admin_door: Door,
     starvation_check_at: Option<Nanos>,
-    /// Somebody asked for it.
+    /// Set by an administrator: the daemon ends when there are no tasks.
     stops_when_idle: bool,
 }
 
@@ -104,7 +104,7 @@ impl Shell {
         if let Some(observer) = &parts.observer {
             poller.add(Source::Uses, observer)?;
         }
-        // Clients of an earlier daemon: only their ends can be seen until they come back.
+        // Clients of an earlier daemon: until they come back only their deaths can be seen.
         for (id, client) in &parts.dispatch.clients {
             poller.add(Source::Death(*id), &client.peer.pidfd)?;
         }
@@ -123,7 +123,7 @@ impl Shell {
         })
     }
 
-    /// Until it is told to stop.
+    /// Runs until the daemon is to stop.
     pub fn run(&mut self) -> anyhow::Result<()> {
         let end = loop {
             match self.turn() {
@@ -189,7 +189,7 @@ impl Shell {
         }
         let dispatch = &self.parts.dispatch;
         let closed = self.closing.values().copied().min();
-        // A virtual clock comes by itself when the core has something to do.
+        // A virtual clock sends a message by itself when the core has something to do.
         let core = dispatch.mind.scheduler.next_deadline().filter(|_| !dispatch.mind.is_told_time());
         let own = [
             self.backlog.next_deadline(),
@@ -219,7 +219,7 @@ impl Shell {
         Ok(Flow::GoOn)
     }
 
-    /// A new server in the place of one that has ended.
+    /// Starts a new virtual GPU server in place of one that has ended.
     fn renew_server(&mut self) -> anyhow::Result<()> {
         let Some(server) = &mut self.parts.server else { return Ok(()) };
         if !server.has_ended() {
@@ -235,7 +235,7 @@ impl Shell {
         Ok(())
     }
 
-    /// What serving a client came to.
+    /// Acts on the result of serving a client.
     pub(crate) fn served(&mut self, id: ClientId, served: Served) {
         let dispatch = &mut self.parts.dispatch;
         match served {
@@ -259,9 +259,8 @@ impl Shell {
         }
     }
 
-    /// A process that connects anew is known by that: what its closed connections still held for it ends. Only the last of them
-    /// keeps its tasks, for the program that was there before an `exec`: each would be charged a context, of which a process
-    /// has one.
+    /// Removes the closed connections of a process that has connected anew. Only the last one with tasks stays, for the
+    /// program that was there before an `exec`: each would be charged a context, of which a process has one.
     fn forget_earlier_of(&mut self, client: ClientId) {
         let dispatch = &mut self.parts.dispatch;
         let Some(pid) = dispatch.clients.get(&client).map(|client| client.peer.pid) else { return };
@@ -279,7 +278,7 @@ impl Shell {
         self.forget(&earlier);
     }
 
-    /// Nor is anything held for who closed its connection, has no tasks, and has nothing on a device any more.
+    /// Removes clients that closed their connection, have no tasks, and have nothing on a device any more.
     fn forget_unseen(&mut self) {
         let dispatch = &self.parts.dispatch;
         let now = dispatch.now();
@@ -299,7 +298,7 @@ impl Shell {
     fn forget(&mut self, closed: &[ClientId]) {
         for id in closed {
             self.closing.remove(id);
-            // One that came back meanwhile stays.
+            // A client that came back meanwhile stays.
             if self.parts.dispatch.clients.get(id).is_some_and(|client| client.gone_at.is_some()) {
                 self.parts.dispatch.bury(*id);
             }
@@ -345,7 +344,7 @@ impl Shell {
         };
         self.forget_earlier_of(client);
         let Some(found) = self.parts.dispatch.clients.get(&client) else { return Ok(()) };
-        // One that came back has its process's end in the set already.
+        // For a client that came back this fails: its pidfd is in the set already.
         let _ = self.poller.add(Source::Death(client), &found.peer.pidfd);
         if let Some(socket) = &found.socket {
             self.poller.add(Source::Client(client), socket).context("epoll")?;
@@ -398,7 +397,7 @@ impl Shell {
         self.look_for_starvation(now);
     }
 
-    /// What the core wanted to do by now.
+    /// Steps the core if its deadline has passed.
     pub(crate) fn tick(&mut self) {
         let dispatch = &mut self.parts.dispatch;
         let now = dispatch.mind.decides_at();
@@ -407,8 +406,8 @@ impl Shell {
         }
     }
 
-    /// Looks now and then while the policy is the one that was asked for and there are tasks; on a virtual clock never, where
-    /// an hour may pass in a moment.
+    /// Checks for starved tasks now and then, while the configured policy decides and there are tasks. Never on a
+    /// virtual clock, where an hour may pass in a moment.
     fn look_for_starvation(&mut self, now: Nanos) {
         let dispatch = &mut self.parts.dispatch;
         if dispatch.mind.reverted.is_some() || dispatch.mind.is_told_time() || !dispatch.has_tasks() {

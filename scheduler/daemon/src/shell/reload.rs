@@ -1,6 +1,7 @@
-//! Settings read again while the daemon runs (SIGHUP): limits, users and the policy change at once, all else takes a restart.
+//! Reads the settings again while the daemon runs (SIGHUP): limits, users and the policy change at once, all else takes
+//! a restart.
 //!
-//! Trap: a file with an error changes nothing. All of it is read and checked before any of it holds.
+//! Trap: a file with an error must change nothing, so all of it is read and checked before any of it is applied.
 
 use crate::process::fault;
 use crate::settings::config::{Config, ConfigError, Settings, World};
@@ -9,7 +10,7 @@ use eager_core::PolicyName;
 use eager_core::event::Event;
 use std::ffi::OsString;
 
-/// Where the settings came from.
+/// Origin of the settings, kept to read them again.
 #[derive(Debug, Clone)]
 pub struct Source {
     pub flags: Config,
@@ -24,7 +25,7 @@ impl Source {
     }
 }
 
-/// What differs and takes a restart, by name.
+/// Names of the changed settings that take a restart.
 fn takes_restart(old: &Settings, new: &Settings) -> Vec<&'static str> {
     let options =
         |settings: &Settings| eager_core::Options { limits: Default::default(), ..settings.options.clone() };
@@ -42,7 +43,7 @@ fn takes_restart(old: &Settings, new: &Settings) -> Vec<&'static str> {
 }
 
 impl Shell {
-    /// Takes in what may change. Without a file there is nothing to read again.
+    /// Reads the settings file again, if there is one, and applies what may change.
     pub(crate) fn reload(&mut self) {
         if self.parts.source.flags.config.is_none() {
             return;
@@ -73,7 +74,7 @@ impl Shell {
         dispatch.say("settings read again".into());
     }
 
-    /// Only when the file says another than it did: one that was set by hand since stays until then.
+    /// Sets the policy only if the file names another one than before: a policy that was set by hand stays until then.
     fn switch_policy(&mut self, policy: PolicyName) {
         if policy == self.parts.settings.policy {
             return;

@@ -1,7 +1,7 @@
-//! The daemon's part in a virtual clock: whenever the clock is to go on, it first takes in all that it was told.
+//! The daemon's part in a virtual clock: before the clock advances, the daemon takes in everything that was sent to it.
 //!
-//! Trap: the clock stands still until the answer is out, so nothing here waits, but for a process that is on its way out:
-//! its memory must be free before time goes on, and its end comes within moments.
+//! Trap: the clock stands still until the daemon has answered, so nothing here may wait, except for a process that is
+//! about to end: its memory must be free before time goes on, and its end comes within moments.
 
 use crate::shell::Shell;
 use anyhow::Context;
@@ -10,11 +10,11 @@ use eager_vgpu_link::{Settle, Settled};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
 
-/// A process that has closed its connection to the virtual GPUs is dead by then, or it lives on (it exec'ed).
+/// By then a process that closed its connection to the virtual GPUs is dead, or it lives on (it called `exec`).
 const DEATH_MS_MAX: u16 = 1000;
 
 impl Shell {
-    /// Answers the clock.
+    /// Answers the clock's messages.
     pub(crate) fn keep_time(&mut self) -> anyhow::Result<()> {
         let lost = "the virtual GPU server's clock is gone";
         while let Some(settle) = self.parts.clock.as_mut().and_then(|clock| clock.asked().transpose()) {
@@ -30,7 +30,7 @@ impl Shell {
         self.parts.dispatch.mind.tell_time(Nanos(settle.now.0));
         let clients: Vec<ClientId> = self.parts.dispatch.clients.keys().copied().collect();
         for client in clients {
-            // No user's limits here: they are in real time.
+            // Without the limits per user, which are in real time.
             let (served, _) = self.parts.dispatch.serve(client, u32::MAX, Nanos(u64::MAX));
             self.served(client, served);
         }
