@@ -38,7 +38,7 @@ fn queue_row(dispatch: &Dispatch, standing: &Standing<'_>, now: Nanos) -> QueueR
     }
 }
 
-/// Programs that wait for a task of another to end.
+/// Programs that wait for another program's task to end.
 pub fn after_rows(dispatch: &Dispatch) -> Vec<AfterRow> {
     let now = dispatch.now();
     let row = |(pid, waiter): (i32, &crate::dispatch::after::Waiter)| {
@@ -56,7 +56,7 @@ pub fn after_rows(dispatch: &Dispatch) -> Vec<AfterRow> {
 }
 
 impl Dispatch {
-    /// A program waits for a task to end, and asks whether it has.
+    /// Answers a program that waits for a task whether the task has ended.
     pub fn comes_after(&mut self, by: Caller, task: u64, label: &str) -> AdminReply {
         if task >= self.next_task() {
             let message = format!("there has been no task {task} yet: `eager ps` lists those that run");
@@ -73,7 +73,7 @@ impl Dispatch {
     }
 }
 
-/// What each device means for a waiting task.
+/// What each device offers a waiting task.
 pub fn outlook_rows(scheduler: &Scheduler, task: TaskId) -> Vec<OutlookRow> {
     scheduler.outlooks(task).into_iter().map(outlook_row).collect()
 }
@@ -101,7 +101,7 @@ fn outlook_row(outlook: Outlook) -> OutlookRow {
     }
 }
 
-/// What decides; `configured` is what flags and file say.
+/// The policy that decides now; `configured` is the one that flags and file name.
 pub fn policy_row(dispatch: &Dispatch, configured: PolicyName) -> PolicyRow {
     let scheduler = &dispatch.mind.scheduler;
     let traits = scheduler.traits();

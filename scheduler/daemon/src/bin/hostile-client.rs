@@ -1,6 +1,6 @@
-//! A client that does what no honest one does: one flag per case of `docs/fault-cases.md`.
+//! A client that misbehaves: one flag per case of `docs/fault-cases.md`.
 //!
-//! Trap: it says `ready` when the harm is done and then stays until its standard input ends, because most cases are about
+//! Trap: it prints `ready` when the harm is done and must stay until its standard input ends, because most cases test
 //! what the daemon does *while* such a client lives.
 #![forbid(unsafe_code)]
 
@@ -115,11 +115,11 @@ fn main() {
     let Flags { socket, case } = Flags::parse();
     run(&socket, &case);
     println!("ready");
-    // Held until then; an error ends it just as well.
+    // The client stays until its standard input ends; a read error ends it just as well.
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 
-/// One case. What it opened stays open in `held` until the process ends.
+/// Runs one case. Descriptors in `held` stay open until the process ends.
 fn run(socket: &Path, case: &Case) {
     let held: &mut Vec<OwnedFd> = Box::leak(Box::default());
     if let Some(step) = case.die_at {
@@ -132,7 +132,7 @@ fn run(socket: &Path, case: &Case) {
         let client = connect(socket, "devours");
         begin_and_wait(&client, slot(0), 700 << 20);
         println!("holds 700 MiB");
-        // Written to, or it would not count.
+        // Written to, since untouched memory would not count.
         std::mem::forget(vec![1u8; mib << 20]);
         std::mem::forget(client);
     } else if case.double_release {
@@ -191,16 +191,16 @@ fn run(socket: &Path, case: &Case) {
         std::mem::forget(client);
     } else if case.starved {
         let next = File::open("/dev/null").expect("/dev/null").as_raw_fd() as u64;
-        // Room for the connection, and none for what comes with the answer.
+        // Room for the connection, and none for the pages that come with the answer.
         setrlimit(Resource::RLIMIT_NOFILE, next + 1, next + 1).expect("less is always allowed");
         let met = ClientConnection::connect(socket, &Hello::new("starved"), LONG);
         println!("{}", met.expect_err("no descriptor for the pages"));
     }
 }
 
-/// What fails because the daemon has ended, or has had enough.
+/// Results that fail because the daemon has ended, or has cut this client off.
 trait OrEnd<T> {
-    /// Ends the process with one line.
+    /// Ends the process with one line on an error.
     fn or_end(self) -> T;
 }
 
@@ -223,7 +223,7 @@ fn connect(socket: &Path, label: &str) -> ClientConnection {
 
 fn first_packet(socket: &Path, packet: &[u8]) -> OwnedFd {
     let socket = eager_shm::connect_seqpacket(socket, LONG).or_end();
-    // The daemon may have had enough of it already.
+    // The daemon may have closed the connection already.
     let _ = send(socket.as_fd(), packet, &[]);
     socket
 }
@@ -245,7 +245,7 @@ fn begin(bytes: u64) -> RequestBody {
     }
 }
 
-/// Asks, waits for the answer, and gives the reason's words.
+/// Begins a task, waits for the answer, and returns the reason in words.
 fn begin_and_wait(client: &ClientConnection, slot: Slot, bytes: u64) -> String {
     let sequence = client.send(begin(bytes), slot).or_end();
     wait_for(client, slot, sequence);
@@ -265,12 +265,12 @@ fn wait_for(client: &ClientConnection, slot: Slot, sequence: u32) {
     }
 }
 
-/// Every step between nothing and nothing; at the chosen one the process is gone.
+/// Runs an honest life step by step, and kills the process at step `die_at`.
 fn honest_life(socket: &Path, die_at: u32) {
     let mut step = 0;
     let mut reached = || {
         if step == die_at {
-            // It comes before the call returns.
+            // The signal takes effect before the call returns.
             let _ = kill(Pid::this(), Signal::SIGKILL);
         }
         step += 1;
@@ -343,17 +343,18 @@ fn crowd(socket: &Path, count: usize) {
     std::mem::forget(clients);
 }
 
-/// More than a process may have by itself: the soft limit is raised as far as it goes. Whoever is put out is replaced.
+/// Opens silent connections. The soft limit of descriptors is raised as far as it goes, since this needs more than the
+/// usual one. Each connection that the daemon evicts makes room for a further one.
 fn silent(socket: &Path, count: usize, held: &mut Vec<OwnedFd>) {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // As many as there may be is what it then has.
+        // If this fails, the old limit has to do.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
     held.extend((0..count).map_while(|_| any_stream(socket)));
     println!("{} connections", held.len());
 }
 
-/// A connection to either socket: the daemon's keeps packets apart, the virtual GPU server's does not.
+/// Connects to either socket: the daemon's keeps packets apart, the virtual GPU server's does not.
 fn any_stream(socket: &Path) -> Option<OwnedFd> {
     match eager_shm::connect_seqpacket(socket, LONG) {
         Ok(connected) => Some(connected),
@@ -394,7 +395,7 @@ fn visits(socket: &Path, count: usize) {
     println!("{count} visits");
 }
 
-/// 900 MiB each, which do not fit beside what somebody else has.
+/// Asks for 900 MiB per task, which does not fit beside what another program holds.
 fn waiting(socket: &Path, count: usize) {
     let clients: Vec<ClientConnection> = (0..count.div_ceil(TASK_SLOTS))
         .map_while(|_| ClientConnection::connect(socket, &Hello::new("waits"), LONG).ok())
@@ -423,8 +424,8 @@ fn flood(socket: &Path, time: Duration) {
     std::mem::forget(clients);
 }
 
-/// Each client sends the requests in their order, again and again, and fills its ring. None is left out where the ring is full:
-/// one that makes no sense is a strike, and soon there would be no flood.
+/// Lets each client send the requests in their order, again and again, until its ring is full. A full ring skips no
+/// request: one out of order would be a strike, and strikes would soon end the flood.
 fn ask_in_circles(clients: &[ClientConnection], requests: &[(RequestBody, Slot)], time: Duration) {
     println!("flooding");
     let end = Instant::now() + time;
@@ -443,7 +444,7 @@ fn ask_in_circles(clients: &[ClientConnection], requests: &[(RequestBody, Slot)]
     }
 }
 
-/// Pages in raw form: written through their descriptors.
+/// A client's pages in raw form: written through their descriptors.
 struct Raw {
     socket: OwnedFd,
     requests: File,
@@ -472,15 +473,15 @@ impl Raw {
     }
 
     fn ring(&self) {
-        // The daemon may have ended the connection.
+        // The daemon may have closed the connection.
         let _ = send(self.socket.as_fd(), &[1], &[]);
     }
 }
 
-/// A new client whenever the last one was cut off.
+/// Writes random bytes over a request page; connects as a new client whenever the last one was cut off.
 fn scribble(socket: &Path, time: Duration) {
     let end = Instant::now() + time;
-    // xorshift: any bytes do, but the same ones each time.
+    // xorshift: any bytes will do, but they must be the same each time.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move || {
         state ^= state << 13;
@@ -495,7 +496,8 @@ fn scribble(socket: &Path, time: Duration) {
             let offset = random() as usize % (size_of::<RequestPage>() - 8);
             raw.requests.write_all_at(&random().to_le_bytes(), offset as u64).expect("write");
         }
-        // A plausible head and a plausible record half of the time: so that what is behind them is reached.
+        // Half of the time with a plausible head and plausible records, so that the code behind the first checks is
+        // reached.
         if random() & 1 == 0 {
             let kind = random() as u16 % 12;
             for place in 0..RING_SLOTS {
@@ -516,7 +518,7 @@ fn scribble(socket: &Path, time: Duration) {
     println!("{clients} were cut off");
 }
 
-/// Says of each attempt whether it was refused.
+/// Prints for each attempt whether it was refused.
 fn reshape(socket: &Path) -> OwnedFd {
     let raw = Raw::meet(socket);
     let tell = |what: &str, refused: bool| println!("{what}: {}", if refused { "refused" } else { "DONE" });
@@ -530,7 +532,7 @@ fn reshape(socket: &Path) -> OwnedFd {
     tell("write replies opened again", again.is_err());
     let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
     tell("punch replies", fallocate(&raw.replies, hole, 0, 4096).is_err());
-    // Its own page it may empty: the ring then reads as records of kind 0, which are malformed.
+    // A client may empty its own page: the ring then reads as records of kind 0, which are malformed.
     let _ = fallocate(&raw.requests, hole, 0, 8192);
     raw.publish(3);
     raw.socket

@@ -1,7 +1,7 @@
-//! Who really uses how much of which device: looked at now and then by a thread of its own.
+//! Observes how much memory each process really uses on each device, at intervals, in a thread of its own.
 //!
-//! Trap: a driver may hang (NVML does when a device falls off the bus). Then no look comes any more, the daemon goes on with
-//! the last one, and says how old it is; nothing here ever waits for the thread.
+//! Trap: a driver may hang (NVML does when a device falls off the bus). Then there are no new observations, and the
+//! daemon goes on with the last one and reports its age; nothing here may wait for the thread.
 
 use eager_units::{Bytes, DeviceId, Size};
 use eager_vgpu_link::{Activity, Backend, Reply, Request, Socket};
@@ -13,64 +13,66 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What one process holds of one device.
+/// Memory of one process on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessUse {
     pub device: DeviceId,
     pub pid: i32,
-    /// What cannot be evicted for others; all that the driver tells of, where it does not tell managed memory apart.
+    /// Memory that cannot be evicted for others. Where the driver does not tell managed memory apart, all that it
+    /// reports.
     pub pinned: Bytes,
     /// Managed memory that is on the device.
     pub managed: Bytes,
 }
 
-/// What one look saw.
+/// Result of one observation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
     pub uses: Vec<ProcessUse>,
-    /// In use on each device by nobody that the driver names; only of those where programs may be behind it.
+    /// Memory in use on each device that the driver attributes to no process; only for devices where programs may hold
+    /// it.
     pub unnamed: BTreeMap<DeviceId, Bytes>,
-    /// All that is in use on each device; where the driver does not tell, it is what processes hold.
+    /// All memory in use on each device; if the driver does not report it, the sum over processes counts.
     pub in_all: BTreeMap<DeviceId, Bytes>,
-    /// Managed memory that each device moved because it did not fit, ever; only of those that tell.
+    /// Managed memory that each device has ever moved because it did not fit; only for devices that report it.
     pub paged: BTreeMap<DeviceId, Bytes>,
-    /// Share of the time, in percent, in which at least one kernel ran on each device, stalled ones included: of the driver's
-    /// last sample period, or since the last look. Only of those that tell.
+    /// Share of the time, in percent, in which at least one kernel ran on each device, stalled ones included: of the
+    /// driver's last sample period, or since the last observation. Only for devices that report it.
     pub utilization: BTreeMap<DeviceId, u32>,
-    /// How warm each device is and what it draws; only of those that tell.
+    /// Temperature and power of each device; only for devices that report them.
     pub celsius: BTreeMap<DeviceId, u32>,
     pub watts: BTreeMap<DeviceId, u32>,
     /// Devices that the driver does not have any more.
     pub lost: BTreeSet<DeviceId>,
-    /// Devices of which the driver did not tell this time, and why.
+    /// Devices that the driver did not report this time, and why.
     pub silent: BTreeMap<DeviceId, String>,
 }
 
-/// Something that befell a device: an error of this number (NVIDIA, "XID Errors"; 0: of an unknown one).
+/// An error of a device, by its number (NVIDIA, "XID Errors"; 0: an unknown error).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     pub device: DeviceId,
     pub xid: u64,
 }
 
-/// A driver that can be asked: the virtual GPUs' server, or NVML.
+/// A source of observations: the virtual GPU server, NVML, or a file.
 pub trait Usage: Send {
-    /// What every process uses now; the error in words.
+    /// Observes what every process uses now; the error in words.
     fn look(&mut self) -> Result<Seen, String>;
 
-    /// Lets so much time go by; what befell the devices meanwhile.
+    /// Waits for `interval`, and returns the errors of devices meanwhile.
     fn rest(&mut self, interval: Duration) -> Vec<Fault> {
         std::thread::sleep(interval);
         Vec::new()
     }
 }
 
-/// The virtual GPUs' server, connected at the first look and again after it was lost.
+/// The virtual GPU server, connected at the first observation and again after a lost connection.
 #[derive(Debug)]
 pub struct VirtualUsage {
     socket: PathBuf,
     link: Option<Socket>,
-    /// What the devices had done at the last look.
+    /// Activity of the devices at the last observation.
     before: Option<Activity>,
 }
 
@@ -80,7 +82,7 @@ impl VirtualUsage {
     }
 }
 
-/// Each device's share of the time between two looks; none where no time has passed, as with another server.
+/// Share of each device between two observations, in percent. Empty if no time has passed, as after a change of server.
 fn utilization(before: Option<&Activity>, now: &Activity) -> BTreeMap<DeviceId, u32> {
     let Some(before) = before else { return BTreeMap::new() };
     let passed = now.now.0.saturating_sub(before.now.0) as f64;
@@ -114,11 +116,12 @@ impl Usage for VirtualUsage {
     }
 }
 
-/// A file that says so, read at each look: for devices that are only described (dry runs and tests).
+/// A file that tells what is in use, read at each observation: for devices that are only described (dry runs and
+/// tests).
 #[derive(Debug)]
 pub struct FileUsage(pub PathBuf);
 
-/// A line of it: what a process uses, how much a device is used, or that it is lost.
+/// A line of the file: what a process uses, how much a device is used, or that a device is lost.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 enum InFile {
@@ -151,14 +154,14 @@ impl Usage for FileUsage {
     }
 }
 
-/// What the thread saw last, and all that befell the devices since the look before it that was taken.
+/// The last observation, and all device errors since the last one that was taken.
 #[derive(Debug)]
 pub struct Look {
     pub seen: Result<Seen, String>,
     pub faults: Vec<Fault>,
 }
 
-/// The thread's other end.
+/// The loop's end of the observer thread.
 #[derive(Debug)]
 pub struct Observer {
     latest: Arc<Mutex<Option<Look>>>,
@@ -181,7 +184,7 @@ impl Observer {
                 faults = [untaken, faults].concat();
                 *latest = Some(Look { seen, faults });
                 drop(latest);
-                // It fails only when nobody has read for 2^64 looks.
+                // Fails only if the loop has not read for 2^64 observations.
                 let _ = its_news.write(1);
                 faults = usage.rest(interval);
             }
@@ -190,15 +193,15 @@ impl Observer {
         Ok(Observer { latest, news })
     }
 
-    /// What came since the last call.
+    /// The latest observation, if there is one since the last call.
     pub fn take(&self) -> Option<Look> {
-        // Nothing to read means that nothing came.
+        // Nothing to read means that there is no new observation.
         let _ = self.news.read();
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// Readable when there is a new look.
+/// Readable when there is a new observation.
 impl AsFd for Observer {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.news.as_fd()

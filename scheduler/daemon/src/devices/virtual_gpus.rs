@@ -1,7 +1,7 @@
-//! The process that serves the virtual GPUs: found where an earlier daemon left it, or started.
+//! The process that serves the virtual GPUs: attaches to the one that an earlier daemon left, or starts one.
 //!
-//! Traps: it outlives this daemon, as GPUs do, and ends by itself when neither a daemon nor a program is connected. So it is
-//! known by its connection: one that was found is nobody's child.
+//! Trap: the server outlives this daemon, as GPUs do, and ends by itself when neither a daemon nor a program is
+//! connected. So its end must be seen at its connection: a server that was found is not this daemon's child.
 
 use crate::process::exit::Unservable;
 use crate::settings::config::Clock;
@@ -21,10 +21,10 @@ const SERVER: &str = "eager-vgpud";
 /// A server that ends within this time of its start counts as one that cannot serve.
 const SHORT_LIFE: Duration = Duration::from_secs(2);
 const SHORT_LIVES_MAX: u32 = 5;
-/// A server that was told that no daemon comes is gone within this time, if nobody uses it.
+/// Time within which a server without programs ends, once it is told that no daemon comes back.
 const END: Duration = Duration::from_millis(500);
 
-/// What to serve.
+/// The virtual GPUs that the server shall serve.
 #[derive(Debug, Clone)]
 pub struct VirtualSource {
     pub cards: String,
@@ -36,7 +36,7 @@ pub struct VirtualSource {
 }
 
 impl VirtualSource {
-    /// As a server tells it.
+    /// These virtual GPUs in the form in which a server reports them.
     fn serving(&self) -> anyhow::Result<Serving> {
         let cards = parse_cards(&self.cards)?;
         let card = |card: eager_gpu_model::Card| ServedCard {
@@ -57,7 +57,8 @@ impl VirtualSource {
     }
 }
 
-/// The running server. On drop it is told that this daemon does not come back, unless programs may be on their way to it.
+/// The running server. On drop it is told that this daemon does not come back, unless programs may be about to connect
+/// to it.
 #[derive(Debug)]
 pub struct VirtualGpus {
     attendance: Attendance,
@@ -67,12 +68,13 @@ pub struct VirtualGpus {
     socket: PathBuf,
     started: Instant,
     short_lives: u32,
-    /// It is not told that this daemon ends.
+    /// True: the server is not told that this daemon ends.
     stays: bool,
 }
 
 impl VirtualGpus {
-    /// The server of an earlier daemon at `socket` if it serves the same; else a new one.
+    /// Attaches to the server of an earlier daemon at `socket` if it serves the same devices; otherwise starts a new
+    /// one.
     pub fn open(source: VirtualSource, socket: &Path) -> anyhow::Result<VirtualGpus> {
         if let Some(attendance) = attended(socket)? {
             if attendance.serving() == &source.serving()? {
@@ -94,18 +96,19 @@ impl VirtualGpus {
         Ok(VirtualGpus { attendance, child, source, socket, started, short_lives: 0, stays: false })
     }
 
-    /// An earlier daemon started it.
+    /// True if an earlier daemon started the server.
     pub fn was_there(&self) -> bool {
         self.child.is_none()
     }
 
-    /// Where it listens.
+    /// Where the server listens.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Programs of this daemon run or start now. One that was let in may not have come to its device yet: to the server that
-    /// is nobody, and it would end under that program's feet. It ends by itself when it is unused for a while.
+    /// Lets the server outlive this daemon for programs that run or start now. A welcomed program may not have
+    /// connected to the server yet, and the server would end before it does. The server ends by itself when it is
+    /// unused for a while.
     pub fn stays_for_programs(&mut self) {
         self.stays = true;
     }
@@ -114,7 +117,7 @@ impl VirtualGpus {
         self.attendance.has_ended()
     }
 
-    /// Another in the place of one that has ended; what became of that.
+    /// Starts a new server in place of one that has ended; returns a line for the log.
     pub fn start_again(&mut self) -> anyhow::Result<String> {
         let status = self.child.as_mut().and_then(|child| child.wait().ok());
         let how = status.map_or(String::new(), |status| format!(" ({status})"));
@@ -143,7 +146,7 @@ impl AsFd for VirtualGpus {
 
 impl Drop for VirtualGpus {
     fn drop(&mut self) {
-        // While programs are on it, it goes on without a daemon.
+        // A server with programs on it goes on without a daemon.
         if !self.stays
             && self.attendance.dismiss(END)
             && let Some(child) = &mut self.child
@@ -153,19 +156,20 @@ impl Drop for VirtualGpus {
     }
 }
 
-/// Makes sure that no server listens at `socket`, for a daemon of other devices: programs would be taken there.
+/// Makes sure that no server listens at `socket`, before a daemon of other devices starts: programs would connect to
+/// it.
 pub fn clear(socket: &Path) -> anyhow::Result<()> {
     attended(socket)?.map_or(Ok(()), |attendance| dismiss(attendance, socket))
 }
 
-/// The server that is there, if any.
+/// Connects to the server at `socket`, if there is one.
 fn attended(socket: &Path) -> anyhow::Result<Option<Attendance>> {
     let deadline = Instant::now() + Duration::from_secs(11);
     loop {
         match Attendance::connect(socket) {
             Ok(attendance) => return Ok(Some(attendance)),
             Err(LinkError::Connect { .. }) => return Ok(None),
-            // One of another build, or on its way out: it ends when its last program does.
+            // A server of another build, or one that is about to end: it ends with its last program.
             Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(200)),
             Err(error) => bail!(Unservable(format!(
                 "{}: the virtual GPU server of an earlier daemon still serves programs: {error}; wait for them to end",
@@ -175,11 +179,11 @@ fn attended(socket: &Path) -> anyhow::Result<Option<Attendance>> {
     }
 }
 
-/// Has a server end that serves something else; it stays if programs use it.
+/// Ends a server that serves something else. `Err` if programs use it.
 fn dismiss(mut attendance: Attendance, socket: &Path) -> anyhow::Result<()> {
     let (pid, serving) = (attendance.pid(), attendance.serving().cards.clone());
     if attendance.dismiss(END) {
-        // Its socket goes a moment after its connections.
+        // The server's socket closes a moment after its connections.
         let deadline = Instant::now() + END;
         while UnixStream::connect(socket).is_ok() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
@@ -195,7 +199,7 @@ fn dismiss(mut attendance: Attendance, socket: &Path) -> anyhow::Result<()> {
     )))
 }
 
-/// Starts the server and waits until it listens at `socket`, which it says in its first line.
+/// Starts the server, and waits until its first line reports that it listens at `socket`.
 fn start(source: &VirtualSource, socket: &Path) -> anyhow::Result<(Child, Attendance)> {
     let own = std::env::current_exe().context("cannot find my own executable")?;
     let server = server_of(&own);
@@ -230,7 +234,7 @@ fn start(source: &VirtualSource, socket: &Path) -> anyhow::Result<(Child, Attend
     }
 }
 
-/// The server that belongs to this daemon: the first that is there, or where the first should be.
+/// Path of the server that belongs to this daemon: the first that exists, or else the first candidate.
 fn server_of(daemon: &Path) -> PathBuf {
     let folders = companion_folders(daemon.parent().unwrap_or(Path::new("/")));
     let servers = folders.map(|folder| folder.join(SERVER));

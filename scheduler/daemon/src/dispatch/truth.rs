@@ -1,7 +1,7 @@
-//! The ledger beside what the devices say: whose process uses what, told to the core where the two differ.
+//! Compares the ledger with what the devices report, and tells the core which process uses what where the two differ.
 //!
-//! Trap: a process is a client by the kernel's number of the moment it connected. Numbers are used again, but not while the
-//! client's process lives, and when it ends the client goes.
+//! A process is matched to a client by the process id that the kernel gave when the client connected. Ids are reused,
+//! but not while the client's process lives, and when it ends the client is removed.
 
 use crate::devices::minutes::Minutes;
 use crate::devices::nvml;
@@ -14,19 +14,19 @@ use eager_units::{Bytes, ClientId, DeviceId, Nanos};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 
-/// A look that is older says nothing about now (specification S-709).
+/// An older observation is no evidence of current use (specification S-709).
 const STALE_NS: Nanos = Nanos::from_secs(10);
 
-/// What is in use on one device.
+/// Memory in use on one device.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceUse {
-    /// What cannot be evicted, by client.
+    /// Memory that cannot be evicted, by client.
     pub clients: BTreeMap<ClientId, Bytes>,
-    /// The same of processes that are no clients.
+    /// Memory that cannot be evicted, of processes that are no clients.
     pub foreign: Bytes,
     /// Managed memory that is on the device, by client.
     managed: BTreeMap<ClientId, Bytes>,
-    /// All that is on the device.
+    /// All memory in use on the device.
     pub resident: Bytes,
 }
 
@@ -35,21 +35,21 @@ impl DeviceUse {
         self.clients.get(&client).copied().unwrap_or_default()
     }
 
-    /// What of a client is on the device, managed memory included.
+    /// Memory of a client on the device, managed memory included.
     pub fn resident_of(&self, client: ClientId) -> Bytes {
         self.of(client).saturating_add(self.managed.get(&client).copied().unwrap_or_default())
     }
 
-    /// What cannot be evicted.
+    /// Memory on the device that cannot be evicted.
     pub fn pinned(&self) -> Bytes {
         self.clients.values().copied().sum::<Bytes>().saturating_add(self.foreign)
     }
 }
 
-/// What was seen last.
+/// Result of the last observation.
 #[derive(Debug, Default)]
 pub struct Truth {
-    /// What each device has beyond the capacity that is given away: others may use it.
+    /// Memory of each device beyond the capacity that may be granted: foreign processes may use it.
     spare: Vec<Bytes>,
     devices: BTreeMap<DeviceId, DeviceUse>,
     paged: BTreeMap<DeviceId, Bytes>,
@@ -59,33 +59,33 @@ pub struct Truth {
     pub minutes: Minutes,
     seen_at: Option<Nanos>,
     problem: Option<String>,
-    /// Looks in vain one after the other: a single one is no news, its device may be ending with the daemon.
+    /// Failed observations in a row. A single one is not reported, since its device may be ending with the daemon.
     in_vain: u32,
     /// Since when a client's process has been seen stopped beside an idle device.
     pub(crate) still: BTreeMap<ClientId, Nanos>,
-    /// Programs that used more than they declared, ever.
+    /// How often a program used more than it declared.
     pub overruns: u64,
-    /// How often a task had its device for longer than it may.
+    /// How often a task had its device for longer than permitted.
     pub overstays: u64,
 }
 
 impl Truth {
-    /// From now on somebody looks. `spare`: what each device has beyond the capacity that is given away.
+    /// Notes that observation begins. `spare`: memory of each device beyond the capacity that may be granted.
     pub fn begin(&mut self, now: Nanos, spare: Vec<Bytes>) {
         (self.seen_at, self.spare) = (Some(now), spare);
     }
 
-    /// What others use of a device, as far as it is not kept for them.
+    /// Foreign memory on a device beyond the device's spare memory.
     fn in_the_way(&self, device: DeviceId, foreign: Bytes) -> Bytes {
         foreign.saturating_sub(self.spare.get(device.0 as usize).copied().unwrap_or_default())
     }
 
-    /// Was anything of the client's process seen on any device?
+    /// True if memory of the client's process was seen on any device.
     pub fn uses_anything(&self, client: ClientId) -> bool {
         self.devices.values().any(|device| device.of(client) > Bytes::ZERO)
     }
 
-    /// What of each client is on the devices, managed memory included.
+    /// Memory of each client on all devices, managed memory included.
     fn resident(&self) -> BTreeMap<ClientId, Bytes> {
         let mut sums: BTreeMap<ClientId, Bytes> = BTreeMap::new();
         for device in self.devices.values() {
@@ -101,22 +101,22 @@ impl Truth {
         self.devices.get(&device)
     }
 
-    /// Managed memory that the device moved because it did not fit; none where it does not tell.
+    /// Managed memory that the device moved because it did not fit; none if the device does not report it.
     pub fn paged(&self, device: DeviceId) -> Option<Bytes> {
         self.paged.get(&device).copied()
     }
 
-    /// Share of the time with a kernel on the device, in percent; none where it does not tell.
+    /// Share of the time with a kernel on the device, in percent; none if the device does not report it.
     pub fn utilization(&self, device: DeviceId) -> Option<u32> {
         self.utilization.get(&device).copied()
     }
 
-    /// How warm a device is, and what it draws, in watts; none where it does not tell.
+    /// Temperature of a device in degrees Celsius, and its power in watts; none if the device does not report them.
     pub fn warmth(&self, device: DeviceId) -> (Option<u32>, Option<u32>) {
         (self.celsius.get(&device).copied(), self.watts.get(&device).copied())
     }
 
-    /// What is wrong with it, for people.
+    /// What is wrong with the observation, for people.
     pub fn problem(&self, now: Nanos) -> Option<String> {
         if self.problem.is_some() {
             return self.problem.clone();
@@ -126,7 +126,7 @@ impl Truth {
     }
 }
 
-/// Sorts what processes use by device and client.
+/// Sums up what processes use, by device and client.
 fn sorted(uses: &[ProcessUse], clients: &BTreeMap<i32, ClientId>) -> BTreeMap<DeviceId, DeviceUse> {
     let mut devices: BTreeMap<DeviceId, DeviceUse> = BTreeMap::new();
     for used in uses {
@@ -145,15 +145,15 @@ fn sorted(uses: &[ProcessUse], clients: &BTreeMap<i32, ClientId>) -> BTreeMap<De
     devices
 }
 
-/// What is in use by nobody that the driver names may be that of clients: of each as much as it `may_use` and is not seen to
-/// use. The rest is foreign.
+/// The foreign part of memory that the driver attributes to no process. It may be memory of clients: of each as much as
+/// it `may_use` and is not seen to use. The rest is foreign.
 fn of_strangers(unnamed: Bytes, seen: &DeviceUse, may_use: &BTreeMap<ClientId, Bytes>) -> Bytes {
     let unseen = |(client, most): (&ClientId, &Bytes)| most.saturating_sub(seen.of(*client));
     unnamed.saturating_sub(may_use.iter().map(unseen).sum())
 }
 
 impl Dispatch {
-    /// Takes in what was seen.
+    /// Takes in an observation.
     pub fn observe(&mut self, look: Look) {
         look.faults.into_iter().for_each(|fault| self.befell(fault));
         let Seen { uses, unnamed, in_all, paged, utilization, celsius, watts, lost, silent } = match look.seen
@@ -193,7 +193,7 @@ impl Dispatch {
         }
     }
 
-    /// What was seen last goes on counting: memory in use must not be given away for want of news.
+    /// Notes a failed observation. The last result stays in force: memory in use must not be granted for lack of news.
     fn not_told(&mut self, why: &str) {
         self.truth.in_vain += 1;
         if self.truth.in_vain < 2 {
@@ -221,14 +221,14 @@ impl Dispatch {
         }
     }
 
-    /// An error of a device. One that it does not come back from by itself takes the device out of service.
+    /// Handles an error of a device. An error from which the device does not recover by itself takes it out of service.
     fn befell(&mut self, Fault { device, xid }: Fault) {
         if !nvml::is_fatal(xid) {
             self.say(format!("{device}: Xid error {xid}, of a program's own or contained in it"));
             return;
         }
         self.say(format!("{device}: Xid error {xid}: it needs a reset"));
-        // It is one of the observed devices, so it is there.
+        // The device is one of those observed, so this cannot fail.
         let _ = self.drain(device, true);
     }
 
@@ -262,7 +262,7 @@ impl Dispatch {
         devices.find(|view| view.device == device).map_or(Bytes::ZERO, |view| view.foreign)
     }
 
-    /// A client uses more than it declared.
+    /// Acts on a client that uses more than it declared.
     pub fn overran(&mut self, id: ClientId, measure: Measure, reason: &Reason) {
         self.truth.overruns += 1;
         match measure {
@@ -272,7 +272,7 @@ impl Dispatch {
         }
     }
 
-    /// One of a client's tasks has its device for longer than it may.
+    /// Acts on a task that has its device for longer than permitted.
     pub fn overstays(&mut self, id: ClientId, ending: Option<Ending>, reason: &Reason) {
         self.truth.overstays += 1;
         match ending {
@@ -281,7 +281,7 @@ impl Dispatch {
         }
     }
 
-    /// Ends a client's process, and never another that has its number now.
+    /// Ends a client's process through its pidfd, and so never another process that has its id now.
     fn end(&mut self, id: ClientId, ending: Ending, reason: &Reason) {
         let Some(client) = self.clients.get(&id) else { return };
         let (signal, done) = match ending {

@@ -1,25 +1,26 @@
-//! What is answered to which request. Decided from the request, the place it came in by, and the daemon's own snapshot.
+//! Answers each request, from the request, the door that it came in by, and the daemon's own snapshot.
 //!
-//! Trap: nothing here may ever change anything: no method but GET and HEAD comes this far, and the only question that is
-//! passed on is for a snapshot.
+//! Trap: nothing here may ever change anything: only GET and HEAD come this far, and the only request passed on to the
+//! daemon is for a snapshot.
 
 use super::request::{Refusal, Request, is_meant_for_us};
 use crate::http::metrics;
 use eager_proto::admin::{AdminReply, from_line};
 use eager_proto::snapshot::Snapshot;
 
-/// Tasks that the page gets.
+/// Most tasks that the page gets.
 const PAGE_TASKS_MAX: u32 = 200;
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// The page and what belongs to it: path, media type, content.
+/// The page and its files: path, media type, content.
 const FILES: [(&str, &str, &str); 3] = [
     ("/", "text/html; charset=utf-8", include_str!("../../web/page.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("../../web/page.css")),
     ("/page.js", "text/javascript; charset=utf-8", include_str!("../../web/page.js")),
 ];
 
-/// Nothing from elsewhere is loaded, nothing is sent elsewhere, and nobody else's page may show or read this one.
+/// Headers of every answer: nothing is loaded from or sent to another site, and no other site's page may show or read
+/// this one.
 const PROTECTION: &str = "Cache-Control: no-store\r\n\
     Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
@@ -29,22 +30,22 @@ const PROTECTION: &str = "Cache-Control: no-store\r\n\
     X-Content-Type-Options: nosniff\r\n\
     X-Frame-Options: DENY\r\n";
 
-/// Whom a listener serves with what.
+/// What a door serves, and under which names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Access {
-    /// The page, and all that is known of tasks.
+    /// Serve the page too, with all that is known of tasks.
     pub has_page: bool,
-    /// What the machine is called besides its addresses.
+    /// Names of the machine besides its addresses.
     pub names: Vec<String>,
 }
 
-/// Somebody who knows how things stand.
+/// A source of snapshots.
 pub trait Knows {
-    /// The daemon's answer as JSON, with at most so many tasks; the error in words.
+    /// The daemon's answer as JSON, with at most `tasks_max` tasks; the error in words.
     fn snapshot(&mut self, tasks_max: u32) -> Result<String, String>;
 }
 
-/// An answer.
+/// An HTTP answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
@@ -57,7 +58,7 @@ impl Answer {
         Answer { status, media_type: TEXT, body: format!("{words}\n") }
     }
 
-    /// As it is sent; the connection ends after it.
+    /// The bytes to send; the connection ends after them.
     pub fn bytes(&self, is_head: bool) -> Vec<u8> {
         let Answer { status, media_type, body } = self;
         let phrase = match status {
@@ -130,7 +131,7 @@ fn read(daemon: &mut dyn Knows) -> Result<Snapshot, Answer> {
     }
 }
 
-/// Whether the scheduler decides at all; and, in words only, whether it does so as it was asked to.
+/// Reports whether the scheduler decides at all; and, in words only, whether it does so as configured.
 fn health(daemon: &mut dyn Knows) -> Answer {
     let problems = match read(daemon) {
         Ok(Snapshot { daemon, .. }) => daemon.problems(),

@@ -1,8 +1,8 @@
-//! Metrics, health and the page over HTTP: on a Unix socket of the owner's, and on a TCP address where one was given.
+//! Metrics, health and the page over HTTP: on the owner's Unix socket, and on a TCP address if one is given.
 //!
-//! Trap: no TCP socket can be made once the daemon is confined, so the doors are opened before, and handed down to a daemon
-//! that the watchdog starts; and what comes through
-//! them is served by a thread of its own, never by the loop that decides.
+//! Trap: no TCP socket can be made once the daemon is confined, so the listening sockets (doors) must be opened before,
+//! and handed down to a daemon that the watchdog starts. Requests are served by a thread of their own, never by the
+//! loop that decides.
 
 mod answer;
 mod metrics;
@@ -21,18 +21,18 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-/// Open, and not served yet.
+/// Doors that are open and not served yet.
 #[derive(Debug)]
 pub struct Doors {
     doors: Vec<(Door, Access)>,
     admin_socket: PathBuf,
-    /// Where the TCP door is, and what keeps it closed.
+    /// Address of the TCP door, and why one is missing.
     address: Option<SocketAddr>,
     pub problem: Option<String>,
 }
 
-/// The owner's socket, the TCP sockets that were handed down, and the address of the settings if none of them is there.
-/// `by_watchdog`: the daemon was started again by its own.
+/// Opens the doors: the owner's socket, the TCP sockets that were handed down, and the configured address if none of
+/// them has it. `by_watchdog`: the daemon was restarted by its watchdog.
 pub fn open(
     owners: UnixListener,
     handed_down: Vec<TcpListener>,
@@ -49,7 +49,7 @@ pub fn open(
     match http.filter(|wanted| !is_there(wanted)).map(|wanted| (wanted, tcp(wanted))) {
         None => {}
         Some((_, Ok(listener))) => tcp_doors.push(listener),
-        // It is confined already then, and may make no such socket.
+        // The daemon is confined already in this case, and may make no TCP socket.
         Some((HttpAddress(wanted), Err(error))) if by_watchdog => {
             problem =
                 Some(format!("metrics are not served at {wanted} any more ({error}): restart the daemon"));
@@ -65,7 +65,7 @@ pub fn open(
     Ok(Doors { doors, admin_socket: run_dir.admin_socket(), address, problem })
 }
 
-/// Is a socket at `there` what was asked for? Port 0 is any.
+/// True if a socket at `there` is what was asked for. Port 0 is any port.
 fn serves(wanted: SocketAddr, there: SocketAddr) -> bool {
     wanted == there || (wanted.port() == 0 && wanted.ip() == there.ip())
 }
@@ -77,12 +77,12 @@ fn tcp(HttpAddress(address): HttpAddress) -> std::io::Result<TcpListener> {
 }
 
 impl Doors {
-    /// For the line that says what is ready.
+    /// Text for the ready line.
     pub fn summary(&self) -> String {
         self.address.map_or(String::new(), |address| format!(", http://{address}/metrics"))
     }
 
-    /// The same sockets once more.
+    /// Duplicates of the listening sockets.
     pub fn try_clone(&self) -> std::io::Result<Vec<OwnedFd>> {
         self.doors.iter().map(|(door, _)| door.as_fd().try_clone_to_owned()).collect()
     }

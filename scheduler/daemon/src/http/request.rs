@@ -1,16 +1,16 @@
 //! The head of an HTTP request. Pure; `httparse` reads it.
 //!
-//! Trap: a browser is led here by any page of the web, under a name of that page's choice (DNS rebinding). So a name in
-//! `Host` is believed only if it was configured; addresses and `localhost` cannot be somebody else's.
+//! Trap: any web page can lead a browser here under a name of that page's choice (DNS rebinding). So a name in `Host`
+//! is accepted only if it was configured; addresses and `localhost` cannot belong to another site.
 
 use httparse::{EMPTY_HEADER, Status};
 use std::net::{IpAddr, Ipv6Addr};
 
-/// No head is longer, and none has more fields.
+/// Longest head in bytes, and most fields in one.
 pub const HEAD_BYTES_MAX: usize = 8192;
 const FIELDS_MAX: usize = 64;
 
-/// What is asked.
+/// A parsed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     pub is_head: bool,
@@ -19,11 +19,11 @@ pub struct Request {
     pub host: Option<String>,
 }
 
-/// Why a request is not answered as asked: status and words.
+/// Why a request is refused: status and words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal(pub u16, pub &'static str);
 
-/// The request in the bytes so far; `None`: more must come.
+/// Parses the request in the bytes so far; `None`: more must come.
 pub fn parse(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
     let mut fields = [EMPTY_HEADER; FIELDS_MAX];
     let mut head = httparse::Request::new(&mut fields);
@@ -50,7 +50,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
     Ok(Some(Request { is_head, path, host }))
 }
 
-/// Was the request meant for this daemon? `names`: what it is called besides its addresses.
+/// True if the request is meant for this daemon. `names`: the machine's names besides its addresses.
 pub fn is_meant_for_us(host: Option<&str>, names: &[String]) -> bool {
     let Some(name) = host.and_then(without_port) else { return false };
     let is_address = name.parse::<IpAddr>().is_ok();
@@ -59,7 +59,7 @@ pub fn is_meant_for_us(host: Option<&str>, names: &[String]) -> bool {
         || names.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// `None`: it is none.
+/// The host without its port; `None` if the text is no host.
 fn without_port(host: &str) -> Option<&str> {
     if let Some(rest) = host.strip_prefix('[') {
         let (address, port) = rest.split_once(']')?;

@@ -1,7 +1,7 @@
-//! The thread that serves: a few connections at once, each with a limit in bytes and in time, one answer each.
+//! The HTTP thread: a few connections at once, each with a limit in bytes and in time, one answer each.
 //!
-//! Trap: whoever connects is trusted with nothing. One who says nothing, or reads nothing, is cut off by the clock; when
-//! all places are taken the oldest goes.
+//! Trap: no connection can be trusted to send or to read. A silent one must be cut off by the clock, and when all
+//! places are taken the oldest goes.
 
 use super::answer::{Access, Answer, Knows, answer};
 use super::request::{HEAD_BYTES_MAX, Refusal, parse};
@@ -14,9 +14,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-/// Connections at once; the oldest goes when one more comes.
+/// Connections at once; a further one closes the oldest.
 const CONNECTIONS_MAX: usize = 16;
-/// From a connection's begin to its end.
+/// Longest life of a connection.
 const LIFE: Duration = Duration::from_secs(10);
 /// The thread sleeps so many times the processor time that a turn took: whatever comes in, it uses a quarter of one processor.
 const REST: u32 = 3;
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 trait Stream: Read + Write + AsFd {}
 impl<T: Read + Write + AsFd> Stream for T {}
 
-/// Where connections come in. None of them blocks.
+/// A listening socket, which must not block.
 #[derive(Debug)]
 pub enum Door {
     Unix(UnixListener),
@@ -63,11 +63,11 @@ struct Connection {
     door: usize,
     until: Instant,
     request: Vec<u8>,
-    /// What is still to be written, once there is an answer.
+    /// Bytes still to be written, once there is an answer.
     answer: Option<VecDeque<u8>>,
 }
 
-/// Doors, connections, and who knows the answers.
+/// Doors, connections, and the source of answers.
 pub struct Server<K: Knows> {
     doors: Vec<(Door, Access)>,
     connections: VecDeque<Connection>,
@@ -79,7 +79,7 @@ impl<K: Knows> Server<K> {
         Server { doors, connections: VecDeque::new(), daemon }
     }
 
-    /// For ever.
+    /// Serves for ever.
     pub fn run(mut self) {
         loop {
             self.turn();
@@ -112,7 +112,7 @@ impl<K: Knows> Server<K> {
         }
     }
 
-    /// What is ready: doors, then connections, in their order.
+    /// Waits until something is ready. One flag for each door, then for each connection, in their order.
     fn wait(&self) -> Vec<bool> {
         let now = Instant::now();
         let earliest = self.connections.iter().map(|open| open.until).min();
@@ -126,7 +126,7 @@ impl<K: Knows> Server<K> {
             PollFd::new(open.stream.as_fd(), wanted)
         });
         let mut set: Vec<PollFd<'_>> = doors.chain(open).collect();
-        // Interrupted: nothing is ready, and it is asked again.
+        // Interrupted: nothing is ready, and the next turn polls again.
         let _ = poll(&mut set, timeout);
         set.iter().map(|fd| fd.any().unwrap_or(false)).collect()
     }

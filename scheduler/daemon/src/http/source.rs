@@ -1,7 +1,7 @@
-//! Snapshots for the thread that serves them: asked over the admin socket, as `eager top` does.
+//! Snapshots for the HTTP thread, requested over the admin socket as `eager top` does.
 //!
-//! Trap: the loop must not notice how many watch. Answers are kept for a moment, so that it is asked a few times a second
-//! at most; and a loop that is stuck must not hold the thread for long.
+//! Trap: the number of viewers must not burden the loop. Answers are kept for a moment, so that the loop is asked a few
+//! times a second at most; and a stuck loop must not hold the thread for long.
 
 use super::answer::Knows;
 use eager_proto::admin::{AdminRequest, to_line};
@@ -14,17 +14,17 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// An answer is good for so long.
+/// Time for which an answer is reused.
 const FRESH: Duration = Duration::from_millis(300);
-/// A loop that does not answer for so long is stuck.
+/// A loop that does not answer for so many seconds is stuck.
 const PATIENCE_S: i64 = 2;
-/// No answer is longer.
+/// Most bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
 #[derive(Debug)]
 pub struct AdminSource {
     path: PathBuf,
-    /// By the most tasks that were asked for.
+    /// Answers by the `tasks_max` that was asked for.
     kept: BTreeMap<u32, (Instant, Result<String, String>)>,
 }
 
@@ -43,7 +43,7 @@ impl AdminSource {
         if line.ends_with('\n') { Ok(line) } else { Err("its answer is cut off".into()) }
     }
 
-    /// With limits from the start: also a connection waits where the loop takes none in.
+    /// Sets the time limits before connecting, since connecting blocks too while the loop accepts no connections.
     fn connect(&self) -> nix::Result<UnixStream> {
         let socket = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
         let limit = TimeVal::seconds(PATIENCE_S);
@@ -63,7 +63,7 @@ impl Knows for AdminSource {
             return answer.clone();
         }
         let answer = self.ask(tasks_max);
-        // From the end on: a question that took long is not asked again at once.
+        // Counted from the end: a request that took long is not repeated at once.
         self.kept.insert(tasks_max, (Instant::now(), answer.clone()));
         answer
     }

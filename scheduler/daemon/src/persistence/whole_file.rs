@@ -1,13 +1,13 @@
-//! Files that are replaced as a whole, so that no reader ever sees half of one.
+//! Files that are replaced as a whole, so that no reader ever sees half a file.
 //!
-//! Trap: the new file stands beside the old one for a moment, under the name with `.new`; only its user may read it.
+//! The new file exists beside the old one for a moment, under its name with `.new`; only the daemon's user may read it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Writes a new file and puts it in the old one's place; it stays open for more.
+/// Writes a new file and renames it over the old one. Returns it, open for more.
 pub fn replace(path: &Path, content: &[u8]) -> std::io::Result<File> {
     let fresh = with_suffix(path, ".new");
     let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
@@ -16,8 +16,8 @@ pub fn replace(path: &Path, content: &[u8]) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// All of a file of at most so many bytes. What is no file, such as a pipe that nobody writes to, is an error and nothing to
-/// wait for.
+/// Reads a file of at most `bytes_max` bytes. Anything but a regular file, such as a pipe without a writer, is an error
+/// and is not waited for.
 pub fn read(path: &Path, bytes_max: u64) -> std::io::Result<Vec<u8>> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let found = file.metadata()?;
@@ -32,8 +32,8 @@ pub fn read(path: &Path, bytes_max: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file that is about to be replaced and is not understood whole gets a second name, so that nothing of it is lost and a daemon
-/// that is killed meanwhile leaves it where it was. Says what happened.
+/// Gives a second name to a file that is about to be replaced and was not fully understood. Nothing of it is lost, and
+/// a daemon that is killed meanwhile leaves it in place. Returns what happened, in words.
 pub fn keep_beside(path: &Path) -> String {
     let aside = with_suffix(path, ".bad");
     let _ = std::fs::remove_file(&aside);
@@ -43,7 +43,8 @@ pub fn keep_beside(path: &Path) -> String {
     }
 }
 
-/// A file that cannot be used: nothing of it is lost, it may be another version's. Says what happened.
+/// Renames a file that cannot be used, so that nothing of it is lost: it may be another version's. Returns what
+/// happened, in words.
 pub fn put_aside(path: &Path, why: &str) -> String {
     let aside = with_suffix(path, ".bad");
     let kept = match std::fs::rename(path, &aside) {

@@ -1,8 +1,8 @@
-//! Finds a policy that loops or starves somebody. The scheme is that of sched_ext: a stalled task ends the policy, not
+//! Detects a policy that loops or starves a task. The scheme is that of sched_ext: a stalled task ends the policy, not
 //! the machine, and a plain policy goes on.
 //!
-//! Trap: a policy that loops never comes back, and a thread cannot be ended from outside. So a second thread starts the
-//! daemon again in the same process (`exec`), told to use `case`; clients find it again as after any restart.
+//! Trap: a policy that loops never returns, and a thread cannot be ended from outside. So a second thread executes the
+//! daemon again in the same process (`exec`) under `case`; clients reconnect as after any restart.
 
 use eager_core::Scheduler;
 use eager_units::Nanos;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Says since when a step of the core has been running.
+/// Tells since when a step of the core has been running.
 #[derive(Debug, Default)]
 pub struct Heartbeat {
     /// Nanoseconds since the daemon started, plus one; 0: no step is running.
@@ -23,7 +23,7 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     pub fn begin(&self, now: Nanos) {
-        // Relaxed: only how old it is matters, by seconds.
+        // Relaxed: only its age matters, in seconds.
         self.since.store(now.0.saturating_add(1), Ordering::Relaxed);
     }
 
@@ -31,15 +31,15 @@ impl Heartbeat {
         self.since.store(0, Ordering::Relaxed);
     }
 
-    /// Has one step been running for longer than `limit`?
+    /// True if a step has been running for longer than `limit`.
     fn is_stuck(&self, now: Nanos, limit: Nanos) -> bool {
         let since = self.since.load(Ordering::Relaxed);
         since != 0 && now.0.saturating_sub(since - 1) > limit.0
     }
 }
 
-/// Starts the thread that restarts the daemon when a step takes longer than `limit`. `reverted`: it was restarted so
-/// already, and the process ends instead. `listeners` are handed down.
+/// Starts the thread that restarts the daemon when a step takes longer than `limit`. `reverted`: the watchdog has
+/// restarted the daemon before, so the process ends instead. `listeners` are handed down.
 pub fn start(
     heartbeat: Arc<Heartbeat>,
     started: Instant,
@@ -62,7 +62,7 @@ pub fn start(
 
 fn restart(limit: Nanos, reverted: bool, listeners: &[(String, OwnedFd)]) -> ! {
     let why = format!("did not come to a decision within {limit}");
-    // Nobody is left to be told that standard error is closed.
+    // If standard error is closed, the line has no reader.
     let _ = writeln!(std::io::stderr(), "eagerd: the policy {why}: starting again");
     if !reverted {
         let mut again = Command::new("/proc/self/exe");
@@ -76,8 +76,8 @@ fn restart(limit: Nanos, reverted: bool, listeners: &[(String, OwnedFd)]) -> ! {
     std::process::exit(1)
 }
 
-/// The policy leaves a task waiting, longer than `limit` by now, that the core says it owes a start ([`Scheduler::owed`]): only
-/// a defect of the policy makes that so, never what programs ask for.
+/// Says why if the policy has left a task waiting for longer than `limit` although the core owes it a start
+/// ([`Scheduler::owed`]). Only a defect of the policy makes that so, never what programs ask for.
 pub fn starved(scheduler: &Scheduler, now: Nanos, limit: Nanos) -> Option<String> {
     scheduler.owed().find_map(|(task, device)| {
         let waited = now.saturating_sub(scheduler.task(task)?.asked_at);

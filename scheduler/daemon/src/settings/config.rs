@@ -1,4 +1,4 @@
-//! What the daemon is told: flags over a TOML file over defaults.
+//! The daemon's settings: flags over a TOML file over defaults.
 //!
 //! Trap: [`Config`] is both the flags and the file, so every field is optional here; [`Config::resolve`] alone knows the
 //! defaults.
@@ -17,16 +17,18 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Nobody may be kept waiting by a broken policy for longer (the limit of Linux's sched_ext: specification S-704).
+/// Longest time for which a broken policy may keep a task waiting (the limit of Linux's sched_ext: specification
+/// S-704).
 const WATCHDOG_SECONDS_MAX: u64 = 30;
-/// Of all its pieces: days of a busy server, and little beside what programs write (specification S-718).
+/// Default size of all pieces of a journal: days of a busy server, and little beside what programs write (specification
+/// S-718).
 const JOURNAL_MAX: Size = Size(512 << 20);
-/// Less would be headers only.
+/// A smaller journal would be headers only.
 const JOURNAL_MAX_LEAST: u64 = 64 << 10;
-/// Of one user in the queue: more than lists of jobs that anybody wins by ordering, and few enough to look at in a step
-/// (specification S-720).
+/// Default for one user's tasks in the queue: more than a list of jobs that ordering improves, and few enough to look
+/// at in a step (specification S-720).
 const QUEUED_MAX: u32 = 128;
-/// 31 years: what is longer is no limit, and would not fit into nanoseconds.
+/// 31 years: a longer time is no limit, and would not fit into nanoseconds.
 const TASK_SECONDS_MAX: u64 = 1_000_000_000;
 
 /// GPU sharing for CUDA programs that do not all fit: decides which task starts where, when, and with how much memory.
@@ -104,8 +106,8 @@ pub struct Config {
     /// Tasks of one user that may wait; one more is refused [default: no limit].
     #[arg(long, value_name = "N")]
     pub waiting_per_user: Option<u32>,
-    /// Tasks of one user in the queue at once; more wait behind it, in order, so that decisions for others do not look at them
-    /// [default: 128].
+    /// Tasks of one user in the queue at once; more wait behind it, in order, so that decisions for others do not look
+    /// at them [default: 128].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub queued_per_user: Option<u32>,
     /// Longest time that a task may have its device [default: no limit].
@@ -193,11 +195,11 @@ pub enum DeviceSource {
         #[serde(rename = "devices-file")]
         path: PathBuf,
     },
-    /// Those of the machine.
+    /// GPUs of this machine.
     Gpus { gpus: Selection },
 }
 
-/// Everything decided.
+/// The resolved settings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Settings {
@@ -223,7 +225,7 @@ pub struct Settings {
     pub http: HttpSettings,
     #[serde(skip)]
     pub reverted: Option<String>,
-    /// With the limits that the flags name.
+    /// Includes the limits that the flags name.
     pub options: Options,
 }
 
@@ -246,7 +248,7 @@ pub enum ConfigError {
     NotForDevices(#[from] NotForDevices),
 }
 
-/// What [`Config::resolve`] takes from the world.
+/// Inputs of [`Config::resolve`] from the environment.
 #[derive(Debug, Clone, Copy)]
 pub struct World<'a> {
     pub xdg_runtime_dir: Option<&'a OsStr>,
@@ -259,7 +261,7 @@ fn policy_help() -> String {
 }
 
 impl Config {
-    /// The file that the flags name, under the flags.
+    /// Merges the settings file that the flags name under the flags.
     pub fn with_file(self) -> Result<Config, ConfigError> {
         let Some(path) = &self.config else { return Ok(self) };
         let text = std::fs::read_to_string(path)
@@ -315,7 +317,7 @@ impl Config {
         }
     }
 
-    /// What a flag's parser refuses, a file may still say.
+    /// Checks the numbers, since a file can hold values that a flag's parser rejects.
     fn check_numbers(&self) -> Result<(), ConfigError> {
         for (name, value) in [("time-scale", self.time_scale), ("host-factor", self.host_factor)] {
             if let Some(value) = value.filter(|value| !(value.is_finite() && *value >= 0.0)) {
@@ -444,7 +446,7 @@ fn option_names() -> Vec<String> {
     table.keys().cloned().collect()
 }
 
-/// A file alone, without flags, on a machine where nothing is set; for fuzzers.
+/// Reads a file alone, without flags, on a machine where nothing is set; for fuzzers.
 pub fn read(path: &Path, text: &str) -> Result<Settings, String> {
     let config = parse_file(path, text).map_err(|error| error.to_string())?;
     config.resolve(World { xdg_runtime_dir: None, is_root: true }).map_err(|error| error.to_string())
@@ -557,7 +559,7 @@ mod tests {
             ("clients-per-user = 0", "clients-per-user is 0, and must be at least 1"),
             ("watchdog = 31", "watchdog is 31, and must be 1 to 30 seconds"),
             ("task-seconds-max = 0", "task-seconds-max is 0, "),
-            // It once ended a daemon that read it: so many seconds are more nanoseconds than there are.
+            // This value once ended a daemon that read it: so many seconds do not fit into 64 bits of nanoseconds.
             ("task-seconds-max = 9223372036854775807", "task-seconds-max is 9223372036854775807, "),
         ] {
             let settings = file(&format!("virtual = \"H200\"\n{text}")).expect("a file").resolve(WORLD);
