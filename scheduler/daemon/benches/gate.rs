@@ -1,4 +1,5 @@
-//! What a program pays before each kernel whose gate is open: one look at the page that the daemon writes. The goal is 5 ns.
+//! Cost to a program before each kernel whose gate is open: one load from the page that the daemon writes. The goal is
+//! 5 ns.
 //!
 //! `cargo bench -p eagerd --bench gate`; flags behind `--` are Criterion's.
 

@@ -1,8 +1,8 @@
-//! What the daemon costs the programs it serves: each value beside its goal.
+//! Measures what the daemon costs the programs it serves: each value beside its goal.
 //!
-//! What depends on wake-ups is measured twice: as the machine is, and with its processors kept awake by loops that run only
-//! when nothing else does. In a virtual machine a processor without work stops its host's thread, and to wake it costs tens
-//! of microseconds that are neither the daemon's nor a server's.
+//! Values that depend on wake-ups are measured twice: on the machine as it is, and with its processors kept awake by
+//! loops that run only when nothing else does. In a virtual machine an idle processor stops its host's thread, and
+//! waking it costs tens of microseconds that are neither the daemon's nor a server's.
 //!
 //! Words after `--` name the parts that are measured: `cargo bench -p eagerd --bench service -- round-trips attacks`.
 //!
@@ -27,12 +27,12 @@ use std::time::{Duration, Instant};
 use support::{Daemon, Hostile, LONG, answer, begin, slot};
 
 const ROUNDS: usize = 10_000;
-/// This benchmark as the other end of [`floor`].
+/// Runs this benchmark as the other end of [`floor`].
 const ECHO: &str = "--echo";
 const IDLE_CLIENTS: usize = 500;
-/// Measured again with processors that are awake.
+/// Parts that are measured again with processors kept awake.
 const DEPEND_ON_WAKE_UPS: [&str; 4] = ["floor", "round-trips", "crowd", "attacks"];
-/// Between two requests of a program that has work of its own.
+/// Pause between two requests of a program that has work of its own.
 const PACE: Duration = Duration::from_millis(1);
 
 fn main() {
@@ -50,7 +50,7 @@ fn main() {
         ("crowd", crowd),
         ("attacks", attacks),
     ];
-    // What cargo adds begins with two hyphens.
+    // Words that cargo adds begin with two hyphens.
     let named: Vec<&String> = arguments.iter().skip(1).filter(|word| !word.starts_with("--")).collect();
     let is_wanted = |name: &str| named.is_empty() || named.iter().any(|wanted| *wanted == name);
     let wanted = || all.iter().filter(|(name, _)| is_wanted(name));
@@ -60,7 +60,7 @@ fn main() {
     wanted().filter(|(name, _)| DEPEND_ON_WAKE_UPS.contains(name)).for_each(|(_, measure)| measure());
 }
 
-/// Loops at the priority of what may run only when nothing else wants to, one for each processor.
+/// Busy loops, one for each processor, at a priority that runs only when nothing else wants to.
 struct Awake {
     loops: Vec<Child>,
 }
@@ -79,7 +79,7 @@ impl Awake {
 impl Drop for Awake {
     fn drop(&mut self) {
         for child in &mut self.loops {
-            // It fails only for one that has ended.
+            // Fails only for a loop that has ended.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -95,7 +95,7 @@ fn grants(client: &ClientConnection, rounds: usize, pause: Duration) -> Vec<f64>
     (0..rounds)
         .map(|_| {
             if !pause.is_zero() {
-                // The pause itself is part of what is measured.
+                // The pause is part of the measurement.
                 std::thread::sleep(pause);
             }
             let start = Instant::now();
@@ -107,8 +107,8 @@ fn grants(client: &ClientConnection, rounds: usize, pause: Duration) -> Vec<f64>
         .collect()
 }
 
-/// Sends every packet back; nothing else is done, so that a round trip is two wake-ups of a sleeping process and what the
-/// kernel takes to carry a byte.
+/// Sends every packet back, and does nothing else: a round trip is two wake-ups of a sleeping process, and the kernel's
+/// time to carry a byte.
 fn echo(path: &Path) {
     let socket = connect_seqpacket(path, LONG).expect("connect");
     let socket = UnixStream::from(socket);
@@ -116,7 +116,7 @@ fn echo(path: &Path) {
     while (&socket).read(&mut byte).is_ok_and(|bytes| bytes == 1) && (&socket).write(&byte).is_ok() {}
 }
 
-/// What a round trip costs on this machine when nothing is done at its other end.
+/// Measures a round trip on this machine when its other end does nothing.
 fn floor() {
     let dir = tempfile::tempdir().expect("folder");
     let path = dir.path().join("echo.sock");
@@ -156,7 +156,8 @@ fn round_trips() {
     row("the same after a pause of 1 ms, p99", "", value(&times, 0.99));
 }
 
-/// Another user attacks; root's own requests beside it. An attacker takes processors too, not only the daemon.
+/// Measures root's own requests while another user attacks. The attacker takes processor time too, not only the
+/// daemon's time.
 fn attacks() {
     if !nix::unistd::Uid::effective().is_root() {
         println!("SKIPPED: only root can be two users: attacks by one user, another's p99");
@@ -197,7 +198,7 @@ fn idle_clients() {
     );
     let ticks = daemon.cpu_ticks();
     let start = Instant::now();
-    // Rest is what is measured.
+    // The daemon at rest is what is measured.
     std::thread::sleep(Duration::from_secs(10));
     let share = (daemon.cpu_ticks() - ticks) as f64 / start.elapsed().as_secs_f64();
     row("processor time at rest, 500 idle clients", "0.1 %", format!("{share:.2} %"));

@@ -1,4 +1,5 @@
-//! A journal of anybody: refused, or replayed and shown. What was read is read again from what is written.
+//! Reads untrusted text as a journal: rejected, or replayed and shown. What was read must survive writing and reading
+//! again.
 #![no_main]
 
 use eager_core::journal::replay;
@@ -12,6 +13,6 @@ fuzz_target!(|text: &str| {
     let mut drawing = Drawing::from(&journal.header);
     drawing.add(&journal.lines);
     perfetto::encode(&drawing.finish());
-    // It may decide differently; it may not break.
+    // The replay may decide differently; it may not panic.
     let _ = replay(journal.header, journal.lines);
 });

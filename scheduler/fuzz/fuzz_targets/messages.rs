@@ -1,4 +1,4 @@
-//! First packets and request records: refused, or the same again when they are written.
+//! Decodes untrusted first packets and request records: rejected, or the same after encoding and decoding again.
 #![no_main]
 
 use eager_proto::hello::Opening;
@@ -13,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let Ok((record, _)) = RequestRecord::read_from_prefix(bytes) else { return };
     if let Ok(request) = decode(&record) {
-        // Names are made safe to print, which may make them longer, and are then cut; all else is the same.
+        // Names are made safe to print, which may lengthen them, and are then cut; everything else stays the same.
         let again = decode(&encode(&request)).expect("what this build writes");
         assert_eq!((again.sequence, again.slot), (request.sequence, request.slot));
         assert_eq!(std::mem::discriminant(&again.body), std::mem::discriminant(&request.body));

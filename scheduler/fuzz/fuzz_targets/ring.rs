@@ -1,4 +1,4 @@
-//! A request page under a hostile client, through ring, slots and core.
+//! Serves the request page of a hostile client, through ring, slots and core.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

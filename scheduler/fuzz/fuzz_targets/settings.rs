@@ -1,4 +1,5 @@
-//! A settings file: one line of error, or settings that are shown as a file that says the same.
+//! Reads untrusted text as a settings file: one line of error, or settings that read back the same from their printed
+//! form.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

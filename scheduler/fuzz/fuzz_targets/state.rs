@@ -1,4 +1,4 @@
-//! A damaged state file of an earlier daemon, taken over by the next.
+//! Takes over the damaged state file of an earlier daemon.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Messages of strangers to the virtual GPU server, and streams that are none.
+//! Sends untrusted messages, and streams that are no messages, to the virtual GPU server.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! A daemon whose sockets a service manager made before it (systemd's socket units): played here by the test itself.
+//! A daemon whose sockets a service manager made before it (systemd's socket units); the test plays the manager.
 //!
 //! Trap: the test keeps the sockets open, as the manager does, so a connection succeeds whether or not a daemon is there.
 
@@ -25,7 +25,7 @@ struct Manager {
 }
 
 impl Manager {
-    /// As a socket unit makes them: blocking, in any order, all under the unit's name.
+    /// Makes sockets as a socket unit does: blocking, in any order, all under the unit's name.
     fn start(run_dir: &Path) -> Manager {
         std::fs::create_dir(run_dir).expect("run directory");
         let clients = eager_shm::bind_seqpacket(&run_dir.join("client.sock")).expect("clients' socket");
@@ -75,7 +75,7 @@ fn who_comes_before_the_daemon_is_served_by_it_and_the_sockets_outlive_it() {
         assert!(run_dir.join(socket).exists(), "{socket} is the manager's");
     }
     let dir = take_dir(&mut daemon);
-    // An address that is there already is not made a second time.
+    // The daemon does not open an address again that it was given as a socket.
     let daemon = manager.spawn(dir, &["--http", &manager.port.to_string()]);
     early.resume(LONG).expect("the same client");
     assert_eq!(daemon.device().granted_bytes, 100 * MIB);

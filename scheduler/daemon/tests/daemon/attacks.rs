@@ -1,9 +1,9 @@
-//! What another user's attacks cost those who only want a device: the processor time that the daemon uses from begin to
-//! grant, while the attack runs.
+//! What one user's attacks cost other users who want a device: the processor time that the daemon uses from begin to
+//! grant while the attack runs.
 //!
-//! Trap: an attacker takes processors too, and no daemon can keep them; on a busy machine times of day say little. So what is
-//! counted is the daemon's own work that stands between a request and its grant, and there are two daemons, of which one is
-//! attacked: a well-behaved program asks both by turns while the attack runs, and only the ratio of the two is judged.
+//! Trap: an attacker takes processor time too, which no daemon can prevent, so wall-clock times mean little on a busy
+//! machine. Measured is the daemon's own work between a request and its grant, at two daemons of which one is attacked:
+//! a well-behaved program asks both by turns while the attack runs, and only the ratio of the two is judged.
 
 use crate::support::{Daemon, Hostile, MIB, answer, begin, command, slot};
 use eager_proto::hello::Hello;
@@ -15,20 +15,20 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 const MALLORY: u32 = 61_001;
-/// What a shim waits for its welcome before its program runs without a device of its own choosing.
+/// Time that a shim waits for its welcome before its program runs without the daemon.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Of the medians. A turn's share of another user's work, and what the machine's caches lose by it, is within it; a queue of
-/// thousands that is looked at in each step, or a user's flood that is served to its end, is a hundred times the quiet
-/// daemon's work.
+/// Limit for the ratio of the medians. It includes one turn's share of another user's work, and what the machine's
+/// caches lose by it. A queue of thousands that each step looks at, or a flood that is served to its end, costs a
+/// hundred times the quiet daemon's work.
 const RATIO_MAX: f64 = 10.0;
-/// Only ends a test that has failed.
+/// Deadline that only ends a test that has failed.
 const FILLED: Duration = Duration::from_secs(180);
 /// Requests to one daemon before the other has its turn.
 const TURN: usize = 10;
 /// Turns of each daemon.
 const TURNS: usize = 40;
 
-/// A daemon that every user may reach; none where the tests do not run as root.
+/// Starts a daemon that every user may reach; none where the tests do not run as root.
 fn daemon(arguments: &[&str]) -> Option<Daemon> {
     if !nix::unistd::Uid::effective().is_root() {
         eprintln!("SKIPPED: only root can be several users");
@@ -46,7 +46,7 @@ fn worked(clock: ClockId) -> f64 {
     Duration::from(clock_gettime(clock).expect("the daemon lives")).as_secs_f64() * 1e6
 }
 
-/// The daemon's work from begin to grant in microseconds, some times in a row.
+/// The daemon's work from begin to grant in microseconds, for [`TURN`] requests in a row.
 fn grants(daemon: &Daemon, work: &mut Vec<f64>) {
     let clock = clock_getcpuclockid(crate::support::pid(&daemon.child)).expect("a clock of the daemon");
     let client = daemon.connect("good");
@@ -66,7 +66,7 @@ fn newcomers_are_served(daemon: &Daemon) {
     }
 }
 
-/// The median of the work for a grant at the attacked daemon and at the other.
+/// Median work for a grant at the attacked daemon and at the other.
 fn compared(attacked: &Daemon, quiet: &Daemon) -> [f64; 2] {
     let mut work = [Vec::new(), Vec::new()];
     for _ in 0..TURNS {
@@ -79,9 +79,9 @@ fn compared(attacked: &Daemon, quiet: &Daemon) -> [f64; 2] {
     })
 }
 
-/// What the attack makes of the work for a grant, as a ratio; and the attacked daemon.
+/// Ratio of the work for a grant with and without the attack; and the attacked daemon.
 ///
-/// It is measured once so many tasks wait.
+/// Measured once `waiting` tasks wait.
 fn ratio(arguments: &[&str], attack: &[&str], until: &str, waiting: u32) -> Option<(f64, Daemon)> {
     let (Some(attacked), Some(quiet)) = (daemon(arguments), daemon(arguments)) else { return None };
     let hostile = Hostile::start_as_until(&attacked, MALLORY, attack, until);
@@ -126,7 +126,7 @@ fn a_flood_of_requests_costs_others_nothing() {
     costs_others_nothing(&[], &["--flood", "60000"], "flooding");
 }
 
-/// Under policies that let others pass whoever does not fit, the default among them.
+/// Runs under policies that let tasks pass a waiting task that does not fit, the default among them.
 #[test]
 fn twelve_thousand_waiting_tasks_cost_others_nothing() {
     for arguments in [&[][..], &["--policy", "case"], &["--policy", "eager-live"]] {
@@ -134,8 +134,8 @@ fn twelve_thousand_waiting_tasks_cost_others_nothing() {
     }
 }
 
-/// Without the bound on what one user has in the queue each decision looks at all of it: the measure tells that from the same
-/// attack with the bound. A constant would not do: on a machine under load both are less apart from a quiet daemon.
+/// Without the limit on one user's tasks in the queue, each decision looks at all of them: the measure tells that from
+/// the same attack with the limit. A constant would not do: on a busy machine both differ less from a quiet daemon.
 #[test]
 fn the_measure_sees_a_queue_that_is_looked_at_whole() {
     let (bounded, attack) = (["--policy", "eager-live"], ["--waiting", "12000"]);
@@ -145,14 +145,15 @@ fn the_measure_sees_a_queue_that_is_looked_at_whole() {
     assert!(without > 1.5 * with, "8,000 tasks in the queue: {without:.1} times as much, bounded {with:.1}");
 }
 
-/// On a machine with few processors whoever gets an answer waits for the time slice of a daemon that never sleeps.
+/// On a machine with few processors, a client that gets its answer waits for the time slice of a daemon that never
+/// sleeps.
 #[test]
 fn a_daemon_that_is_attacked_sleeps_most_of_the_time() {
     for attack in [["--torrent", "60000"], ["--waiting", "12000"], ["--flood", "60000"]] {
         let Some(daemon) = daemon(&[]) else { return };
         let other = daemon.connect("good");
         let hostile = Hostile::start_as_until(&daemon, MALLORY, &attack, "flooding");
-        // Some of its work is paid later, and a tick is 10 ms.
+        // Some of the daemon's work is charged later, and a tick is 10 ms.
         let (ticks, begun) = (daemon.cpu_ticks(), Instant::now());
         std::thread::sleep(Duration::from_secs(2));
         let share = (daemon.cpu_ticks() - ticks) as f64 / (100.0 * begun.elapsed().as_secs_f64());
@@ -172,7 +173,7 @@ fn users_who_take_all_the_room_that_they_can_leave_some_to_another() {
     drop(crowds);
 }
 
-/// Each connection that is closed with a task left in it keeps what it has for some seconds, and a context with it.
+/// Each connection that is closed with a task in it keeps what it has for some seconds, and a context with it.
 #[test]
 fn a_process_that_comes_back_and_leaves_its_tasks_behind_holds_two_contexts_at_most() {
     let dir = tempfile::tempdir().expect("folder");
@@ -187,7 +188,7 @@ fn a_process_that_comes_back_and_leaves_its_tasks_behind_holds_two_contexts_at_m
     }
 }
 
-/// Each visit leaves a context that is paid for; the next one of the same process takes its place.
+/// Each visit leaves a context that is charged; the next one of the same process takes its place.
 #[test]
 fn a_process_that_comes_back_again_and_again_is_served_each_time_and_holds_one_context() {
     let dir = tempfile::tempdir().expect("folder");

@@ -1,4 +1,5 @@
-//! Contexts of programs that hold no memory: in the ledger from the grant on, whatever becomes of the daemon and its policy.
+//! Contexts of programs that hold no memory: in the ledger from the grant on, whatever happens to the daemon and its
+//! policy.
 
 use crate::support::{Daemon, Hostile, MIB, answer, begin, command, slot, take_dir, wait_until};
 use crate::watchdog::strike;
@@ -11,7 +12,7 @@ use tempfile::TempDir;
 
 const CONTEXT: u64 = 100 * MIB;
 
-/// A daemon on a device of 1 GiB, where a context takes 100 MiB, with further settings.
+/// Starts a daemon on a device of 1 GiB, where a context takes 100 MiB, with further settings.
 fn start_in(dir: TempDir, settings: &str, fault: Option<&str>) -> Daemon {
     let file = dir.path().join("eagerd.toml");
     let text = format!("observe-ms = 0\nwatchdog = 1\n{settings}\n[options]\ncontext_bytes = {CONTEXT}\n");
@@ -48,7 +49,7 @@ fn a_context_is_kept_over_a_restart_and_goes_with_its_program() {
     let client = daemon.connect("empty");
     has_context(&client, asks_for_a_context(&client));
     assert_eq!((daemon.device().context_bytes, daemon.device().granted_bytes), (CONTEXT, 0));
-    // The slot is used again, and for nothing more.
+    // The slot is used again, and the second request costs nothing more.
     has_context(&client, asks_for_a_context(&client));
     for _ in 0..2 {
         daemon.signal(Signal::SIGKILL);
@@ -85,7 +86,7 @@ fn a_program_that_may_have_no_context_yet_waits_and_is_told_why() {
     let task = daemon.tasks()[0].task;
     let said = daemon.explains(&AdminRequest::Explain { task }).join("\n");
     assert!(said.contains("of GPU 0, 128 MiB is the most for those of uid"), "{said}");
-    // Nobody else waits behind it.
+    // No other client waits behind this request.
     let third = daemon.connect("third");
     assert_eq!(answer(&third, slot(0), begin(&third, slot(0), 100)).state, STATE_BOUND);
     assert!(waits(&second.cell(slot(9)).expect("a whole cell")));

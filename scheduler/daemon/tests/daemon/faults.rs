@@ -1,4 +1,4 @@
-//! What the daemon does with bad input, hostile clients, other daemons and its own end.
+//! The daemon under bad input, hostile clients and other daemons, and at its own end.
 
 use crate::support::{Daemon, LONG, MIB, answer, begin, command, slot};
 use eager_proto::hello::Hello;
@@ -17,7 +17,8 @@ fn gone(client: &ClientConnection) {
     assert_eq!(client.wait_cell(slot(0), cell.sequence, Instant::now() + LONG), Wait::DaemonGone);
 }
 
-/// The daemon cuts off `bad`, frees what it held, says so in one line with `word`, and serves others as before.
+/// Checks that the daemon cuts off the client that misbehaves, frees what it held, logs one line with `word`, and
+/// serves others as before.
 fn cuts_off(misbehave: impl Fn(&ClientConnection), word: &str) {
     let mut daemon = Daemon::start(&[]);
     let (good, bad) = (daemon.connect("good"), daemon.connect("bad\x1b[31m"));
@@ -183,16 +184,16 @@ fn a_disk_that_fills_up_costs_no_program_its_device() {
     assert!(lines[1].starts_with("eagerd: the state file cannot be written"), "{said}");
 }
 
-/// Pages that cannot be allocated: the daemon may make no file of their size, as on a machine whose memory is full.
+/// Pages cannot be allocated: the daemon may make no file of their size, as on a machine whose memory is full.
 #[test]
 fn a_daemon_without_memory_for_pages_says_so_and_serves_whom_it_has() {
     let dir = tempfile::tempdir().expect("folder");
     let plain = command(dir.path());
     let mut limited = Command::new("sh");
-    // In blocks of 512 bytes; the state file, which is smaller than the pages, may be written.
+    // In blocks of 512 bytes; the state file, which is smaller than the pages, can still be written.
     limited.args(["-c", "ulimit -S -f 4; exec \"$@\"", "sh"]).arg(plain.get_program()).args(plain.get_args());
     let daemon = Daemon::spawn(dir, limited, "1 file device, policy ");
-    // It says that it is ready a moment before it has opened all.
+    // The daemon prints its ready line a moment before it has opened everything.
     daemon.until(|_| true);
     let descriptors = daemon.descriptors();
     let refused = ClientConnection::connect(&daemon.socket(), &Hello::new("unlucky"), LONG);

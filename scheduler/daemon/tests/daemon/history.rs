@@ -1,4 +1,5 @@
-//! Programs that have ended: told as they were, over restarts, to everybody, and no user pushes out another's.
+//! Programs that have ended: the list is right, survives restarts, is open to every user, and no user pushes out
+//! another's rows.
 
 use crate::support::{
     Daemon, Hostile, answer, begin, begin_whole, command, restarted, slot, take_dir, wait_until,
@@ -16,12 +17,12 @@ fn programs(daemon: &Daemon) -> Vec<ProgramRow> {
     }
 }
 
-/// Without the connection on which [`runs_once`] tries what programs may not do.
+/// Rows of the honest connection of [`runs_once`], without its other connections, which try what programs may not do.
 fn honest(daemon: &Daemon) -> Vec<ProgramRow> {
     programs(daemon).into_iter().filter(|row| row.label == "honest").collect()
 }
 
-/// A program asks for 100 MiB, gets them, then for one more, gives all back and ends.
+/// Runs a program that asks for 100 MiB, gets them, extends by 1 MiB, gives all back and ends.
 fn runs_once(daemon: &Daemon) {
     let mut program = Hostile::start(daemon, &["--die-at", "99"]);
     assert_eq!(program.end(), Some(0));

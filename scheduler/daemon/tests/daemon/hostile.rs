@@ -1,4 +1,4 @@
-//! The `hostile-client` against a real daemon: whatever it does, others are served and the ledger is right.
+//! The `hostile-client` against a real daemon: whatever it does, other clients are served and the ledger is right.
 
 use crate::support::{Daemon, Hostile, MIB, answer, begin, begin_whole, slot, wait_until};
 use eager_proto::admin::{AdminReply, AdminRequest};
@@ -7,7 +7,7 @@ use eager_proto::request::{BeginFlags, RequestBody};
 use nix::sys::signal::Signal;
 use std::time::Instant;
 
-/// A good client gets and gives back the whole device, and the daemon holds as many descriptors as before.
+/// Checks that a good client gets and gives back the whole device.
 fn serves_others(daemon: &Daemon) {
     let client = daemon.connect("good");
     let asked = begin(&client, slot(0), 1024);
@@ -47,7 +47,7 @@ fn a_client_killed_at_any_step_leaves_nothing() {
 #[test]
 fn a_client_killed_at_any_step_lets_the_next_one_run() {
     let daemon = Daemon::start(&[]);
-    // Every step at which it may hold something.
+    // Every step at which the client may hold something.
     for step in 5..13 {
         let mut client = Hostile::start(&daemon, &["--die-at", &step.to_string()]);
         let next = daemon.connect("next");
@@ -151,7 +151,7 @@ fn a_zombie_holds_nothing() {
     let asked = begin_whole(&next, slot(0), 700);
     wait_until(&next, slot(0), |cell| cell.state == STATE_WAITING);
     hostile.signal(Signal::SIGKILL);
-    // Nobody has waited for it.
+    // The killed process is a zombie: its parent has not waited for it yet.
     assert_eq!(answer(&next, slot(0), asked).state, STATE_BOUND);
 }
 
@@ -185,7 +185,8 @@ fn a_client_without_descriptors_is_told_and_leaves_nothing() {
 #[test]
 fn connections_that_never_say_hello_are_few_and_cost_nobody() {
     let daemon = Daemon::start(&[]);
-    // Fewer than the daemon keeps waiting: a full house waits for its deadline, which is another test's matter.
+    // Fewer than the daemon keeps: with more, a newcomer waits for the deadline of the silent ones, which another test
+    // covers.
     let _hostile = Hostile::start(&daemon, &["--silent", "50"]);
     serves_others(&daemon);
 }
@@ -202,7 +203,8 @@ fn a_user_has_a_limit_of_clients_and_is_told() {
     serves_others(&daemon);
 }
 
-/// 64 descriptors in all: the crowd is told so, the daemon sleeps, and goes on when there is room again.
+/// 64 descriptors in all: the crowd is refused with the reason, the daemon sleeps, and recovers when there is room
+/// again.
 #[test]
 fn a_daemon_without_descriptors_says_so_and_recovers_alone() {
     let dir = tempfile::tempdir().expect("folder");
@@ -214,7 +216,7 @@ fn a_daemon_without_descriptors_says_so_and_recovers_alone() {
     assert!(hostile.said.iter().any(|line| line.starts_with("the daemon refused: ")), "{:?}", hostile.said);
     let before = daemon.cpu_ticks();
     let start = Instant::now();
-    // Doing nothing for a while is the point: what is measured is what a full daemon does meanwhile.
+    // The test waits on purpose: it measures what a full daemon does meanwhile.
     std::thread::sleep(std::time::Duration::from_secs(1));
     let share = (daemon.cpu_ticks() - before) as f64 / 100.0 / start.elapsed().as_secs_f64();
     assert!(share < 0.5, "a daemon without descriptors uses {share} of a processor");
@@ -285,7 +287,7 @@ fn signals_that_ask_for_nothing_change_nothing() {
     assert_eq!(daemon.end().0.code(), Some(0));
 }
 
-/// What the kernel says of the process, where it has these means at all.
+/// Compares what the kernel reports of the process, where the kernel has these means at all.
 #[test]
 fn the_daemon_gives_up_what_it_does_not_need() {
     let daemon = Daemon::start(&[]);

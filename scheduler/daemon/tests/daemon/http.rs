@@ -1,4 +1,4 @@
-//! What is served over HTTP: to whom, what, and that nobody who connects can hurt it or the loop that decides.
+//! HTTP: what is served to which connection, and that no connection can hurt the server or the loop that decides.
 
 use crate::support::{Daemon, LONG, answer, begin, command, slot};
 use crate::watchdog::{ask_to_break, strike};
@@ -7,12 +7,12 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Everything that comes back.
+/// Sends a request and returns the whole answer.
 fn exchange(mut stream: impl Read + Write, request: &str) -> String {
     stream.write_all(request.as_bytes()).expect("request");
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
-        // A refusal may come before all was read; the rest is then reset.
+        // A refusal may come before the whole request was read; the rest is then reset.
         Ok(_) => {}
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
     }
@@ -31,7 +31,7 @@ fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").expect("a head").1
 }
 
-/// A daemon on a port of the system's choice; gives the port, which it says when it is ready.
+/// Starts a daemon on a port of the system's choice. Returns the port, which the ready line names.
 pub fn with_address(arguments: &[&str]) -> (Daemon, u16) {
     let dir = tempfile::tempdir().expect("folder");
     let mut command = command(dir.path());
@@ -115,14 +115,14 @@ fn bytes_that_are_no_request_get_one_line_and_change_nothing() {
 #[test]
 fn silent_connections_make_room_and_no_descriptor_is_kept() {
     let daemon = Daemon::start(&[]);
-    // Its loop runs, and everything is open.
+    // After an answer the loop runs, and everything is open.
     daemon.row();
     let before = daemon.descriptors();
     let path = daemon.run_dir().join("http.sock");
     let silent: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect(&path).expect("connect")).collect();
     assert_eq!(body(&over_unix(&daemon, &get("/healthz"))), "ok\n");
     assert!(daemon.descriptors() <= before + 17, "{} descriptors, {before} before", daemon.descriptors());
-    // The oldest were cut off.
+    // The oldest connections were cut off.
     let mut first = &silent[0];
     first.set_read_timeout(Some(LONG)).expect("timeout");
     assert_eq!(first.read(&mut [0; 8]).expect("its end"), 0);
@@ -137,7 +137,7 @@ fn who_reads_no_answer_is_cut_off_and_keeps_nobody_waiting() {
     let mut greedy = UnixStream::connect(&path).expect("connect");
     greedy.write_all(get("/page.js").as_bytes()).expect("request");
     assert_eq!(body(&over_unix(&daemon, &get("/healthz"))), "ok\n");
-    // A request that stays half is ended by the clock alone.
+    // Half a request is ended by the deadline alone.
     let mut half = UnixStream::connect(&path).expect("connect");
     half.write_all(b"GET / HT").expect("half a request");
     half.set_read_timeout(Some(LONG)).expect("timeout");
@@ -158,7 +158,7 @@ fn an_address_that_is_taken_is_said_and_the_daemon_does_not_start() {
     assert!(said.starts_with(&expected) && said.contains("--http"), "{said}");
 }
 
-/// A loop that stands still is not healthy, and says so within a bounded time.
+/// A loop that stands still is not healthy, and `/healthz` reports so within a bounded time.
 #[test]
 fn a_daemon_that_is_stuck_is_not_healthy() {
     let dir = tempfile::tempdir().expect("folder");
@@ -171,7 +171,7 @@ fn a_daemon_that_is_stuck_is_not_healthy() {
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("does not answer"), "{answer}");
 }
 
-/// Confined it can open no such door again: it has them from the one before.
+/// The confined daemon cannot open such sockets again: it gets them from the process before.
 #[test]
 fn a_daemon_that_its_watchdog_started_again_serves_the_same_doors_and_takes_its_own_with_it() {
     let dir = tempfile::tempdir().expect("folder");

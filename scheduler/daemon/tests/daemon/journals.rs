@@ -1,4 +1,4 @@
-//! Journals in pieces: every piece replays from its own first line, whatever happened where it was cut.
+//! Journals in pieces: every piece replays from its own first line, wherever it was cut.
 
 use crate::starts::Disk;
 use crate::support::{Daemon, MIB, answer, begin, command, slot, wait_until};
@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What is there, replayed piece by piece.
+/// The journal at a path, replayed piece by piece.
 #[derive(Debug)]
 struct Replayed {
     pieces: usize,
-    /// Places where a piece does not go on where the one before it ended.
+    /// Number of pieces that do not go on where the one before ended.
     gaps: usize,
     last: Scheduler,
 }
@@ -54,7 +54,7 @@ fn journal_in(dir: &TempDir) -> PathBuf {
     dir.path().join("journal.jsonl")
 }
 
-/// Begins and ends tasks; so many.
+/// Begins and ends `tasks` tasks, one after the other.
 fn churn(client: &ClientConnection, tasks: u32) {
     for _ in 0..tasks {
         answer(client, slot(0), begin(client, slot(0), 10));
@@ -69,7 +69,7 @@ fn end(mut daemon: Daemon) -> (TempDir, String) {
     (std::mem::replace(&mut daemon.dir, tempfile::tempdir().expect("folder")), said)
 }
 
-/// One holds memory, one runs over-subscribed, one waits: what every piece begins with.
+/// State with which every piece begins: one client holds memory, one runs over-subscribed, one waits.
 fn busy(daemon: &Daemon) -> [ClientConnection; 3] {
     let clients = ["holds", "eager", "waits"].map(|label| daemon.connect(label));
     let [holds, eager, waits] = &clients;
@@ -105,7 +105,7 @@ fn a_journal_keeps_within_its_limit_and_each_piece_replays_alone() {
     assert!(joined.lines.len() > 60, "{} lines", joined.lines.len());
 }
 
-/// One holds nearly all, one waits.
+/// One client holds nearly all memory, one has none, one waits.
 fn busy_under_live(daemon: &Daemon) -> [ClientConnection; 3] {
     let clients = ["holds", "works", "waits"].map(|label| daemon.connect(label));
     answer(&clients[0], slot(0), begin(&clients[0], slot(0), 900));
@@ -132,7 +132,7 @@ fn reloads_and_policies_set_by_them_replay_across_pieces() {
         for _ in 0..40 {
             let asked = begin(&holds, slot(1), 2);
             let cell = holds.cell(slot(1)).expect("a whole cell");
-            // Under some policies it waits behind the others; it ends all the same.
+            // Under some policies the task waits behind the others; it ends all the same.
             holds.wait_cell(slot(1), cell.sequence, Instant::now() + Duration::from_millis(5));
             let _ = asked;
             answer(&holds, slot(1), holds.send(RequestBody::TaskEnd, slot(1)).expect("send"));
@@ -144,7 +144,7 @@ fn reloads_and_policies_set_by_them_replay_across_pieces() {
     assert_eq!(all.last.options().limits.user_waiting_max, Some(10));
 }
 
-/// A step that broke is in no journal; all that follow are.
+/// A step that broke is in no journal; all following steps are.
 #[test]
 fn a_journal_that_begins_with_a_reversion_replays() {
     for (fault, gaps) in [("panics", 1), ("nonsense", 0), ("starves", 0)] {
@@ -192,7 +192,7 @@ fn a_disk_that_is_full_of_older_pieces_loses_the_oldest_of_them() {
     let dir = tempfile::tempdir().expect("folder");
     let Some(log) = Disk::mount(&dir, "log") else { return };
     let path = log.0.join("journal.jsonl");
-    // 128 KiB a piece, on a disk of 256.
+    // 128 KiB a piece, on a disk of 256 KiB.
     let daemon = Daemon::start_in(dir, &["--journal", plain(&path), "--journal-max", "1MiB"]);
     let client = daemon.connect("client");
     let full = |daemon: &Daemon| !daemon.row().journal_problem.is_empty();

@@ -1,4 +1,5 @@
-//! What earlier runs took: the next run's task comes with it, over restarts, and a file that is no use stops nobody.
+//! History of earlier runs: the next run's task begins with its estimate, also after restarts, and an unusable file
+//! stops no daemon.
 
 use crate::support::{Daemon, Hostile, answer, restarted, slot, take_dir, wants};
 use eager_core::event::{Event, TaskRequest};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 const HISTORY: &str = "eagerd.history";
 
-/// A program's whole life: it asks for 100 MiB, gets them, gives them back and ends.
+/// Runs a program that asks for 100 MiB, gets them, gives them back and ends.
 fn runs_once(daemon: &Daemon) {
     let mut program = Hostile::start(daemon, &["--die-at", "99"]);
     assert_eq!(program.end(), Some(0));
@@ -24,7 +25,7 @@ fn journal(path: &Path) -> (JournalHeader, Vec<JournalLine>) {
     (header, lines.map(|line| serde_json::from_str(line).expect("a step")).collect())
 }
 
-/// What the journal says that the program asked for, run by run.
+/// Requests of the program in the journal, run by run.
 fn asked(steps: &[JournalLine]) -> Vec<TaskRequest> {
     let mut honest = None;
     let mut found = Vec::new();
@@ -40,7 +41,7 @@ fn asked(steps: &[JournalLine]) -> Vec<TaskRequest> {
     found
 }
 
-/// The daemon's journal after so many runs under a policy.
+/// Journal of the daemon after `runs` runs under a policy.
 fn after_runs(policy: &str, runs: usize) -> (JournalHeader, Vec<JournalLine>) {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("journal.jsonl");
@@ -96,7 +97,8 @@ fn what_was_learnt_outlives_the_daemon_however_it_ends() {
     let path = daemon.run_dir().join(HISTORY);
     assert!(!path.exists());
     runs_once(&daemon);
-    // The first lines are written in the turn in which they are learnt, which ends before the next question is read.
+    // The first lines are written in the turn in which they are learnt, which ends before the daemon reads the next
+    // request.
     daemon.row();
     assert!(path.exists());
     let daemon = restarted(daemon, &["--policy", "eager-live"]);
@@ -150,7 +152,7 @@ fn a_file_that_is_no_use_is_put_aside_and_said_once() {
 #[test]
 fn a_file_that_cannot_be_written_is_said_once_and_stops_nobody() {
     let mut daemon = Daemon::start(&["--policy", "eager-live"]);
-    // A folder where the new file would be made.
+    // A folder at the path of the new file.
     std::fs::create_dir(daemon.run_dir().join("eagerd.history.new")).expect("folder");
     runs_once(&daemon);
     runs_once(&daemon);

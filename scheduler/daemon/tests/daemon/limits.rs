@@ -1,6 +1,7 @@
-//! What one user may have, who is served at all, and settings read again while programs run.
+//! Limits per user, users that are not served, and settings read again while programs run.
 //!
-//! Trap: only root can be another user; where the tests do not run as root, those with two users are skipped, loudly.
+//! Trap: only root can be another user; where the tests do not run as root, those with two users are skipped, with a
+//! message.
 
 use crate::support::{Daemon, Hostile, MIB, answer, begin, begin_whole, command, slot, wait_until};
 use eager_proto::admin::AdminRequest;
@@ -10,11 +11,11 @@ use eager_shm::client::ClientConnection;
 use nix::sys::signal::Signal;
 use std::os::unix::fs::PermissionsExt;
 
-/// Two users who are nobody here.
+/// Two users without an account on this machine.
 const ALICE: u32 = 61_001;
 const BOB: u32 = 61_002;
 
-/// A daemon whose settings are in a file.
+/// Starts a daemon whose settings are in a file.
 fn start(settings: &str) -> Daemon {
     let dir = tempfile::tempdir().expect("folder");
     let others = std::fs::Permissions::from_mode(0o755);
@@ -113,7 +114,7 @@ fn settings_read_again_hold_at_once_and_lose_nobody() {
     let refused = ClientConnection::connect(&daemon.socket(), &hello, crate::support::LONG);
     assert!(refused.expect_err("one client each").to_string().contains("has its limit of 1 clients"));
     assert_eq!(daemon.device().granted_bytes, 200 * MIB);
-    // One line of the settings, and one of the policy.
+    // One line on the settings, and one on the policy.
     assert_eq!(said(&mut daemon).lines().filter(|line| !line.contains("refused")).count(), 2);
 }
 
@@ -123,7 +124,7 @@ fn settings_with_an_error_change_nothing_and_are_said_in_one_line() {
     let client = daemon.connect("client");
     answer(&client, slot(0), begin(&client, slot(0), 100));
     reload(&daemon, "memory-per-user = \"200MiB\"\nclients-max = many\n");
-    // A question that is answered after the signal was taken in.
+    // This request is answered after the signal was handled.
     daemon.until(|_| true);
     begin(&client, slot(1), 100);
     let cell = wait_until(&client, slot(1), |cell| cell.state != 0);
@@ -147,7 +148,7 @@ fn another_policy_of_the_file_decides_at_once_and_one_set_by_hand_stays_till_the
     let waits = begin(&client, slot(1), 700);
     wait_until(&client, slot(1), |cell| cell.state == STATE_WAITING);
     reload(&daemon, "policy = \"eager\"\n");
-    // The new one starts it over-subscribed.
+    // The new policy starts it over-subscribed.
     assert_eq!(answer(&client, slot(1), waits).state, STATE_BOUND);
     let policy = daemon.policy();
     assert_eq!((policy.policy.as_str(), policy.configured.as_str()), ("eager", "eager"));
@@ -212,7 +213,7 @@ fn a_task_that_overstays_is_said_once_and_shown() {
     assert_eq!(said.matches("1 s is the longest that a task may").count(), 1, "{said}");
 }
 
-/// One is asked to end and does; one that does not listen is ended. Whoever waited for their memory runs.
+/// One program is asked to end and does; another ignores that and is killed. A task that waited for their memory runs.
 #[test]
 fn who_overstays_is_ended_where_that_is_configured_also_if_it_does_not_listen() {
     let grace = "[options.limits]\noverstay_grace_ns = 200000000\n";

@@ -1,7 +1,7 @@
-//! What takes minutes: thousands of clients, and deaths without number. `make test-long` runs these.
+//! Tests that take minutes: thousands of clients, and very many deaths. `make test-long` runs these.
 //!
-//! Trap: which client or daemon dies when is drawn from a seed that is printed; give it as `EAGER_TEST_SEED` to have the
-//! same again.
+//! Trap: which client or daemon dies when is drawn from a seed that is printed; give it as `EAGER_TEST_SEED` to repeat
+//! the run.
 
 use crate::support::{Daemon, Hostile, LONG, MIB, answer, begin, slot, wait_until};
 use eager_proto::reply::{STATE_BOUND, STATE_FREE};
@@ -10,7 +10,7 @@ use eager_shm::client::ClientConnection;
 use nix::sys::signal::Signal;
 use std::time::Instant;
 
-/// Room for 9,500 and for one who was there before.
+/// Room for 9,500 clients and for one that was there before.
 const CROWD: [&str; 4] = ["--clients-max", "9501", "--clients-per-user", "9501"];
 
 /// Kills the daemon and brings every client back to the next one.
@@ -61,7 +61,7 @@ fn a_thousand_clients_are_found_by_what_the_service_manager_kept() {
     crate::service_manager::clients_go_on(1000);
 }
 
-/// As many as two descriptors each allow under the limit of 20,000 that machines like the build machine have.
+/// As many clients as have two descriptors each under the limit of 20,000 that machines like the build machine have.
 #[test]
 #[ignore = "long"]
 fn a_crowd_comes_and_dies_at_once() {
@@ -91,7 +91,7 @@ fn a_crowd_comes_and_dies_at_once() {
     daemon.gives_back(before);
 }
 
-/// A generator that needs no crate: the same numbers from the same seed.
+/// A generator without a crate: the same numbers from the same seed.
 struct Draw(u64);
 
 impl Draw {
@@ -140,7 +140,7 @@ fn a_thousand_random_kills_of_the_daemon_lose_nothing() {
     let mut held = vec![0u64; clients.len()];
     let mut draw = Draw::from_environment();
     for kill in 0..kills("EAGER_TEST_DAEMON_KILLS", 1000) {
-        // Something is under way while the daemon dies: asked, and perhaps answered.
+        // A request is under way while the daemon dies: sent, and perhaps answered.
         let which = draw.below(clients.len() as u64) as usize;
         let client = &clients[which];
         let mib = 1 + draw.below(100);

@@ -1,7 +1,7 @@
 //! Memory that runs out for real: a memory cgroup of a few MiB, and the kernel's out-of-memory killer in it.
 //!
-//! Trap: a group can be made only by root, below a group that this process is in and that lets it (cgroup v1, or a delegated
-//! v2). What cannot be tried is skipped, loudly.
+//! Trap: a group can be made only by root, below a group that this process is in and that permits it (cgroup v1, or a
+//! delegated v2). A test that cannot run is skipped, with a message.
 
 use crate::support::{Daemon, Hostile, MIB, answer, begin, command, restarted, slot};
 use eager_proto::admin::AdminRequest;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A group of processes with a limit of memory, and no swap. Removed on drop, when all that were in it are gone.
+/// A group of processes with a limit of memory, and no swap. Removed on drop, after all its processes have ended.
 struct Group(PathBuf);
 
 impl Group {
@@ -31,7 +31,7 @@ impl Group {
         Ok(group)
     }
 
-    /// A command line that puts itself into the group and becomes another.
+    /// Command line that puts itself into the group and then executes another program.
     fn wrapper(&self) -> [String; 4] {
         let enter = format!("echo $$ > {} && exec \"$@\"", self.0.join("cgroup.procs").display());
         ["sh".into(), "-c".into(), enter, "sh".into()]
@@ -50,7 +50,7 @@ impl Drop for Group {
     }
 }
 
-/// Where this process's memory is counted: its cgroup v2, or v1's for memory.
+/// The cgroup that counts this process's memory: its cgroup v2, or v1's for memory.
 fn own_group() -> Option<PathBuf> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let of = |controller: &str| {
@@ -83,8 +83,8 @@ fn a_program_that_the_out_of_memory_killer_ends_leaves_nothing() {
     assert_eq!((daemon.row().clients, daemon.device().granted_bytes), (1, 700 * MIB));
 }
 
-/// The pages of ever more clients fill the daemon's own group, until the kernel ends it or refuses it the next page. Whoever
-/// was served is served on, by it or by the next daemon.
+/// The pages of ever more clients fill the daemon's own group, until the kernel ends the daemon or refuses it the next
+/// page. Clients that were served are served on, by this daemon or by the next.
 #[test]
 fn a_daemon_whose_memory_is_full_refuses_or_is_replaced_and_its_programs_go_on() {
     let Some(group) = Group::new(24) else { return };

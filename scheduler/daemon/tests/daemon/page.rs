@@ -1,13 +1,13 @@
 //! The web page in a real browser, where there is one.
 //!
-//! Trap: it is run without its own sandbox, which root cannot have; it only ever sees this daemon's page.
+//! The browser runs without its own sandbox, which root cannot have; it only ever sees this daemon's page.
 
 use crate::support::{answer, begin, slot, wants};
 use eager_proto::request::RequestBody;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Only ends a test that has failed: a browser takes its time on a busy machine.
+/// Deadline that only ends a test that has failed: a browser takes its time on a busy machine.
 const BROWSER: Duration = Duration::from_secs(300);
 
 fn browser() -> Option<&'static str> {
@@ -39,7 +39,7 @@ fn document(browser: &str, address: &str) -> String {
     let deadline = Instant::now() + BROWSER;
     while child.try_wait().expect("wait").is_none() {
         if Instant::now() > deadline {
-            // It has failed: nothing of it shall stay.
+            // The browser has failed, and no process of it shall stay.
             let _ = child.kill();
             panic!("the browser does not end");
         }
@@ -65,7 +65,7 @@ fn the_page_shows_devices_tasks_and_the_last_minutes_and_runs_no_strangers_code(
         *function = "_ZN6solver7advanceIfEEvPT_l".into();
     }
     second.send(wanted, slot(0)).expect("send");
-    // Until it is known to wait.
+    // Until the daemon shows the task as waiting.
     daemon.until(|row| row.waiting == 1);
     let document = document(browser, &format!("http://127.0.0.1:{port}/"));
     for shown in [

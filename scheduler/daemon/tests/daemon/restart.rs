@@ -1,4 +1,4 @@
-//! A daemon that is killed and started again: what was granted is granted, and programs do not notice.
+//! A daemon that is killed and started again: grants stay, and programs do not notice.
 
 use crate::support::{
     Daemon, LONG, MIB, answer, begin, begin_whole, command, restarted, slot, take_dir, wait_until, wants,
@@ -39,7 +39,7 @@ fn grants_stand_and_programs_go_on_after_a_restart() {
     drop(normal);
 }
 
-/// An administrator shares out less of the device than its programs hold.
+/// The administrator lets less of the device be granted than its programs hold.
 #[test]
 fn a_device_that_became_smaller_keeps_its_tasks_over_subscribed() {
     let daemon = Daemon::start(&["--policy", "eager-opt"]);
@@ -87,7 +87,7 @@ fn one_who_ended_meanwhile_is_no_ghost() {
     holder.end();
     let daemon = Daemon::start_in(take_dir(&mut daemon), &[]);
     assert_eq!(daemon.device().granted_bytes, 100 * MIB);
-    // One that ends before it comes back is seen as well.
+    // A client that ends before it comes back is seen as well.
     let row = daemon.row();
     assert_eq!((row.clients, row.unattached), (1, 1));
 }
@@ -118,7 +118,7 @@ fn a_program_that_the_state_file_does_not_know_is_refused() {
     assert_eq!(daemon.row().clients, 0);
 }
 
-/// What is in the state file, changed by `change`; the daemon starts, says so, and serves.
+/// Restarts a daemon after `change` has damaged its state file; the daemon must log `said` and serve.
 fn starts_with(change: impl Fn(&mut Vec<u8>), granted: u64, said: &str) {
     let daemon = Daemon::start(&[]);
     let client = daemon.connect("client");
@@ -137,7 +137,7 @@ fn starts_with(change: impl Fn(&mut Vec<u8>), granted: u64, said: &str) {
     daemon.signal(Signal::SIGTERM);
     let (_, log) = daemon.end();
     assert!(log.contains(said), "{log}");
-    // What was not understood whole is there for whoever understands it.
+    // A file that was not fully understood is kept for a release that understands it.
     let aside = daemon.run_dir().join("eagerd.state.bad");
     let is_kept = std::fs::read(aside).is_ok_and(|kept| kept == bytes);
     assert_eq!(is_kept, !said.is_empty(), "{log}");
@@ -166,8 +166,8 @@ fn a_state_file_of_a_newer_release_is_kept_and_said() {
     starts_with(newer, 0, "is of another release (version 2 of its lines, this one reads 1)");
 }
 
-/// Devices from a file have no identity: one that is taken out of the file while a program holds it is not served, which is
-/// said, and what the program holds is in the ledger again when it is back.
+/// Devices from a file have no identity. One that is taken out of the file while a program holds it is not served,
+/// which is logged; when it is back, what the program holds is in the ledger again.
 #[test]
 fn a_device_that_is_taken_out_of_the_file_is_said_and_what_it_held_comes_back() {
     let start = |dir: tempfile::TempDir, count: usize| {
@@ -202,7 +202,8 @@ fn a_device_that_is_taken_out_of_the_file_is_said_and_what_it_held_comes_back() 
     clients.iter().for_each(|client| client.resume(LONG).expect("the same client"));
 }
 
-/// Nothing that lies in the file's place keeps a daemon from starting: a pipe that nobody writes to was waited for without end.
+/// No file in place of the state file keeps a daemon from starting: it once waited without end for a pipe without a
+/// writer.
 #[test]
 fn what_is_no_state_file_is_not_waited_for() {
     let dir = tempfile::tempdir().expect("folder");
@@ -235,8 +236,8 @@ fn a_disk_that_is_full_costs_the_promise_and_no_program_its_device() {
     assert_eq!(said.matches("the state file cannot be written").count(), 1, "{said}");
 }
 
-/// Counts up the point at which the daemon dies until it survives the story. At each, the next daemon must end the story
-/// as if nothing had happened.
+/// Counts up the point at which the daemon dies until it survives the story. At each point the next daemon must end the
+/// story as if nothing had happened.
 #[test]
 fn a_daemon_killed_at_any_step_is_replaced_without_loss() {
     let mut point = 1u32;
@@ -259,7 +260,7 @@ fn a_daemon_killed_at_any_step_is_replaced_without_loss() {
     eprintln!("{} points", point - 1);
 }
 
-/// Begin, extend, a second task, end; true when the first daemon lived to its end.
+/// Runs begin, extend, a second task and end; true if the first daemon lived to the end.
 fn story(daemon: &mut Daemon) -> bool {
     let mut survived = true;
     let client = loop {
@@ -308,7 +309,7 @@ fn story(daemon: &mut Daemon) -> bool {
     survived
 }
 
-/// A new daemon for one that died; true if it had.
+/// Starts a new daemon if the old one has died; true if it had.
 fn replace_dead(daemon: &mut Daemon) -> bool {
     if daemon.child.try_wait().expect("state").is_none() {
         return false;
@@ -347,7 +348,7 @@ fn a_daemon_that_lives_is_not_left() {
     assert!(Path::new(&daemon.socket()).exists());
 }
 
-/// Counts up the point at which the daemon dies, through its reading of changed settings.
+/// Counts up the point at which the daemon dies, through the reading of changed settings.
 #[test]
 fn a_daemon_killed_while_it_reads_its_settings_again_loses_nothing() {
     let mut died_reloading = false;

@@ -1,4 +1,4 @@
-//! What programs get from the daemon: devices, waits, refusals, promotion, gates.
+//! The daemon's service to programs: devices, waits, refusals, promotion, gates.
 
 use crate::support::{Daemon, MIB, answer, begin, begin_whole, command, slot, wait_until};
 use eager_proto::reply::{
@@ -69,7 +69,7 @@ fn what_can_never_fit_is_refused_and_the_slot_is_free() {
     let ended = answer(&client, slot(0), client.send(RequestBody::TaskEnd, slot(0)).expect("send"));
     assert_eq!(ended.state, STATE_FREE);
     assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 1)).state, STATE_BOUND);
-    // A claim that would overflow every sum is a refusal like any other.
+    // A claim that would overflow every sum is refused like any other.
     assert_eq!(answer(&client, slot(1), begin(&client, slot(1), u64::MAX / MIB)).state, STATE_REFUSED);
 }
 
@@ -117,7 +117,7 @@ fn a_held_kernel_goes_when_the_watched_task_falls_idle() {
     let daemon = Daemon::start(&["--policy", "eager-opt"]);
     let (normal, eager) = (daemon.connect("normal"), daemon.connect("eager"));
     answer(&normal, slot(0), begin(&normal, slot(0), 700));
-    // A launch that has not ended: it was counted before anybody watched.
+    // A launch that has not ended, counted before the task is watched.
     normal.add_launched(slot(0), 1);
     answer(&eager, slot(0), begin(&eager, slot(0), 800));
     let held = RequestBody::KernelHeld {
@@ -137,7 +137,7 @@ fn a_held_kernel_goes_when_the_watched_task_falls_idle() {
     assert!(gate::admits(open.gate, 100 * MIB));
 }
 
-/// The body of a child process: holds 700 MiB until it is killed.
+/// Runs as a child process: holds 700 MiB until it is killed.
 #[test]
 #[ignore = "the body of a child process of another test"]
 fn role_holder() {
@@ -170,7 +170,7 @@ fn kill_9_frees_the_grant_even_of_a_zombie() {
     wait_until(&client, slot(0), |cell| cell.state == STATE_WAITING);
     let killed_at = std::time::Instant::now();
     holder.kill().expect("kill -9");
-    // Nobody has waited for the child yet: it is a zombie, and its process id is still taken.
+    // The parent has not waited for the child yet: it is a zombie, and its process id is still taken.
     assert_eq!(answer(&client, slot(0), asked).state, STATE_BOUND);
     eprintln!("kill -9 to the next binding: {:?}", killed_at.elapsed());
     holder.wait().expect("reap");

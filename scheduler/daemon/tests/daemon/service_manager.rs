@@ -1,7 +1,7 @@
-//! A restart under a service manager that keeps descriptors, as systemd does: played here by a socket and a thread.
+//! A restart under a service manager that keeps descriptors, as systemd does; a socket and a thread play the manager.
 //!
-//! Trap: what the manager keeps is what the messages said when the daemon was killed; the thread must have read them all
-//! before, so each test waits until it has.
+//! Trap: the manager keeps what the messages sent before the daemon was killed named, so each test must wait until the
+//! thread has read them all.
 
 use crate::support::{Daemon, Hostile, LONG, MIB, answer, begin, command, handing_down, slot};
 use eager_proto::hello::Hello;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use tempfile::TempDir;
 
-/// What was said and kept so far.
+/// Messages and descriptors of the daemon so far.
 #[derive(Debug, Default)]
 struct Store {
     kept: BTreeMap<String, OwnedFd>,
@@ -55,7 +55,7 @@ impl Manager {
         assert!(!waited.timed_out(), "it stays {:?}", store.kept.keys());
     }
 
-    /// A daemon with all that is kept, as systemd would start it.
+    /// Starts a daemon with all that is kept, as systemd would.
     fn spawn(&self, dir: TempDir, arguments: &[&str], what: &str) -> Daemon {
         let mut plain = command(dir.path());
         plain.args(arguments);
@@ -88,7 +88,7 @@ fn killed(mut daemon: Daemon) -> TempDir {
     crate::support::take_dir(&mut daemon)
 }
 
-/// From now on the state file says of nobody when they started: by that alone nobody is found again.
+/// Sets the start times in the state file to 0, so that no client can be found by it.
 fn forget_starting_times(run_dir: &Path) {
     let path = run_dir.join("eagerd.state");
     let text = std::fs::read_to_string(&path).expect("state");
@@ -102,13 +102,13 @@ fn forget_starting_times(run_dir: &Path) {
     std::fs::write(path, lines.collect::<String>()).expect("state");
 }
 
-/// `count` clients hold memory over a restart, one more ends meanwhile, and a newcomer asks while nobody is there.
+/// `count` clients hold memory over a restart, one more ends meanwhile, and a newcomer connects while no daemon runs.
 pub fn clients_go_on(count: usize) {
     let arguments = ["--clients-max", "2000", "--clients-per-user", "2000"];
     let dir = tempfile::tempdir().expect("folder");
     let manager = Manager::start(dir.path());
     let daemon = manager.spawn(dir, &arguments, "1 file device, policy ");
-    // One by one: a manager takes few messages at once, and the daemon does not say again what it had no room for.
+    // One by one: a manager queues few messages, and the daemon does not repeat one for which there was no room.
     let connect = |before: usize| {
         let client = daemon.connect("client");
         manager.until(|store| store.kept.len() == before + 2);
@@ -140,7 +140,7 @@ pub fn clients_go_on(count: usize) {
         assert_eq!(answer(client, slot(0), end).state, STATE_FREE);
     }
     assert_eq!(daemon.device().granted_bytes, 0);
-    // Who ended is not kept any more, nor the newcomer that left; the listener is the one of before.
+    // The client that ended is not kept any more, nor the newcomer that left; the listener is still the first one.
     drop(clients);
     manager.until(|store| store.ready == 2 && store.kept.len() == count + 1);
 }
@@ -169,7 +169,7 @@ fn a_service_that_is_stopped_in_order_and_started_again_keeps_its_programs() {
     assert_eq!(answer(&client, slot(0), end).state, STATE_FREE);
 }
 
-/// Descriptors that nobody asked for, and names that mean nothing, cost nothing.
+/// Descriptors that were not asked for, and meaningless names, do no harm.
 #[test]
 fn what_a_service_manager_hands_down_by_mistake_is_closed_and_forgotten() {
     let dir = tempfile::tempdir().expect("folder");

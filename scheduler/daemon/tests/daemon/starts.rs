@@ -1,7 +1,7 @@
-//! Starts at an unlucky moment: disks that are full, folders that cannot be written, files that somebody else holds. Each
-//! either serves and says what it does not do, or refuses in one line.
+//! Starts at an unlucky moment: full disks, folders that cannot be written, files that another process holds. Each
+//! daemon either serves and logs what it does not do, or refuses in one line.
 //!
-//! Trap: small disks are mounted, which only root may; what cannot be tried is skipped, loudly.
+//! Trap: small disks are mounted, which only root may; a test that cannot run is skipped, with a message.
 
 use crate::http::{get, over_unix};
 use crate::support::{Daemon, LONG, answer, begin, command, restarted, slot};
@@ -30,7 +30,7 @@ fn serves(daemon: &Daemon) {
     assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 10)).state, STATE_BOUND);
 }
 
-/// The start is refused with one line that has `words`.
+/// Checks that the start is refused with one line that has `words`.
 fn is_refused(mut command: Command, words: &str) {
     let output = command.output().expect("run");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -38,7 +38,7 @@ fn is_refused(mut command: Command, words: &str) {
     assert!(said.lines().count() == 1 && said.contains(words), "{said}");
 }
 
-/// A disk of 256 KiB at a folder in `dir`, unmounted at its end.
+/// A disk of 256 KiB, mounted at a folder in `dir` and unmounted on drop.
 pub struct Disk(pub PathBuf);
 
 impl Disk {
@@ -64,7 +64,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily: a daemon that a failed test leaves behind still has files there.
+        // Lazily: a daemon left over from a failed test still has files there.
         let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
 }
@@ -133,7 +133,7 @@ fn a_run_directory_that_every_user_can_write_is_refused() {
     is_refused(command(dir.path()), "chmod o-w");
 }
 
-/// By any user: a shared lock on a file that can be read, an exclusive one too.
+/// Any user who can read a file can take a shared lock on it, and an exclusive one too.
 #[test]
 fn no_other_user_can_hold_the_lock_that_keeps_a_second_daemon_out() {
     if !nix::unistd::Uid::effective().is_root() {
@@ -196,7 +196,7 @@ fn a_journal_is_for_the_daemons_own_user_and_group() {
     assert_eq!(mode(&journal), 0o640);
 }
 
-/// Whoever made the link says where a daemon writes: here another user, into a folder of root's.
+/// The owner of a link decides where the daemon writes: here another user, into a folder of root's.
 #[test]
 fn a_run_directory_that_is_another_users_link_is_refused_and_nothing_is_written() {
     if !nix::unistd::Uid::effective().is_root() {
@@ -212,7 +212,7 @@ fn a_run_directory_that_is_another_users_link_is_refused_and_nothing_is_written(
     is_refused(command(dir.path()), "belongs to uid 61001");
     assert_eq!(std::fs::read(victim.join("eagerd.state")).expect("as it was"), b"precious");
     assert_eq!(std::fs::read_dir(&victim).expect("folder").count(), 1);
-    // One's own is as good as the folder.
+    // A link of the daemon's own user is as good as the folder.
     std::os::unix::fs::lchown(&link, Some(0), Some(0)).expect("own");
     serves(&Daemon::start_in(dir, &[]));
 }
@@ -260,7 +260,7 @@ fn asks(dir: &Path, request: &AdminRequest) -> AdminReply {
 #[test]
 fn in_the_background_it_serves_when_the_command_ends_and_holds_none_of_its_output() {
     let dir = tempfile::tempdir().expect("folder");
-    // `output` ends only when nobody has the pipes any more.
+    // `output` returns only when no process has the pipes any more.
     let (status, said) = detached(dir.path(), &[]);
     assert_eq!(status, Some(0), "{said}");
     assert!(said.starts_with("eagerd: ready: ") && said.lines().count() == 1, "{said}");
@@ -280,7 +280,7 @@ fn in_the_background_it_serves_when_the_command_ends_and_holds_none_of_its_outpu
 #[test]
 fn in_the_background_what_keeps_it_from_serving_is_said_where_it_was_started() {
     let dir = tempfile::tempdir().expect("folder");
-    // Before and after it has the run directory.
+    // Errors from before and after the daemon has the run directory.
     for (arguments, words) in [
         (["--journal", "/no/such/folder/journal"], "/no/such/folder/journal"),
         (["--device-memory", "2G"], "device-memory is 2 GiB, and the largest device has 1 GiB"),
@@ -292,8 +292,8 @@ fn in_the_background_what_keeps_it_from_serving_is_said_where_it_was_started() {
     }
 }
 
-/// What it logs is its own and users' doing, and the file is bounded: what is beyond becomes the older piece, of which there
-/// is one.
+/// The daemon and its users cause the lines of the log, and the file is bounded: the excess becomes the older piece, of
+/// which there is one.
 #[test]
 fn the_log_in_the_background_is_bounded_and_one_older_piece_is_kept() {
     let dir = tempfile::tempdir().expect("folder");
@@ -302,7 +302,7 @@ fn the_log_in_the_background_is_bounded_and_one_older_piece_is_kept() {
     let (status, said) = detached(dir.path(), &[]);
     assert_eq!(status, Some(0), "{said}");
     for round in ["first", "second"] {
-        // As the virtual GPU server writes, or a user who has provoked lines for days.
+        // As the virtual GPU server writes, or as a user causes who has provoked lines for days.
         let mut log = File::options().append(true).open(run.join("eagerd.log")).expect("log");
         log.write_all(format!("{round}{megabytes}\n").as_bytes()).expect("written");
         let refused = UnixAddr::new(&run.join("client.sock")).expect("address");

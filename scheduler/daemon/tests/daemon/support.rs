@@ -1,7 +1,7 @@
-//! A daemon of our own on devices from a file, and clients of it without CUDA.
+//! A daemon of the test's own on devices from a file, and clients of it without CUDA.
 //!
-//! Trap: nothing here sleeps to let something happen: every wait is for an event, with a limit that only ends a test
-//! that has failed.
+//! Trap: nothing here may sleep to let something happen: every wait is for an event, with a deadline that only ends a
+//! test that has failed.
 
 use command_fds::{CommandFdExt, FdMapping};
 use eager_proto::admin::{
@@ -43,9 +43,9 @@ pub fn command(dir: &Path) -> Command {
     command
 }
 
-/// The same, started as a service manager does with descriptors for it.
+/// The daemon `plain`, started with descriptors as a service manager does.
 pub fn handing_down(plain: &Command, descriptors: &[(&str, &OwnedFd)]) -> Command {
-    // Only the process itself knows its number before it becomes the daemon.
+    // Only the process itself knows its process id before it becomes the daemon.
     let mut command = Command::new("sh");
     command.args(["-c", "export LISTEN_PID=$$; exec \"$@\"", "sh"]);
     command.arg(plain.get_program()).args(plain.get_args());
@@ -74,14 +74,14 @@ impl Daemon {
         Daemon::spawn(dir, command, "1 file device, policy ")
     }
 
-    /// Starts a daemon whose files are in `dir`, and waits until it says that it is ready with `what`.
+    /// Starts a daemon whose files are in `dir`, and waits until its ready line comes and has `what`.
     pub fn spawn(dir: TempDir, command: Command, what: &str) -> Daemon {
         let (daemon, line) = Daemon::spawn_anyhow(dir, command);
         assert!(line.starts_with(&format!("eagerd: ready: {what}")), "it said {line:?}");
         daemon
     }
 
-    /// The same for one that may die before it says anything; also gives what it said.
+    /// Starts a daemon that may die before it is ready. Also returns its first line, empty if it died.
     pub fn spawn_anyhow(dir: TempDir, mut command: Command) -> (Daemon, String) {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
         let mut line = String::new();
@@ -105,7 +105,7 @@ impl Daemon {
         self.try_ask(request).expect("an answer")
     }
 
-    /// `Err`: the daemon is not there, or died before it answered.
+    /// `Err`: no daemon is there, or it died before it answered.
     pub fn try_ask(&self, request: &AdminRequest) -> std::io::Result<AdminReply> {
         let mut stream = UnixStream::connect(self.run_dir().join("admin.sock"))?;
         stream.write_all(&to_line(request).expect("plain data"))?;
@@ -114,7 +114,7 @@ impl Daemon {
         from_line(&line).map_err(std::io::Error::other)
     }
 
-    /// What is said of a task or a device.
+    /// The daemon's explanation of a task or a device.
     pub fn explains(&self, request: &AdminRequest) -> Vec<String> {
         match self.ask(request) {
             AdminReply::Explained { sentences, .. } => sentences,
@@ -136,10 +136,11 @@ impl Daemon {
         }
     }
 
-    /// Asks as another user would; only for root. None: not served.
+    /// Asks as another user, which only root can. None: that user is not served.
     pub fn ask_as(&self, uid: u32, request: &AdminRequest) -> Option<AdminReply> {
         let line = to_line(request).expect("plain data");
-        // `sh` cannot speak to a Unix socket, and this process stays root. Whoever is turned away is told so before it asks.
+        // `sh` cannot speak to a Unix socket, and this process stays root. A refused connection gets its answer before
+        // it asks.
         let script = "import socket,sys,contextlib\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n\
                       with contextlib.suppress(OSError): s.sendall(sys.argv[2].encode())\n\
                       print(s.makefile().readline(), end='')";
@@ -154,7 +155,7 @@ impl Daemon {
         from_line(&output.stdout).ok()
     }
 
-    /// Has it done; gives what it says.
+    /// Makes a request that is carried out; returns the daemon's words.
     pub fn act(&self, request: &AdminRequest) -> String {
         match self.ask(request) {
             AdminReply::Done { said } => said,
@@ -162,7 +163,7 @@ impl Daemon {
         }
     }
 
-    /// Has it refused; gives why.
+    /// Makes a request that is refused; returns why.
     pub fn is_refused(&self, request: &AdminRequest) -> String {
         match self.ask(request) {
             AdminReply::Error { message } => message,
@@ -188,7 +189,7 @@ impl Daemon {
         self.devices().into_iter().next().expect("one device")
     }
 
-    /// What the daemon says of itself.
+    /// The daemon's row on itself.
     pub fn row(&self) -> DaemonRow {
         match self.ask(&AdminRequest::Info) {
             AdminReply::Info { daemon, .. } => daemon,
@@ -196,7 +197,7 @@ impl Daemon {
         }
     }
 
-    /// Asks until it says what is wanted. A pause between two questions only saves processor time.
+    /// Asks until the daemon's row is as wanted. The pause between two requests only saves processor time.
     pub fn until(&self, wanted: impl Fn(&DaemonRow) -> bool) {
         let deadline = Instant::now() + LONG;
         while !wanted(&self.row()) {
@@ -205,8 +206,8 @@ impl Daemon {
         }
     }
 
-    /// Waits until it has no more descriptors open than it had before. Connections that asked go a moment after they were
-    /// answered.
+    /// Waits until the daemon has no more descriptors open than `before`. Admin connections close a moment after their
+    /// answer.
     pub fn gives_back(&self, before: usize) {
         let deadline = Instant::now() + LONG;
         while self.descriptors() > before {
@@ -215,12 +216,12 @@ impl Daemon {
         }
     }
 
-    /// Descriptors that it has open.
+    /// Number of descriptors that the daemon has open.
     pub fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("descriptors").count()
     }
 
-    /// Processor time that it has used, in hundredths of a second.
+    /// Processor time that the daemon has used, in hundredths of a second.
     pub fn cpu_ticks(&self) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("stat");
         let fields: Vec<&str> = stat[stat.rfind(')').expect("name") + 1..].split_whitespace().collect();
@@ -231,7 +232,7 @@ impl Daemon {
         nix::sys::signal::kill(pid(&self.child), signal).expect("signal");
     }
 
-    /// Waits for its end; gives its status and what it said on standard error.
+    /// Waits until the daemon has ended; returns its status and its standard error.
     pub fn end(&mut self) -> (ExitStatus, String) {
         let mut said = String::new();
         self.child.stderr.take().expect("stderr").read_to_string(&mut said).expect("stderr");
@@ -241,13 +242,13 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The daemon may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// `kill -9`, and another in the same place.
+/// Kills the daemon with SIGKILL, and starts another in its place.
 pub fn restarted(mut daemon: Daemon, arguments: &[&str]) -> Daemon {
     daemon.signal(nix::sys::signal::Signal::SIGKILL);
     daemon.child.wait().expect("wait");
@@ -258,7 +259,7 @@ pub fn take_dir(daemon: &mut Daemon) -> TempDir {
     std::mem::replace(&mut daemon.dir, tempfile::tempdir().expect("folder"))
 }
 
-/// A hostile client, and what it said.
+/// A hostile client, and the lines that it printed.
 #[derive(Debug)]
 pub struct Hostile {
     child: Child,
@@ -266,7 +267,7 @@ pub struct Hostile {
 }
 
 impl Hostile {
-    /// Starts it and waits until it has done its harm, or is dead.
+    /// Starts a client, and waits until it has done its harm or is dead.
     pub fn start(daemon: &Daemon, arguments: &[&str]) -> Hostile {
         Hostile::start_until(daemon, arguments, "ready")
     }
@@ -275,7 +276,7 @@ impl Hostile {
         Hostile::spawn(Hostile::command(daemon, arguments), last)
     }
 
-    /// The same by another user; only for root. It says nothing if it is refused.
+    /// Starts a client as another user, which only root can. It prints nothing if it is refused.
     pub fn start_as(daemon: &Daemon, uid: u32, arguments: &[&str]) -> Hostile {
         Hostile::start_as_until(daemon, uid, arguments, "ready")
     }
@@ -285,7 +286,7 @@ impl Hostile {
         Hostile::spawn(command.uid(uid).gid(uid).stderr(Stdio::null()), last)
     }
 
-    /// At another socket of the daemon's, by another user; only for root.
+    /// Starts a client at another socket of the daemon, as another user, which only root can.
     pub fn start_at_as(socket: &Path, uid: u32, arguments: &[&str]) -> Hostile {
         Hostile::start_at_as_until(socket, uid, arguments, "ready")
     }
@@ -296,7 +297,7 @@ impl Hostile {
         Hostile::spawn(command.uid(uid).gid(uid).stderr(Stdio::null()), last)
     }
 
-    /// The same under another program, by another user if one is given.
+    /// Starts a client under another program, as another user if one is given.
     pub fn start_under(daemon: &Daemon, wrapper: &[&str], uid: Option<u32>, arguments: &[&str]) -> Hostile {
         let plain = Hostile::command(daemon, arguments);
         let mut command = Command::new(wrapper[0]);
@@ -324,7 +325,7 @@ impl Hostile {
                 break;
             }
         }
-        // What it says later is nobody's matter, and must not stop it.
+        // Later lines do not matter, but a full pipe must not stop the client.
         std::thread::spawn(move || lines.for_each(drop));
         Hostile { child, said }
     }
@@ -337,7 +338,7 @@ impl Hostile {
         pid(&self.child).as_raw()
     }
 
-    /// Lets it end; its exit code, or none if a signal ended it.
+    /// Lets the client end; returns its exit code, or none if a signal ended it.
     pub fn end(&mut self) -> Option<i32> {
         drop(self.child.stdin.take());
         self.child.wait().expect("wait").code()
@@ -346,7 +347,7 @@ impl Hostile {
 
 impl Drop for Hostile {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The client may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -360,12 +361,12 @@ pub fn slot(index: usize) -> Slot {
     Slot::new(index).expect("slot in range")
 }
 
-/// Asks for memory; gives the request's sequence.
+/// Asks for memory; returns the request's sequence.
 pub fn begin(client: &ClientConnection, slot: Slot, mib: u64) -> u32 {
     client.send(wants(mib), slot).expect("send")
 }
 
-/// The same for memory that cannot be granted in part: where it does not fit, the task waits under every policy.
+/// Asks for memory that cannot be granted in part: where it does not fit, the task waits under every policy.
 pub fn begin_whole(client: &ClientConnection, slot: Slot, mib: u64) -> u32 {
     let mut body = wants(mib);
     if let RequestBody::TaskBegin { flags, .. } = &mut body {
@@ -386,7 +387,7 @@ pub fn wants(mib: u64) -> RequestBody {
     }
 }
 
-/// Waits until the slot's cell is as wanted.
+/// Waits until the slot's cell is as wanted, and returns it.
 pub fn wait_until(client: &ClientConnection, slot: Slot, wanted: impl Fn(&TaskCell) -> bool) -> TaskCell {
     let deadline = Instant::now() + LONG;
     loop {
@@ -399,7 +400,7 @@ pub fn wait_until(client: &ClientConnection, slot: Slot, wanted: impl Fn(&TaskCe
     }
 }
 
-/// Waits until the request is answered.
+/// Waits until the request is answered, and returns the slot's cell.
 pub fn answer(client: &ClientConnection, slot: Slot, sequence: u32) -> TaskCell {
     wait_until(client, slot, |cell| cell.answers(sequence))
 }

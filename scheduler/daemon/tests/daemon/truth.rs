@@ -1,6 +1,7 @@
-//! What the daemon makes of what is really in use, with a file in the place of a device's driver.
+//! How the daemon acts on the memory that is really in use, with a file in place of a device's driver.
 //!
-//! Trap: the daemon looks again and again by itself, so tests wait for what follows from a look, and never count looks.
+//! Trap: the daemon observes again and again by itself, so tests must wait for the effect of an observation, never
+//! count observations.
 
 use crate::support::{Daemon, Hostile, MIB, answer, begin, begin_whole, command, slot, wait_until, wants};
 use eager_proto::admin::AdminRequest;
@@ -10,7 +11,7 @@ use eager_proto::reply::{
 use eager_proto::request::{BeginFlags, RequestBody};
 use nix::sys::signal::Signal;
 
-/// A daemon that is told in a file what is in use, at first nothing.
+/// Starts a daemon that reads what is in use from a file, at first nothing.
 fn start(arguments: &[&str]) -> Daemon {
     let dir = tempfile::tempdir().expect("folder");
     let file = dir.path().join("uses.json");
@@ -20,21 +21,21 @@ fn start(arguments: &[&str]) -> Daemon {
     Daemon::spawn(dir, command, "1 file device, policy ")
 }
 
-/// From now on these processes use so many MiB.
+/// From now on these processes use so many MiB each.
 fn uses(daemon: &Daemon, used: &[(i32, u64)]) {
     let entry = |(pid, mib): &(i32, u64)| format!(r#"{{"device":0,"pid":{pid},"memory":"{mib}MiB"}}"#);
     says(daemon, &format!("[{}]", used.iter().map(entry).collect::<Vec<_>>().join(",")));
 }
 
-/// The device's driver says this from now on.
+/// The device's driver reports this from now on.
 fn says(daemon: &Daemon, text: &str) {
-    // In one step: the daemon may be reading it.
+    // Renamed in one step, since the daemon may be reading the file.
     let fresh = daemon.dir.path().join("uses.fresh");
     std::fs::write(&fresh, text).expect("uses");
     std::fs::rename(fresh, daemon.dir.path().join("uses.json")).expect("uses");
 }
 
-/// Under the default policy.
+/// Runs under the default policy.
 #[test]
 fn an_eager_task_goes_when_the_kernels_of_its_stopped_neighbour_have_ended() {
     let dir = tempfile::tempdir().expect("folder");
@@ -46,7 +47,7 @@ fn an_eager_task_goes_when_the_kernels_of_its_stopped_neighbour_have_ended() {
     let mut holder = Hostile::start(&daemon, &["--hold", "700"]);
     let eager = daemon.connect("eager");
     let cell = answer(&eager, slot(0), begin(&eager, slot(0), 800));
-    // An eighth is left to others.
+    // An eighth is kept for others.
     assert_eq!((cell.class, cell.grant), (CLASS_EAGER, (324 - 128) * MIB));
     let admits = |cell: &TaskCell| gate::admits(cell.gate, 800 * MIB);
     assert!(!admits(&eager.cell(slot(0)).expect("a whole cell")), "beside 700 MiB that may be in use");
@@ -61,7 +62,7 @@ fn an_eager_task_goes_when_the_kernels_of_its_stopped_neighbour_have_ended() {
     wait_until(&eager, slot(0), admits);
     assert!(frozen());
     assert_eq!(daemon.device().granted_bytes, (1024 - 128) * MIB, "what it holds stays its own");
-    // Its neighbour's kernels say nothing of its own.
+    // Kernels on the device may now be its neighbour's: only the process's state shows that it goes on.
     says(&daemon, r#"[{"device":0,"utilization":100}]"#);
     holder.signal(Signal::SIGCONT);
     wait_until(&eager, slot(0), |cell| !admits(cell));
@@ -69,7 +70,8 @@ fn an_eager_task_goes_when_the_kernels_of_its_stopped_neighbour_have_ended() {
     wait_until(&eager, slot(0), |cell| cell.class == CLASS_PROMOTED);
 }
 
-/// Also where the first come blocks those behind it: what it waits for may never come.
+/// Holds also under a policy where the first waiting task blocks those behind it: the memory that it waits for may
+/// never be freed.
 #[test]
 fn a_small_program_starts_although_the_first_waits_for_a_stopped_one() {
     for policy in ["eager-opt", "eager-fair"] {
@@ -106,7 +108,7 @@ fn own_pid() -> i32 {
     i32::try_from(std::process::id()).expect("a pid")
 }
 
-/// Waits until so much of the device is in use and granted to nobody.
+/// Waits until so much of the device is in use and unaccounted.
 fn counts(daemon: &Daemon, mib: u64) {
     daemon.until(|_| daemon.device().unaccounted_bytes == mib * MIB);
 }
@@ -174,7 +176,7 @@ fn a_driver_that_says_nonsense_costs_nothing_and_is_said_once() {
     counts(&daemon, 600);
     says(&daemon, "[{]");
     daemon.until(|row| row.usage_problem.contains("uses.json:1:3"));
-    // What was seen last goes on counting.
+    // The last observation stays in force.
     assert_eq!(daemon.device().foreign_bytes, 600 * MIB);
     let client = daemon.connect("served");
     assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 300)).state, STATE_BOUND);
@@ -185,8 +187,8 @@ fn a_driver_that_says_nonsense_costs_nothing_and_is_said_once() {
     assert_eq!(said.matches("is not known").count(), 1, "{said}");
 }
 
-/// The device falls off its bus under a program, and comes back: who waits waits on, who was there is told, and nothing of it
-/// is granted again before its holder has ended.
+/// The device falls off its bus under a program, and comes back: waiting tasks go on waiting, programs with memory on
+/// it are told, and none of that memory is granted again before its holder has ended.
 #[test]
 fn a_lost_device_starts_nothing_tells_its_holders_and_may_come_back() {
     let mut daemon = start(&[]);

@@ -1,7 +1,7 @@
-//! Who somebody is, by the kernel's word alone: other users, other namespaces, numbers that come again.
+//! Users and processes as the kernel identifies them: other users, other namespaces, reused process ids.
 //!
-//! Trap: only root can be several users, and not every machine lets namespaces be made. What cannot be tried is skipped,
-//! loudly.
+//! Trap: only root can be several users, and not every machine permits namespaces. A test that cannot run is skipped,
+//! with a message.
 
 use crate::support::{Daemon, Hostile, LONG, MIB, answer, begin, command, slot};
 use eager_proto::admin::{AdminReply, AdminRequest};
@@ -14,7 +14,7 @@ use std::time::Instant;
 const ALICE: u32 = 61_001;
 const BOB: u32 = 61_002;
 
-/// A daemon in a folder that every user may enter; none where the tests do not run as root.
+/// Starts a daemon in a folder that every user may enter; none where the tests do not run as root.
 fn start(arguments: &[&str]) -> Option<Daemon> {
     if !nix::unistd::Uid::effective().is_root() {
         eprintln!("SKIPPED: only root can be several users");
@@ -32,7 +32,7 @@ fn open_folder() -> tempfile::TempDir {
     dir
 }
 
-/// Whether a program can be run so on this machine.
+/// True if programs can be run under `wrapper` on this machine.
 fn is_possible(wrapper: &[&str]) -> bool {
     let tried = Command::new(wrapper[0]).args(&wrapper[1..]).arg("true").output();
     let is_possible = tried.is_ok_and(|output| output.status.success());
@@ -61,7 +61,7 @@ fn root_of_a_user_namespace_is_who_it_was_outside() {
     let honest = Hostile::start_under(&daemon, &wrapper, Some(ALICE), &["--hold", "10"]);
     assert!(honest.said.is_empty(), "it trusts nobody there: {:?}", honest.said);
     let _raw = Hostile::start_under(&daemon, &wrapper, Some(BOB), &["--deaf"]);
-    // An answer from the daemon comes after it has looked at the other.
+    // The daemon answers this after it has handled the other connection.
     daemon.until(|row| row.clients == 0);
     daemon.signal(nix::sys::signal::Signal::SIGTERM);
     let (_, said) = daemon.end();
@@ -98,7 +98,7 @@ fn a_daemon_of_another_user_is_not_trusted() {
     std::fs::set_permissions(dir.path(), folder).expect("Bob's daemon makes its folder here");
     command.uid(BOB).gid(BOB);
     let daemon = Daemon::spawn(dir, command, "1 file device, policy ");
-    // Bob closed his socket to others; should he open it, Alice still does not follow.
+    // Bob's socket is closed to others; even if he opens it, Alice's program does not trust it.
     let socket = std::fs::Permissions::from_mode(0o666);
     std::fs::set_permissions(daemon.socket(), socket).expect("open to all");
     let client = Hostile::start_as(&daemon, ALICE, &["--hold", "10"]);
@@ -107,8 +107,8 @@ fn a_daemon_of_another_user_is_not_trusted() {
     assert_eq!(daemon.row().clients, 0);
 }
 
-/// A number that comes again, on demand: in a process namespace of its own, where the next number can be chosen. The
-/// first holds memory when the daemon is killed, ends while there is none, and another gets its number.
+/// Makes a process id be reused on demand: in a process namespace of its own, where the next id can be chosen. The
+/// first process holds memory when the daemon is killed, ends while no daemon runs, and another process gets its id.
 #[test]
 fn a_number_that_comes_again_is_somebody_else() {
     let wrapper = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
@@ -151,7 +151,7 @@ fn a_number_that_comes_again_is_somebody_else() {
         return;
     }
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    // Ready, and it took over nobody.
+    // The daemon is ready, and took over no client.
     assert!(said.starts_with("eagerd: ready: ") && !said.contains("taken over"), "{said}");
 }
 
@@ -176,13 +176,14 @@ fn silent_connections_of_one_user_do_not_keep_others_out() {
     let start = Instant::now();
     let client = daemon.connect("good");
     assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 10)).state, STATE_BOUND);
-    // 256 of them had five seconds each, 64 at a time, when they were not made to give room.
+    // Without eviction, 256 connections would have five seconds each, 64 at a time.
     eprintln!("served after {:?} behind 256 silent connections", start.elapsed());
     assert!(start.elapsed() < LONG / 3, "four times the deadline of a hello would be 20 s");
     assert_eq!(daemon.device().granted_bytes, 10 * MIB);
 }
 
-/// Where the daemon's own user is not mapped, everybody looks like its owner; where it is, all who are not look like one another.
+/// Where the daemon's own user is not mapped, every user looks like its owner; where it is, all unmapped users look
+/// like one another.
 #[test]
 fn a_daemon_in_a_user_namespace_takes_nobody_for_somebody_else() {
     if !nix::unistd::Uid::effective().is_root() || !is_possible(&["unshare", "--user"]) {
@@ -207,7 +208,7 @@ fn a_daemon_in_a_user_namespace_takes_nobody_for_somebody_else() {
     assert!(
         daemon.ask_as(BOB, &AdminRequest::Ps).is_none_or(|reply| matches!(reply, AdminReply::Error { .. }))
     );
-    // An answer from the daemon comes after it has looked at the other.
+    // The daemon answers this after it has handled the other connection.
     daemon.until(|row| row.clients == 0);
     daemon.signal(nix::sys::signal::Signal::SIGTERM);
     let (_, said) = daemon.end();

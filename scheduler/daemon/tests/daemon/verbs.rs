@@ -1,4 +1,5 @@
-//! What people ask for on the admin socket: it holds, it survives, and only those get it who may.
+//! Requests of people on the admin socket: they take effect, survive a restart, and are open only to users who may make
+//! them.
 
 use crate::support::{
     Daemon, Hostile, LONG, answer, begin, begin_whole, command, restarted, slot, wait_until,
@@ -126,12 +127,12 @@ fn a_held_task_lets_others_pass_until_it_is_released_also_over_a_restart() {
     assert_eq!(second.cell(slot(2)).expect("a whole cell").state, STATE_WAITING);
     daemon.act(&AdminRequest::Release { task: row.task });
     assert_eq!(answer(&second, slot(2), asked).state, STATE_BOUND);
-    // Nothing of it is left for the slot's next task.
+    // The hold does not carry over to the slot's next task.
     second.send(RequestBody::TaskEnd, slot(2)).expect("send");
     bind(&second, 2, 500);
 }
 
-/// A program that takes 900 MiB, or waits for them; nobody waits until it has.
+/// Starts a program that takes 900 MiB or waits for them; returns before it has them.
 fn hold(daemon: &Daemon) -> std::process::Child {
     std::process::Command::new(env!("CARGO_BIN_EXE_hostile-client"))
         .args(["--hold", "900", "--socket"])
@@ -222,7 +223,7 @@ fn another_policy_decides_and_nothing_that_runs_is_lost() {
     let set = |policy: &str| AdminRequest::SetPolicy { policy: policy.into() };
     assert_eq!(daemon.act(&set("eager-opt")), "eager-opt decides from now on, in place of case");
     assert_eq!(daemon.act(&set("eager-opt")), "eager-opt decides already");
-    // What did not fit starts eagerly now, and is promoted when it does.
+    // The task that did not fit starts eagerly now, and is promoted when it fits.
     assert_eq!(answer(&waits, slot(0), asked).grant, 124 << 20);
     let row = daemon.policy();
     assert_eq!((row.policy.as_str(), row.configured.as_str(), row.eager), ("eager-opt", "case", true));
@@ -262,7 +263,7 @@ fn a_task_and_a_device_are_explained() {
     assert!(said.contains("900 MiB granted to 1 task") && said.contains("(waits, uid "), "{said}");
 }
 
-/// A daemon of root that others may enter, where the tests can be several users.
+/// Starts a daemon of root that others may use; none where the tests cannot be several users.
 fn open_daemon() -> Option<Daemon> {
     if !nix::unistd::Uid::effective().is_root() {
         eprintln!("SKIPPED: only root can be several users");
@@ -313,12 +314,13 @@ fn others_look_at_everything_and_act_on_their_own() {
     daemon.until(|row| row.running == 0);
 }
 
-/// Connections to the admin socket that ask nothing, a thousand of each of two users: their own, and for some seconds only.
+/// A thousand silent connections to the admin socket from each of two users: they take their own users' places only,
+/// and for some seconds only.
 #[test]
 fn connections_that_ask_nothing_end_and_keep_nobody_out() {
     let Some(daemon) = open_daemon() else { return };
     let admin = daemon.run_dir().join("admin.sock");
-    // It has all that it opens for itself once it answers.
+    // After an answer the daemon has opened everything it needs for itself.
     assert_eq!(daemon.row().clients, 0);
     let before = daemon.descriptors();
     let silent = [ALICE, ALICE + 1].map(|uid| Hostile::start_at_as(&admin, uid, &["--silent", "1000"]));
@@ -330,12 +332,12 @@ fn connections_that_ask_nothing_end_and_keep_nobody_out() {
     }
     assert!(matches!(daemon.ask_as(BOB, &AdminRequest::Ps), Some(AdminReply::Ps { .. })), "a third user");
     assert!(matches!(daemon.ask_as(ALICE, &AdminRequest::Ps), Some(AdminReply::Ps { .. })), "one of them");
-    // Each has five seconds for its question.
+    // Each connection has five seconds for its request.
     daemon.gives_back(before);
     drop(silent);
 }
 
-/// Who comes and goes there as fast as it can pays for that as for any other work.
+/// A user who connects to the admin socket again and again is charged for it as for any other work.
 #[test]
 fn a_torrent_at_the_admin_socket_leaves_most_of_the_time() {
     let Some(daemon) = open_daemon() else { return };

@@ -1,7 +1,7 @@
 //! The daemon with a server of virtual GPUs, which outlives it.
 //!
 //! Trap: the server is another package's executable, which cargo does not build for these tests. Where it is missing
-//! they are skipped, loudly; the system tests build everything.
+//! they are skipped, with a message; the system tests build everything.
 
 use crate::support::{Daemon, LONG, MIB, answer, begin, slot};
 use eager_gpu_model::AllocKind;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A daemon on two small virtual devices; none when there is no server executable.
+/// Starts a daemon on two small virtual devices; none if there is no server executable.
 fn start() -> Option<Daemon> {
     let eagerd = Path::new(env!("CARGO_BIN_EXE_eagerd"));
     let server = eagerd.with_file_name("eager-vgpud");
@@ -64,7 +64,7 @@ fn a_server_that_ends_is_replaced_and_the_daemon_goes_on() {
     let link = Socket::connect(&socket).expect("the server");
     let old = server(&daemon);
     kill(old, Signal::SIGKILL).expect("kill");
-    // A program that was on it gets an error at once, and at every later call.
+    // A program on the killed server gets an error at once, and at every later call.
     for _ in 0..2 {
         let lost = link.call(Request::Devices).expect_err("its server is gone");
         assert!(matches!(lost, LinkError::Lost(_)), "{lost}");
@@ -105,7 +105,7 @@ fn a_killed_daemons_virtual_gpus_go_on_and_the_next_daemon_finds_them() {
     let left = free(query_devices(&socket).expect("the server goes on"));
 
     let dir = std::mem::replace(&mut daemon.dir, tempfile::tempdir().expect("folder"));
-    // Other devices: one line, and nothing is lost.
+    // A daemon of other devices is refused in one line, and nothing is lost.
     let mut other = Command::new(env!("CARGO_BIN_EXE_eagerd"));
     other.args(["--virtual", "1xV100-16GB", "--run-dir"]).arg(dir.path().join("run"));
     let refused = other.output().expect("eagerd");
@@ -122,7 +122,7 @@ fn a_killed_daemons_virtual_gpus_go_on_and_the_next_daemon_finds_them() {
     assert_eq!(free(query_devices(&socket).expect("the same server")), left);
     let device = next.connect("newcomer");
     assert_eq!(answer(&device, slot(0), begin(&device, slot(0), 100)).state, STATE_BOUND);
-    // It ends in order: programs stay where they are, and the server goes with the last of them.
+    // The daemon ends in order: programs stay where they are, and the server ends with the last of them.
     next.signal(Signal::SIGTERM);
     assert_eq!(next.child.wait().expect("wait").code(), Some(0));
     assert!(link.call(Request::Devices).is_ok(), "a program is on it");
@@ -143,11 +143,11 @@ fn what_programs_use_of_virtual_devices_is_seen_whatever_they_say_of_themselves(
     ask(Request::Allocate { device: 1, bytes: 300 * MIB, kind: AllocKind::Device });
     ask(Request::Allocate { device: 1, bytes: 500 * MIB, kind: AllocKind::Managed });
     let used = |bytes: u64| daemon.until(|_| daemon.devices()[1].foreign_bytes == bytes);
-    // 450 MiB of context, at scale 16, and what cannot be evicted.
+    // A context of 450 MiB at scale 16, and the allocation that cannot be evicted.
     let context = (450 * MIB).div_ceil(16);
     used(300 * MIB + context);
     assert_eq!(daemon.devices()[0].foreign_bytes, 0);
-    // The process asks for what it has, and is scheduled from then on.
+    // The process connects with memory in use, and is scheduled from then on.
     let client = daemon.connect("late");
     daemon.until(|row| row.overruns == 1);
     assert_eq!(

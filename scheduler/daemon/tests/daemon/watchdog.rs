@@ -1,4 +1,4 @@
-//! A policy that breaks: `case` takes over, everybody can see it, and nothing is lost.
+//! A policy that breaks: `case` takes over, every user can see it, and nothing is lost.
 
 use crate::support::{Daemon, LONG, MIB, answer, begin, command, slot, wait_until, wants};
 use eager_core::policy::faulty::STRIKES_AT;
@@ -15,7 +15,7 @@ fn faulty(fault: &str) -> Daemon {
     Daemon::spawn(dir, command, "1 file device, policy eager-opt")
 }
 
-/// Sends the task on which the policy breaks; gives the request's sequence.
+/// Begins the task on which the policy breaks; returns the request's sequence.
 pub fn ask_to_break(client: &ClientConnection) -> u32 {
     let body = RequestBody::TaskBegin {
         requirement: 300 * MIB,
@@ -28,7 +28,7 @@ pub fn ask_to_break(client: &ClientConnection) -> u32 {
     client.send(body, slot(1)).expect("send")
 }
 
-/// Asks with the task on which the policy breaks, and goes on with another daemon if there is one.
+/// Begins the task on which the policy breaks, and goes on with the restarted daemon if there is one.
 pub fn strike(client: &ClientConnection) -> TaskCell {
     let sequence = ask_to_break(client);
     let deadline = Instant::now() + LONG;
@@ -47,7 +47,7 @@ pub fn strike(client: &ClientConnection) -> TaskCell {
     }
 }
 
-/// Two programs hold memory; the policy breaks on a third task; all three have theirs.
+/// Checks that two programs hold memory, the policy breaks on a third task, and all three have theirs.
 fn is_replaced(fault: &str, why: &str) {
     let daemon = faulty(fault);
     let (first, second) = (daemon.connect("first"), daemon.connect("second"));
@@ -89,7 +89,7 @@ fn a_policy_that_starves_is_replaced_and_nothing_is_lost() {
     is_replaced("starves", "although it fits");
 }
 
-/// Beside a full device the other has room, and the request bars that one: that says nothing about the policy.
+/// One device is full, the other has room but the request bars it: that is no fault of the policy.
 #[test]
 fn what_a_request_itself_bars_does_not_replace_the_policy() {
     let dir = tempfile::tempdir().expect("folder");
@@ -113,7 +113,7 @@ fn what_a_request_itself_bars_does_not_replace_the_policy() {
     assert_eq!(answer(&eager, slot(0), started).state, STATE_BOUND);
     apart.send(bars(600, 0b10), slot(0)).expect("send");
     wait_until(&apart, slot(0), |cell| cell.state == STATE_WAITING);
-    // The watchdog looks four times a second, and what it finds has to be a second old.
+    // The watchdog looks four times a second, and only counts a wait of more than one second.
     std::thread::sleep(Duration::from_secs(4));
     assert_eq!(daemon.row().policy_state, "as asked for");
     assert_eq!(apart.cell(slot(0)).expect("a whole cell").state, STATE_WAITING);
