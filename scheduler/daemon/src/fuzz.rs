@@ -57,7 +57,7 @@ pub fn state(bytes: &[u8]) {
     life.step(Event::Restored { tasks, contexts });
 }
 
-/// Writes a client's request page as the bytes say, and serves it as the daemon does.
+/// Writes a client's request page as the bytes direct, and serves it as the daemon does.
 ///
 /// The first byte chooses the policy. Pieces follow: two bytes of offset, one of length, and the bytes to write there;
 /// after each piece the ring is emptied as far as it goes.

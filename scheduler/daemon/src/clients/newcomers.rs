@@ -232,7 +232,7 @@ enum Greeted {
     Again(Option<(ClientId, ClientPages)>),
 }
 
-/// Makes the pages of one more client of this user, or says why there is no room.
+/// Makes the pages of one more client of this user, or returns why there is no room.
 fn make_pages(
     clients_max: usize,
     peer: &Peer,

@@ -24,7 +24,7 @@ const SHORT_LIVES_MAX: u32 = 5;
 /// Time within which a server without programs ends, once it is told that no daemon comes back.
 const END: Duration = Duration::from_millis(500);
 
-/// The virtual GPUs that the server shall serve.
+/// The virtual GPUs that the server serves.
 #[derive(Debug, Clone)]
 pub struct VirtualSource {
     pub cards: String,

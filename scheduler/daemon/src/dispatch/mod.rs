@@ -548,8 +548,8 @@ impl Dispatch {
         used.into_iter().for_each(|slot| self.publish(id, slot));
     }
 
-    /// First answer for a task that is watched from now on: the daemon reads its counters once, later changes the
-    /// program sends.
+    /// Event for a task that is watched from now on: the daemon reads its current state once; the program sends later
+    /// changes by itself.
     fn answer_watch(&self, action: &Action) -> Option<Event> {
         let &Action::Watch { task, on: true } = action else { return None };
         let (client, slot) = *self.owners.get(&task)?;

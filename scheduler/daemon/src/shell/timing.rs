@@ -10,7 +10,8 @@ use eager_vgpu_link::{Settle, Settled};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
 
-/// By then a process that closed its connection to the virtual GPUs is dead, or it lives on (it called `exec`).
+/// Time within which a process that closed its connection to the virtual GPUs ends, unless it lives on (it called
+/// `exec`).
 const DEATH_MS_MAX: u16 = 1000;
 
 impl Shell {

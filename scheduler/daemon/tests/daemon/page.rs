@@ -39,7 +39,7 @@ fn document(browser: &str, address: &str) -> String {
     let deadline = Instant::now() + BROWSER;
     while child.try_wait().expect("wait").is_none() {
         if Instant::now() > deadline {
-            // The browser has failed, and no process of it shall stay.
+            // The browser has failed, and must not be left running.
             let _ = child.kill();
             panic!("the browser does not end");
         }

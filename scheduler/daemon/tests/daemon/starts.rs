@@ -302,7 +302,7 @@ fn the_log_in_the_background_is_bounded_and_one_older_piece_is_kept() {
     let (status, said) = detached(dir.path(), &[]);
     assert_eq!(status, Some(0), "{said}");
     for round in ["first", "second"] {
-        // As the virtual GPU server writes, or as a user causes who has provoked lines for days.
+        // Stands for lines of the virtual GPU server, or lines that a user has provoked for days.
         let mut log = File::options().append(true).open(run.join("eagerd.log")).expect("log");
         log.write_all(format!("{round}{megabytes}\n").as_bytes()).expect("written");
         let refused = UnixAddr::new(&run.join("client.sock")).expect("address");
