@@ -1,11 +1,11 @@
 //! The binary interface between CPU kernels (made by eager-kernels, linked into the program) and their executor.
 //!
-//! A compiled object holds one [`KernelTable`] and a constructor that calls [`REGISTER_SYMBOL`] if somebody defines it:
-//! the symbol is weak, so that the same executable also runs on NVIDIA's runtime, which does not. The constructor has
-//! priority 101 and so runs before clang's, which registers the kernels with CUDA (65535). Two translation units may
-//! hold static kernels of one name, and some may have no table at all; the address of the unit's GPU code tells them
-//! apart ([`KernelTable::device_code`]). Trap: eager-kernels writes these layouts as LLVM IR; a change here is a change
-//! there, and raises [`KERNEL_ABI_VERSION`].
+//! A compiled object holds one [`KernelTable`] and a constructor that calls [`REGISTER_SYMBOL`] if the symbol is
+//! defined. It is weak, so that the same executable also runs on NVIDIA's runtime, which does not define it. The
+//! constructor has priority 101 and so runs before clang's, which registers the kernels with CUDA (65535). Two
+//! translation units may hold static kernels with equal names, and some may have no table at all; the address of the
+//! unit's GPU code tells them apart ([`KernelTable::device_code`]). Trap: eager-kernels writes these layouts as LLVM
+//! IR. A change here needs the same change there, and raises [`KERNEL_ABI_VERSION`].
 
 use core::ffi::{c_char, c_void};
 
@@ -17,79 +17,83 @@ pub const REGISTER_SYMBOL: &str = "eager_vgpu_register";
 pub const RECORDS_TOUCHES: u32 = 1;
 /// [`KernelEntry::flags`]: cost counters are kept.
 pub const COUNTS: u32 = 2;
-/// [`KernelEntry::flags`]: threads say in [`BlockContext::waits`] what they wait for.
+/// [`KernelEntry::flags`]: threads record in [`BlockContext::waits`] what they wait for.
 pub const WAITS: u32 = 4;
-/// [`KernelEntry::flags`]: [`Helpers::check`] is asked before every access.
+/// [`KernelEntry::flags`]: the kernel calls [`Helpers::check`] before every access.
 pub const CHECKS: u32 = 8;
 
-/// [`KernelEntry::flags`]: threads of this kernel may give way to those of blocks that have not begun.
+/// [`KernelEntry::flags`]: threads of this kernel may yield to threads of blocks that have not started.
 pub const GIVES_WAY: u32 = 16;
 
-/// [`KernelEntry::flags`]: the kernel asks for its cluster of blocks, which [`BlockContext::cluster`] describes.
+/// [`KernelEntry::flags`]: the kernel reads the position of its block in the cluster ([`BlockContext::cluster`]).
 pub const USES_CLUSTER: u32 = 32;
-/// [`KernelEntry::flags`]: [`Helpers::check`] is told what orders threads ([`access_class::EVENT_SHIFT`]).
+/// [`KernelEntry::flags`]: the kernel also reports barriers and fences to [`Helpers::check`]
+/// ([`access_class::EVENT_SHIFT`]).
 pub const SAYS_ORDER: u32 = 1 << 8;
 
 /// Flags of [`Helpers::check`]: the access reads.
 pub const ACCESS_READS: u32 = 1;
-/// The access writes.
+/// [`Helpers::check`] flag: the access writes.
 pub const ACCESS_WRITES: u32 = 2;
-/// It copies bytes elsewhere, which need no value for that.
+/// [`Helpers::check`] flag: the access copies bytes elsewhere, so the bytes need not be initialized.
 pub const ACCESS_COPIES: u32 = 4;
-/// The address was computed from a variable or array of known size, and must stay in it; otherwise, if at all, from a
-/// pointer, and must stay in the memory that this one points into.
+/// [`Helpers::check`] flag: the address was computed from a variable or array of known size, and must stay in that
+/// object. Without the flag, the address was computed from a pointer, if from anything known, and must stay in the
+/// memory that the pointer points into.
 pub const ACCESS_OF_OBJECT: u32 = 8;
-/// That variable is the dynamic part of shared memory, which ends where shared memory does.
+/// [`Helpers::check`] flag: the object is the dynamic part of shared memory, which ends where shared memory does.
 pub const ACCESS_OF_DYNAMIC: u32 = 16;
 
-/// It is volatile, or an atomic load or store.
+/// [`Helpers::check`] flag: the access is volatile, or an atomic load or store.
 pub const ACCESS_VOLATILE: u32 = 32;
 
-/// More of the flags of [`Helpers::check`].
+/// Further fields in the flags of [`Helpers::check`].
 pub mod access_class {
-    /// Where the class of memory is in the flags, four bits: one of the constants below.
+    /// Position of the class of memory in the flags, four bits: one of the constants below.
     pub const SHIFT: u32 = 8;
     pub const ANY: u32 = 0;
     pub const SHARED: u32 = 1;
     pub const LOCAL: u32 = 2;
-    /// Where the logarithm of the alignment is, eight bits.
+    /// Position of the logarithm of the alignment, eight bits.
     pub const ALIGN_SHIFT: u32 = 16;
-    /// Where it is said, in four bits, that there is no access but something that orders threads: one of those below.
+    /// Position of the event, four bits. If not 0, there is no access but an event that orders threads: one of those
+    /// below.
     pub const EVENT_SHIFT: u32 = 24;
-    /// The thread goes on behind a barrier of the whole block.
+    /// The thread continues after a barrier of the whole block.
     pub const EVENT_BARRIER: u32 = 1;
     /// The thread executes a fence.
     pub const EVENT_FENCE: u32 = 2;
 }
 
-/// What a use of a texture or surface object is: the argument `form` of [`Helpers::image`].
+/// Encoding of a texture or surface access: the argument `form` of [`Helpers::image`].
 pub mod image_form {
     /// Number of coordinates, 1 to 3.
     pub const DIMENSIONS: u32 = 3;
     pub const OPERATION: u32 = 3 << 2;
-    /// Reads a texture: coordinates are `float`, the answer four components of 32 bits.
+    /// Reads a texture: coordinates are `float`; returns four components of 32 bits.
     pub const SAMPLE: u32 = 0;
-    /// Reads a surface: x counts bytes, the answer are the bytes.
+    /// Reads a surface: x counts bytes; returns the bytes read.
     pub const LOAD: u32 = 1 << 2;
     /// Writes a surface.
     pub const STORE: u32 = 2 << 2;
-    /// Of a texture: coordinates are integers, and indices.
+    /// Of a texture: coordinates are integers, used as indices.
     pub const BY_INDEX: u32 = 1 << 4;
     /// Of a texture: one component of four neighbours, `tex2Dgather`.
     pub const GATHER: u32 = 1 << 5;
-    /// Which component, two bits.
+    /// Position of the component number for [`GATHER`], two bits.
     pub const COMPONENT_SHIFT: u32 = 6;
-    /// Of a surface: what an access outside does.
+    /// Of a surface: behaviour of an access outside.
     pub const BOUNDARY: u32 = 3 << 8;
     pub const BOUNDARY_ZERO: u32 = 0;
     pub const BOUNDARY_CLAMP: u32 = 1 << 8;
     pub const BOUNDARY_TRAP: u32 = 2 << 8;
-    /// Of a surface: how many bytes, five bits.
+    /// Of a surface: position of the number of bytes, five bits.
     pub const BYTES_SHIFT: u32 = 10;
 }
 
-/// What a tensor-core operation is: [`Wait::argument`] and, for types of elements, [`Wait::control`] of a lane that waits for one
-/// ([`crate::schedule::WaitKind::Tensor`]); [`Wait::value`] is the address of its record.
+/// Encoding of a tensor-core operation: [`Wait::argument`] and, for types of elements, [`Wait::control`] of a lane that
+/// waits for the operation ([`crate::schedule::WaitKind::Tensor`]). [`Wait::value`] is the address of the lane's
+/// record.
 pub mod tensor_form {
     /// Logarithms of the sizes, four bits each.
     pub const M_SHIFT: u32 = 0;
@@ -101,7 +105,7 @@ pub mod tensor_form {
     pub const B_BY_ROWS: u32 = 1 << 15;
     pub const OPERATION: u32 = 3 << 16;
     pub const MULTIPLY: u32 = 0;
-    /// Addresses of rows for `ldmatrix` and `stmatrix`; the low bits are the number of matrices.
+    /// Passes addresses of rows for `ldmatrix` and `stmatrix`; the low bits are the number of matrices.
     pub const ADDRESSES: u32 = 1 << 16;
     pub const TRANSPOSE: u32 = 2 << 16;
     pub const TRANSPOSED: u32 = 1 << 18;
@@ -128,7 +132,7 @@ pub mod tensor_form {
 /// Registers of 32 bits in a lane's record of a tensor-core operation.
 pub const TENSOR_WORDS: usize = 32;
 
-/// 16 bytes that a texture or surface gives or takes.
+/// 16 bytes read from, or written to, a texture or surface.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Texels {
@@ -146,11 +150,11 @@ pub struct KernelTable {
     pub abi_version: u32,
     pub kernel_count: u32,
     pub variable_count: u32,
-    /// Of the GPU that the unit was compiled for: 90 for `sm_90`; 0: not known.
+    /// Compute capability of the GPU that the unit was compiled for: 90 for `sm_90`; 0: unknown.
     pub architecture: u32,
     pub kernels: *const KernelEntry,
     pub variables: *const VariableEntry,
-    /// What the same unit gives to `__cudaRegisterFatBinary`; null if it was not linked in by the compiler pass.
+    /// Pointer that the same unit passes to `__cudaRegisterFatBinary`; null if the compiler pass did not link it in.
     pub device_code: *const c_void,
 }
 
@@ -169,9 +173,9 @@ pub struct KernelEntry {
     pub static_shared_bytes: u32,
     /// See [`RECORDS_TOUCHES`] and its neighbours.
     pub flags: u32,
-    /// Threads of a block that `__launch_bounds__` promises at most; 0: no promise.
+    /// Upper bound on the threads of a block, from `__launch_bounds__`; 0: none.
     pub threads_max: u32,
-    /// Blocks of a cluster in x, y, z that `__cluster_dims__` asks for, 8 bits each from the lowest; 0: none.
+    /// Cluster size from `__cluster_dims__` in blocks along x, y, z, 8 bits each from the lowest; 0: none.
     pub cluster: u32,
 }
 
@@ -192,7 +196,7 @@ pub struct VariableEntry {
     pub bytes: u64,
 }
 
-/// What one block sees. The executor fills it before each block.
+/// State of one block, shared with its kernel code. The executor fills it before each block.
 #[repr(C)]
 #[derive(Debug)]
 pub struct BlockContext {
@@ -203,64 +207,65 @@ pub struct BlockContext {
     pub shared_bytes: u32,
     /// Aligned to 128; static variables first, then the dynamic part (aligned to 16).
     pub shared: *mut u8,
-    /// Where coroutine frames may lie; `scratch_bytes` large. See [`Helpers::grow_scratch`].
+    /// Memory for coroutine frames, `scratch_bytes` long. See [`Helpers::grow_scratch`].
     pub scratch: *mut u8,
     pub scratch_bytes: u64,
     /// Start of the device address range that the touch map covers.
     pub touch_base: u64,
     /// Last valid entry of `touch_map`; addresses outside the range land there.
     pub touch_limit: u64,
-    /// Two bytes for each `1 << touch_shift` bytes of memory, first "read", then "written". Kernels only ever store
-    /// the value 1: no read-modify-write, so no store-to-load dependence from one access to the next. Never null:
-    /// where no map is wanted the executor points it at one dummy entry with `touch_limit` 0, which costs less than
-    /// a test before every access.
+    /// Two bytes for each `1 << touch_shift` bytes of memory, first "read", then "written". Kernels only ever store the
+    /// value 1: no read-modify-write, so no store-to-load dependence from one access to the next. Never null: without a
+    /// map the executor points it at one dummy entry with `touch_limit` 0, which costs less than a test before every
+    /// access.
     pub touch_map: *mut u8,
     pub touch_shift: u32,
-    /// In: 1 if the block goes on where it gave way, 0 if it starts. Out, from a block that [`WAITS`]: a
+    /// In: 1 if the block resumes after yielding, 0 if it starts. Out, from a block that [`WAITS`]: a
     /// [`crate::schedule::Round`].
     pub phase: u32,
-    /// Added to by instrumented kernels: bytes of global loads and stores asked for, floating-point operations
+    /// Counters that instrumented kernels add to: bytes of global loads and stores requested, floating-point operations
     /// (an FMA counts two) in single and in double precision.
     pub global_bytes: u64,
     pub flops32: u64,
     pub flops64: u64,
-    /// Bytes from one thread's coroutine frame to the next; the block's own.
+    /// Bytes from one thread's coroutine frame to the next; only the block's code uses it.
     pub frame_stride: u64,
     pub helpers: *const Helpers,
     /// One entry for each thread, by linear index (x fastest), in whole warps; null unless the kernel [`WAITS`].
     pub waits: *mut Wait,
-    /// Memory that all blocks of a cooperative launch share, where its first word is the size in bytes; 0 in others.
+    /// Address of memory that all blocks of a cooperative launch share, whose first word is its size in bytes; 0 in
+    /// other launches.
     pub grid_workspace: u64,
-    /// Before [`Helpers::trap`]: what an `assert` says, or null for a plain trap.
+    /// Set before [`Helpers::trap`]: the `assert` that failed, or null for a plain trap.
     pub assertion: *const Assertion,
     /// Out, from [`Helpers::next_round`]: the next sweep goes from the last warp and lane to the first if this is not 0.
     pub falling: u64,
-    /// Of a kernel that [`USES_CLUSTER`]: the cluster as this block sees it; null for others.
+    /// For a kernel that [`USES_CLUSTER`]: the cluster as seen from this block; null for others.
     pub cluster: *const ClusterView,
     pub reserved: [u64; 2],
 }
 
-/// A cluster of blocks, as one of them sees it.
+/// A cluster of blocks, as seen from one of them.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ClusterView {
     /// Every block's shared memory, by rank.
     pub shared: *const *mut u8,
-    /// This block's, x fastest.
+    /// Rank of this block, x fastest.
     pub rank: u32,
-    /// How many blocks the cluster has.
+    /// Number of blocks in the cluster.
     pub count: u32,
-    /// This block in the cluster.
+    /// Position of this block in the cluster.
     pub block: [u32; 3],
     /// Blocks of the cluster in x, y, z.
     pub sizes: [u32; 3],
-    /// The cluster in the grid.
+    /// Position of the cluster in the grid.
     pub cluster: [u32; 3],
     /// Clusters of the grid in x, y, z.
     pub clusters: [u32; 3],
 }
 
-/// An `assert` of device code that did not hold. The texts are NUL-terminated.
+/// An `assert` of device code that failed. The texts are NUL-terminated.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Assertion {
@@ -271,7 +276,7 @@ pub struct Assertion {
     pub thread_idx: [u32; 3],
 }
 
-/// What one thread waits for, written by the thread before it suspends; the executor answers in `result`.
+/// Wait of one thread, written by the thread before it suspends; the executor answers in `result`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wait {
@@ -279,39 +284,42 @@ pub struct Wait {
     pub kind: u32,
     /// Threads of the warp that take part, or the number of a block barrier.
     pub mask: u32,
-    /// What the thread brings: 32 or 64 bits, zero-extended. Of one that gives way: the NUL-terminated text of where it
-    /// reads again and again, or 0.
+    /// Operand of the thread: 32 or 64 bits, zero-extended. Of a thread that yields: address of the NUL-terminated
+    /// `file:line` of its polling loop, or 0.
     pub value: u64,
     /// Source lane or distance of a shuffle, thread count of a barrier (0: all), place of an `__activemask`.
     pub argument: u32,
-    /// Segment and clamp of a shuffle as in PTX, or what a barrier reduces by.
+    /// Segment and clamp of a shuffle as in PTX, or the reduction of a barrier.
     pub control: u32,
-    /// Bits of the result; bit 32 is the predicate where there is one beside it.
+    /// Bits of the result; bit 32 is the predicate of operations that have one beside the result.
     pub result: u64,
 }
 
-/// Functions that kernels may call back. No undefined symbols in the objects but libm's.
+/// Functions that kernels may call back. They keep the objects free of undefined symbols other than libm's.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Helpers {
-    /// Makes `scratch` at least `bytes` large (contents lost); returns it (aligned to 64), never null.
+    /// Grows `scratch` to at least `bytes` (contents lost); returns it (aligned to 64), never null.
     pub grow_scratch: unsafe extern "C" fn(ctx: *mut BlockContext, bytes: u64) -> *mut u8,
     /// Device-side `printf`: format and the packed argument buffer that clang makes for `vprintf`.
     pub vprintf: unsafe extern "C" fn(format: *const c_char, args: *const c_void) -> i32,
     /// `__trap`, `assert`: ends the launch with a sticky error; does not return to the kernel.
     pub trap: unsafe extern "C-unwind" fn(ctx: *mut BlockContext) -> !,
-    /// Answers what the threads of a warp wait for together; returns the lanes that go on, 0 if none can.
+    /// Completes operations that the threads of a warp wait for together; returns the lanes that can continue, 0 if
+    /// none can.
     pub ready_lanes: unsafe extern "C" fn(ctx: *mut BlockContext, warp: u32) -> u32,
-    /// Called when no warp can go on: answers what the block waits for together. 1 if threads go on, else 0.
+    /// Called when no warp can continue: completes operations that the block waits for together. Returns 1 if some
+    /// thread can continue, else 0.
     pub next_round: unsafe extern "C" fn(ctx: *mut BlockContext) -> u32,
-    /// Nanoseconds of a clock that never goes back.
+    /// Nanoseconds of a monotonic clock.
     pub nanoseconds: unsafe extern "C" fn() -> u64,
     /// `malloc` in device code: memory of the process, not of the device.
     pub allocate: unsafe extern "C" fn(ctx: *mut BlockContext, bytes: u64) -> *mut c_void,
     /// `free` in device code.
     pub release: unsafe extern "C" fn(ctx: *mut BlockContext, memory: *mut c_void),
-    /// Strict mode: says what the thread of linear index `thread` is going to access, of what and how (`ACCESS_…`), and
-    /// where the program says so (`file:line` or null). Does not return to the kernel if it must not.
+    /// Strict mode: checks an access that the thread of linear index `thread` is about to make: address, size, object
+    /// and kind (`ACCESS_…`), at `place` in the source (`file:line` or null). Does not return to the kernel if the
+    /// access is invalid.
     pub check: unsafe extern "C-unwind" fn(
         ctx: *mut BlockContext,
         thread: u32,
@@ -322,9 +330,9 @@ pub struct Helpers {
         place: *const c_char,
         flags: u32,
     ),
-    /// The thread of linear index `thread` uses a texture or surface object as `form` says ([`image_form`]): x and y, then z
-    /// and the layer, in the halves of a number; `low` and `high` are what it stores. `place`: `file:line` or null. Does not
-    /// return to the kernel if there is no such object.
+    /// Performs an access of the thread of linear index `thread` to a texture or surface object, encoded in `form`
+    /// ([`image_form`]). `xy` holds x and y, `z_layer` z and the layer, in 32 bits each; `low` and `high` are the bytes
+    /// to store. `place`: `file:line` or null. Does not return to the kernel if there is no such object.
     pub image: unsafe extern "C-unwind" fn(
         ctx: *mut BlockContext,
         thread: u32,

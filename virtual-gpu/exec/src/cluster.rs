@@ -1,9 +1,10 @@
 //! Clusters of blocks: blocks that run at the same time, wait for each other, and reach each other's shared memory.
 //!
-//! The blocks of a cluster run in turns on one thread, each in a worker of its own. A thread arrives at the cluster's
-//! barrier and waits there in two steps (PTX ISA 9.0, "barrier.cluster"); the barrier opens when every thread of the
-//! cluster that has not exited has arrived. Trap: clusters of a grid run one after the other on each thread, so one may
-//! wait for another only where the compiler saw that blocks do; then all of the grid run in turns.
+//! The blocks of a cluster take turns on one thread, each in its own worker. A thread arrives at the cluster's barrier
+//! and waits there in two steps (PTX ISA 9.0, "barrier.cluster"); the barrier opens when every thread of the cluster
+//! that has not exited has arrived. Trap: the clusters of a grid run one after the other on each thread, so a cluster
+//! may wait for another only in kernels whose blocks the compiler saw wait for each other; all clusters of such a grid
+//! take turns.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -14,19 +15,20 @@ use crate::fault::Fault;
 use crate::schedule::{Round, WaitKind};
 use crate::worker::{Grid, Worker};
 
-/// Where a thread stands at its cluster's barrier: the phase in which it has arrived, counted from 1.
+/// State of a thread at its cluster's barrier: the last phase in which it arrived, counted from 1.
 pub(crate) type Arrived = u32;
 
-/// What the blocks of a cluster have in common.
+/// State shared by the blocks of a cluster.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Which opening of the barrier is awaited, from 1.
+    /// Phase of the barrier that is open now, from 1: it rises by one with each opening.
     pub phase: Cell<Arrived>,
     /// Something happened at the barrier that may let a block go on.
     pub moved: Cell<bool>,
 }
 
-/// Takes the steps of a block's threads at the cluster's barrier, given that no warp can go on by itself; whether one can now.
+/// Performs the barrier steps of a block's threads, called when no warp can continue by itself. True if some thread can
+/// now.
 pub(crate) fn step(waits: &mut [Wait], arrived: &mut [Arrived], shared: &Shared) -> bool {
     let phase = shared.phase.get();
     let mut released = false;
@@ -43,7 +45,7 @@ pub(crate) fn step(waits: &mut [Wait], arrived: &mut [Arrived], shared: &Shared)
     released
 }
 
-/// Whether some thread of a block waits at the cluster's barrier.
+/// True if some thread of a block waits at the cluster's barrier.
 pub(crate) fn awaits(waits: &[Wait]) -> bool {
     waits.iter().any(|wait| wait.kind == WaitKind::ClusterWait as u32)
 }
@@ -52,13 +54,13 @@ pub(crate) fn awaits(waits: &[Wait]) -> bool {
 pub(crate) struct Clusters<'a> {
     pub grid: &'a Grid,
     pub args: &'a [*const c_void],
-    /// A worker that is ready for blocks of the grid.
+    /// Returns a worker that is prepared for blocks of the grid.
     pub prepared: &'a dyn Fn() -> Box<Worker>,
-    /// The next cluster that nobody has begun.
+    /// Index of the next cluster that has not started.
     pub next: &'a AtomicU64,
-    /// Another thread found that the launch has failed.
+    /// True when another thread found that the launch has failed.
     pub failed: &'a dyn Fn() -> bool,
-    /// Workers that have no block.
+    /// Workers without a block.
     #[expect(clippy::vec_box, reason = "the threads of a worker's block know its address")]
     pub free: Vec<Box<Worker>>,
 }
@@ -140,7 +142,7 @@ impl Clusters<'_> {
         Cluster { shared, blocks, _memory: memory, _views: views }
     }
 
-    /// Runs clusters to their ends.
+    /// Runs clusters until all have ended.
     ///
     /// # Safety
     /// As for [`Worker::run`].

@@ -1,7 +1,7 @@
 //! Runs one grid at a time over a pool of persistent threads.
 //!
-//! Trap: blocks of a grid run in any order and some at the same time. One block may wait for another only where the compiler
-//! saw that it does ([`abi::GIVES_WAY`]); else the kernel may never end.
+//! Trap: blocks of a grid run in any order and some at the same time. A block may wait for another only in kernels in
+//! which the compiler found such a wait ([`abi::GIVES_WAY`]); otherwise the kernel may never end.
 
 use core::ffi::{c_char, c_void};
 use std::any::Any;
@@ -28,14 +28,14 @@ use crate::worker::{Grid, TrapUnwind, WORKSPACE_BYTES, Worker};
 const STACK_BYTES: usize = 16 << 20;
 /// A grid of fewer threads than this runs in the caller's thread: waking the pool takes longer (specification S-637).
 const INLINE_THREADS_MAX: u64 = 4096;
-/// A worker takes blocks in portions of about one such part of its share, so that the ends of a grid are balanced.
+/// Workers take blocks in portions of about this fraction of their share, so that all finish at about the same time.
 const PORTIONS_PER_WORKER: u64 = 8;
 
-/// Shared by the blocks of a cooperative launch: its own size in bytes first, then the barrier that CUDA's header counts in
-/// (`cooperative_groups/details/helpers.h`), zero at the start.
+/// Size of the memory shared by the blocks of a cooperative launch: first its own size in bytes, then the barrier that
+/// CUDA's header counts in (`cooperative_groups/details/helpers.h`), zero at the start.
 const WORKSPACE_WORDS: usize = WORKSPACE_BYTES / size_of::<u32>();
 
-/// One kernel launch. Limits of the device (threads per block, shared memory) are the caller's to check.
+/// One kernel launch. The caller checks the limits of the device (threads per block, shared memory).
 #[derive(Debug)]
 pub struct Launch<'a> {
     pub entry: &'a KernelEntry,
@@ -48,22 +48,22 @@ pub struct Launch<'a> {
     pub args: &'a [*const c_void],
     /// Where to record the memory blocks accessed.
     pub touch: Option<&'a TouchMap>,
-    /// All blocks are there at once, so that they may wait for each other.
+    /// All blocks are resident at once, so that they may wait for each other.
     pub cooperative: bool,
-    /// Blocks of a cluster in x, y, z, each of which divides the grid's; ones for no cluster.
+    /// Blocks of a cluster in x, y, z, each of which divides the grid's; ones if there is no cluster.
     pub cluster: [u32; 3],
-    /// In strict mode: what the kernel may access. All blocks then run in the calling thread, in order.
+    /// Strict mode: memory that the kernel may access. All blocks then run in the calling thread, in order.
     pub strict: Option<&'a Mutex<Strict>>,
     /// The texture and surface objects that the kernel may use.
     pub objects: Option<&'a Objects>,
-    /// Processor time that one thread may spend on this launch without an end.
+    /// Processor time that one thread may spend on this launch before it is aborted.
     pub time_max: Option<Duration>,
 }
 
-/// What the kernel asked of the device, summed over its threads.
+/// Work that the kernel requested of the device, summed over its threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LaunchCost {
-    /// Bytes of global loads and stores asked for.
+    /// Bytes of global loads and stores requested.
     pub global_bytes: u64,
     /// Operations in single precision; an FMA counts two.
     pub flops32: u64,
@@ -76,28 +76,28 @@ pub enum LaunchFailure {
     /// Some thread executed `__trap()`; blocks that had not started were not run.
     #[error("a kernel thread executed a trap")]
     Trap,
-    /// Some thread failed an `assert`, which was said; as for a trap.
+    /// Some thread failed an `assert`, which was printed; otherwise like a trap.
     #[error("a kernel thread failed an assertion")]
     Assertion,
-    /// Some thread made the processor fault; as for a trap.
+    /// Some thread made the processor fault; otherwise like a trap.
     #[error("{0}")]
     Fault(Fault),
-    /// Strict mode objects to an access; as for a trap.
+    /// Strict mode rejected an access; otherwise like a trap.
     #[error("{0}")]
     Strict(Box<Finding>),
-    /// Some thread used a texture or surface wrongly; as for a trap.
+    /// Some thread misused a texture or surface; otherwise like a trap.
     #[error("{0}")]
     Image(Box<ImageFault>),
 }
 
-/// A grid being run; shared by the workers that take blocks from it.
+/// A running grid, shared by the workers that take blocks from it.
 struct Job {
     grid: Grid,
-    /// Blocks know of their cluster.
+    /// The kernel reads the position of its block in the cluster.
     uses_cluster: bool,
-    /// What [`Grid::workspace`] points to.
+    /// Memory that [`Grid::workspace`] points to.
     _workspace: Option<Box<[u32; WORKSPACE_WORDS]>>,
-    /// NUL-terminated.
+    /// Kernel name, NUL-terminated.
     kernel: *const c_char,
     blocks: u64,
     portion: u64,
@@ -107,17 +107,17 @@ struct Job {
     time_max: Option<Duration>,
     next_block: AtomicU64,
     trapped: AtomicBool,
-    /// The first of them.
+    /// The first failure.
     failure: Mutex<Option<LaunchFailure>>,
-    /// What a worker unwound with that was no trap: passed on to the launching thread, for a pool thread that died
-    /// would leave it waiting.
+    /// Payload of a panic that was no trap. It is passed on to the launching thread: if it ended a pool thread instead,
+    /// the launching thread would wait forever.
     defect: Mutex<Option<Box<dyn Any + Send>>>,
     cost: [AtomicU64; 3],
     waiting_at: Arc<WaitingAt>,
 }
 
-// SAFETY: the pointers of a job (name, arguments, touch map, books of strict mode) are only read, and `Executor::launch`
-// returns, ending its borrow of them, after every worker has finished with the job.
+// SAFETY: the pointers of a job (name, arguments, touch map, state of strict mode) are only read, and
+// `Executor::launch` returns, ending its borrow of them, after every worker has finished with the job.
 unsafe impl Send for Job {}
 // SAFETY: as for `Send`; everything that changes is atomic.
 unsafe impl Sync for Job {}
@@ -163,7 +163,7 @@ impl Job {
     }
 
     fn touch(&self) -> Option<&TouchMap> {
-        // SAFETY: the map outlives the launch, which waits for all that work on it (see `Send`).
+        // SAFETY: the map outlives the launch, which waits for all workers of the job (see `Send`).
         self.touch.map(|touch| unsafe { &*touch })
     }
 
@@ -186,7 +186,7 @@ impl Job {
         self.take_results(worker, touch);
     }
 
-    /// Runs blocks and keeps how they ended.
+    /// Runs blocks and records how they ended.
     fn note(&self, run: impl FnOnce() -> Result<(), Fault>) {
         let running = Running::start(self.kernel, self.time_max);
         let run = catch_unwind(AssertUnwindSafe(run));
@@ -228,7 +228,7 @@ impl Job {
         }
     }
 
-    /// Runs blocks that may wait for each other on this thread, until none is left.
+    /// Runs blocks that may wait for each other, on this thread, until none is left.
     fn work_in_turns(&self, worker: &mut Worker) {
         let touch = self.touch();
         let prepared = |mut worker: Box<Worker>| {
@@ -253,7 +253,7 @@ impl Job {
         let aside = turns.aside.into_iter().map(|(_, worker)| worker);
         for mut used in turns.free.into_iter().chain(aside) {
             self.take_results(&mut used, touch);
-            // Its buffers serve the next launch.
+            // Keeps its buffers for the next launch.
             *worker = *used;
         }
     }
@@ -278,7 +278,7 @@ impl Job {
         self.note(|| unsafe { clusters.run() });
         for mut used in clusters.free {
             self.take_results(&mut used, touch);
-            // Its buffers serve the next launch.
+            // Keeps its buffers for the next launch.
             *worker = *used;
         }
     }
@@ -312,7 +312,7 @@ impl Job {
 #[derive(Default)]
 struct Board {
     job: Option<Arc<Job>>,
-    /// Rises with every job, so that a thread takes part in each at most once.
+    /// Incremented with every job, so that a thread takes part in each at most once.
     generation: u64,
     /// Pool threads that have not finished the current job.
     busy: usize,
@@ -326,14 +326,14 @@ struct Pool {
     finished: Condvar,
 }
 
-/// Runs launches. May be shared between threads: a grid that needs the pool waits for the one before it.
+/// Runs launches. May be shared between threads: a grid that needs the pool waits for the previous one.
 pub struct Executor {
     workers: usize,
     pool: Arc<Pool>,
     threads: Vec<JoinHandle<()>>,
     /// Held by the launch that uses the pool.
     turn: Mutex<()>,
-    /// Workers for calling threads, kept for their buffers.
+    /// Workers of calling threads, kept for their buffers.
     idle: Mutex<Vec<Worker>>,
     waiting_at: Arc<WaitingAt>,
 }
@@ -345,11 +345,11 @@ impl std::fmt::Debug for Executor {
 }
 
 impl Executor {
-    /// `workers` threads run blocks, the caller's included; 1 starts no thread at all. The first executor of a process
-    /// installs a handler for faults of kernels, unless the program has its own.
+    /// Creates an executor in which `workers` threads run blocks, the caller's included; 1 starts no thread. The first
+    /// executor of a process installs a handler for faults of kernels, unless the program has its own.
     ///
     /// # Errors
-    /// The system refuses a thread.
+    /// The system cannot start a thread.
     pub fn new(workers: NonZeroUsize) -> std::io::Result<Self> {
         fault::install();
         let mut executor = Executor {
@@ -371,20 +371,20 @@ impl Executor {
         Ok(executor)
     }
 
-    /// Where threads of the launch under way have waited for more than a second for what other threads write, in vain so far:
-    /// `file:line`. For another thread to ask.
+    /// `file:line` of a loop in which threads of the running launch have polled memory for more than a second without
+    /// success. For use by another thread.
     pub fn waiting_at(&self) -> Arc<Mutex<Option<String>>> {
         self.waiting_at.clone()
     }
 
-    /// Runs all blocks of `launch` and returns when the last has ended.
+    /// Runs all blocks of `launch` and returns when the last block has ended.
     ///
     /// # Errors
-    /// The kernel gave up or faulted; memory it wrote until then stays written.
+    /// The kernel trapped or faulted; memory that it wrote until then stays written.
     ///
     /// # Safety
     /// `entry` comes from a kernel table of this ABI version; `args` holds one pointer for each of its parameters, to a
-    /// value of that parameter's type; device pointers among them are what the kernel may access.
+    /// value of that parameter's type; the kernel may access the memory that device pointers among them point to.
     pub unsafe fn launch(&self, launch: &Launch) -> Result<LaunchCost, LaunchFailure> {
         let job = Job::new(launch, self.workers, self.waiting_at.clone());
         if let Some(strict) = launch.strict {
@@ -420,7 +420,7 @@ impl Drop for Executor {
         self.pool.board.lock().closing = true;
         self.pool.posted.notify_all();
         for thread in self.threads.drain(..) {
-            // Pool threads catch what kernels throw, so there is nothing to learn from how they ended.
+            // Pool threads catch all panics of kernels, so the result of `join` carries no information.
             let _ = thread.join();
         }
     }
@@ -441,7 +441,7 @@ impl Pool {
         board.job = None;
     }
 
-    /// The next job after `seen`, or nothing if the executor is going away.
+    /// Waits for the next job after `seen`; `None` if the executor is being dropped.
     fn next(&self, seen: u64) -> Option<(Arc<Job>, u64)> {
         let mut board = self.board.lock();
         self.posted.wait_while(&mut board, |board| board.generation == seen && !board.closing);

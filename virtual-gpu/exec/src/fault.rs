@@ -1,10 +1,10 @@
-//! A kernel that makes the processor fault: its launch ends with an error, as on a GPU, and the process goes on.
+//! Handles processor faults of kernels: the launch ends with an error, as on a GPU, and the process goes on.
 //!
-//! So it is for one that takes longer than it may ([`crate::timer`]). The handler sends the thread back to where the block
-//! was called ([`crate::leave`]). Where it cannot, because the fault happened inside one of our own functions that the
-//! kernel called, it names the kernel in one line and lets the default action happen. Trap: it is never installed over a
-//! handler of the program's, and a program that installs one later replaces it. Everything in it must be async-signal-safe
-//! (signal-safety(7)), so what it reads are atomics and what it writes goes through `write`.
+//! A kernel that exceeds its time limit ([`crate::timer`]) ends the same way. The handler sends the thread back to
+//! where the block was called ([`crate::leave`]). If it cannot, because the fault happened inside an executor function
+//! that the kernel called, it names the kernel in one line and lets the default action happen. Trap: the handler never
+//! replaces one of the program's, and a program that installs one later replaces it. Everything in it must be
+//! async-signal-safe (signal-safety(7)), so it reads only atomics and writes through `write`.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ops::Range;
@@ -22,19 +22,19 @@ use crate::leave::{eager_vgpu_call_block, instruction_of, leave_block};
 use crate::timer::Timer;
 use crate::wrong_side;
 
-/// Threads beyond this many that run kernels at one time are not caught.
+/// Number of threads whose kernels are covered at one time; faults in further threads are not handled.
 const SLOT_COUNT: usize = 128;
 /// Enough for the registers of every x86-64 processor (AMX: 11 KiB) and the handler's own frames.
 const ALTERNATE_STACK_BYTES: usize = 64 << 10;
 const SIGNALS: [c_int; 3] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE];
 
-/// A thread that runs a kernel. The name is null where the slot is claimed but not filled.
+/// A thread that runs a kernel. The name is null while the slot is claimed but not filled.
 struct Slot {
     thread: AtomicI32,
     kernel: AtomicPtr<c_char>,
-    /// Stack pointer to go back to; 0 while the thread is not in a kernel's own code.
+    /// Stack pointer to return to; 0 while the thread is not in a kernel's own code.
     stack: AtomicU64,
-    /// What the handler saw: signal, its code, address.
+    /// Signal, its code and address, as seen by the handler.
     seen: [AtomicU64; 3],
 }
 
@@ -49,9 +49,9 @@ impl Slot {
     }
 }
 
-/// In place of a signal in [`Slot::seen`].
+/// Stored in place of a signal in [`Slot::seen`] after a time-out.
 const TIMED_OUT: u64 = u64::MAX;
-/// The signal that says so; 0 before the first.
+/// Signal used for time-outs; 0 before one is chosen.
 static TIME_OUT_SIGNAL: AtomicI32 = AtomicI32::new(0);
 
 static SLOTS: [Slot; SLOT_COUNT] = [const { Slot::free() }; SLOT_COUNT];
@@ -59,16 +59,16 @@ static SLOTS: [Slot; SLOT_COUNT] = [const { Slot::free() }; SLOT_COUNT];
 thread_local! {
     /// The slot of this thread's kernel.
     static OWN: Cell<Option<&'static Slot>> = const { Cell::new(None) };
-    /// This thread's number for the system, which is asked once; handlers ask it themselves.
+    /// Thread id of this thread, cached; handlers ask the system instead.
     static NUMBER: i32 = this_thread();
 }
 
-/// What a kernel did that no memory or processor lets it do.
+/// Reasons why a launch was aborted: an invalid access or operation, a deadlock or the time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     #[error("it used address {0:#x}, which is no memory it may use")]
     Address(u64),
-    /// One that is not even an address, so that the processor does not say which.
+    /// The address is not canonical, so the processor does not report it.
     #[error("it used an address that no memory can have")]
     NoAddress,
     #[error("it divided an integer by zero, which a GPU would not report")]
@@ -77,7 +77,7 @@ pub enum Fault {
         "threads of a block wait for each other at different barriers or warp operations, and always will"
     )]
     Stuck,
-    /// One thread has spent the time that a launch may take.
+    /// One thread has used up the processor time that a launch may take.
     #[error("it has not ended within the time that a kernel may take")]
     TimeOut,
 }
@@ -97,10 +97,10 @@ impl Fault {
     }
 }
 
-/// Runs one block on this thread, which must have a [`Running`].
+/// Runs one block on this thread, which must hold a [`Running`].
 ///
 /// # Errors
-/// The kernel faulted; the block was left where it was.
+/// The kernel faulted; the block was abandoned at that point.
 ///
 /// # Safety
 /// As for calling `run` with these arguments.
@@ -120,19 +120,19 @@ pub(crate) unsafe fn run_block(
     if left == 0 { Ok(()) } else { Err(Fault::seen(slot)) }
 }
 
-/// Held by functions of ours while a kernel calls them: their frames must not be left by the handler.
+/// Guard held by executor functions while a kernel calls them: the handler must not drop their frames.
 pub(crate) struct InHelper {
     stack: u64,
 }
 
-/// Where the stack of the block's caller begins, to which the kernel's own reaches; 0 for a thread without a slot.
+/// Stack address of the block's caller, which bounds the kernel's own stack; 0 for a thread without a slot.
 pub(crate) fn stack_of_block() -> u64 {
     OWN.get().map_or(0, |slot| slot.stack.load(Relaxed))
 }
 
 impl InHelper {
-    /// Cheap, because warp operations come here: the word is this thread's and its handlers' alone, so keeping the
-    /// compiler's order is enough.
+    /// Cheap, because every warp operation calls it: only this thread and its handlers use the word, so a compiler
+    /// fence is enough.
     pub fn enter() -> InHelper {
         let Some(slot) = OWN.get() else { return InHelper { stack: 0 } };
         let stack = slot.stack.load(Relaxed);
@@ -144,7 +144,7 @@ impl InHelper {
 
 impl Drop for InHelper {
     fn drop(&mut self) {
-        // What unwinds is Rust's, all the way to the launch.
+        // A panic here unwinds all the way to the launch, so the kernel's code is not entered again.
         if let Some(slot) = OWN.get().filter(|_| !std::thread::panicking()) {
             compiler_fence(SeqCst);
             slot.stack.store(self.stack, Relaxed);
@@ -157,23 +157,23 @@ fn this_thread() -> i32 {
     unsafe { libc::syscall(libc::SYS_gettid) as i32 }
 }
 
-/// Says, until dropped, that this thread runs a kernel.
+/// Marks this thread, until dropped, as running a kernel.
 pub(crate) struct Running {
     slot: Option<&'static Slot>,
-    /// Ends with the kernel, before the slot does.
+    /// Ends with the kernel, before the slot is released.
     timer: Option<Timer>,
 }
 
 impl Running {
-    /// `kernel` is a NUL-terminated name that stays valid until the drop. After `time_max` of this thread's processor time
-    /// it is left.
+    /// `kernel` is a NUL-terminated name that stays valid until the drop. The kernel is aborted after `time_max` of
+    /// this thread's processor time.
     pub fn start(kernel: *const c_char, time_max: Option<Duration>) -> Self {
         use_alternate_stack();
         let thread = NUMBER.with(|number| *number);
         let free = |slot: &&Slot| slot.thread.compare_exchange(0, thread, Acquire, Relaxed).is_ok();
         let slot = SLOTS.iter().find(free);
         if let Some(slot) = slot {
-            // From here on only this thread and its handlers use the slot: the compiler's order is enough.
+            // From here on only this thread and its handlers use the slot, so a compiler fence is enough.
             slot.kernel.store(kernel.cast_mut(), Relaxed);
             compiler_fence(SeqCst);
         }
@@ -201,7 +201,7 @@ impl Drop for Running {
     }
 }
 
-/// Memory for this thread's handlers: a kernel that overflows the stack leaves no room there.
+/// Stack for this thread's handlers: a kernel that overflows the stack leaves no room on it.
 struct AlternateStack {
     _memory: Vec<u8>,
 }
@@ -209,7 +209,8 @@ struct AlternateStack {
 impl Drop for AlternateStack {
     fn drop(&mut self) {
         let off = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-        // SAFETY: takes back what `use_alternate_stack` gave to this same thread, before the memory goes.
+        // SAFETY: unregisters the stack that `use_alternate_stack` registered on this same thread, before the memory is
+        // freed.
         unsafe { libc::sigaltstack(&raw const off, null_mut()) };
     }
 }
@@ -218,21 +219,21 @@ fn use_alternate_stack() {
     thread_local! {
         static STACK: RefCell<Option<AlternateStack>> = const { RefCell::new(None) };
     }
-    // A thread that is ending runs no kernel, so an inaccessible thread-local needs no answer.
+    // A thread that is ending runs no kernel, so an inaccessible thread-local can be ignored.
     let _ = STACK.try_with(|stack| {
         let mut stack = stack.borrow_mut();
         if stack.is_some() {
             return;
         }
         let mut old = libc::stack_t { ss_sp: null_mut(), ss_flags: 0, ss_size: 0 };
-        // SAFETY: only asks for the thread's present one.
+        // SAFETY: only queries the thread's present alternate stack.
         let asked = unsafe { libc::sigaltstack(std::ptr::null(), &raw mut old) };
         if asked != 0 || old.ss_flags & libc::SS_DISABLE == 0 {
             return;
         }
         let mut memory = vec![0; ALTERNATE_STACK_BYTES];
         let new = libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
-        // SAFETY: the memory belongs to the thread-local below, which takes it back from the system when dropped.
+        // SAFETY: the memory belongs to the thread-local above, which unregisters it when dropped.
         if unsafe { libc::sigaltstack(&raw const new, null_mut()) } == 0 {
             *stack = Some(AlternateStack { _memory: memory });
         }
@@ -251,8 +252,8 @@ pub(crate) fn install() {
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// The signal whose handler is [`on_time_out`]: a free one is taken where the program has taken the last one for itself.
-/// First one that is ignored by default, then those that nobody is told of; `None` if the program has all.
+/// The signal whose handler is [`on_time_out`]. If the program has since taken it, a free one is chosen: first SIGURG,
+/// which is ignored by default, then real-time signals from the last down. `None` if the program uses all.
 fn time_out_signal() -> Option<c_int> {
     let current = TIME_OUT_SIGNAL.load(SeqCst);
     if current != 0 && action_of(current) == on_time_out as Handler as usize {
@@ -274,7 +275,7 @@ fn say_no_timer() {
 }
 
 fn action_of(signal: c_int) -> usize {
-    // SAFETY: plain data, for which all zeros is valid, and a call that only asks.
+    // SAFETY: plain data, for which all zeros is valid, and a call that only queries.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         let asked = libc::sigaction(signal, std::ptr::null(), &raw mut action);
@@ -282,15 +283,15 @@ fn action_of(signal: c_int) -> usize {
     }
 }
 
-/// Whether it is installed: over the default action only, or over itself.
+/// Installs a handler over the default action only. True if `handler` is now the action, also if it was before.
 fn install_for(signal: c_int, handler: Handler) -> bool {
     let old = action_of(signal);
     if old != libc::SIG_DFL {
         return old == handler as usize;
     }
-    // SAFETY: the structure is plain data, for which all zeros is valid; the handler has the type that SA_SIGINFO
-    // asks for. Another thread that installs one between the two calls would lose it; the first CUDA call, where this
-    // runs, is where a program has its handlers in place.
+    // SAFETY: the structure is plain data, for which all zeros is valid; the handler has the type that SA_SIGINFO asks
+    // for. If another thread installs a handler between the two calls, it is lost; this runs in the first CUDA call,
+    // when a program has its handlers in place.
     unsafe {
         let mut new: libc::sigaction = core::mem::zeroed();
         new.sa_sigaction = handler as usize;
@@ -305,7 +306,7 @@ extern "C" fn on_time_out(_signal: c_int, info: *mut libc::siginfo_t, context: *
     let thread = this_thread();
     let own = |slot: &&Slot| slot.thread.load(SeqCst) == thread && !slot.kernel.load(SeqCst).is_null();
     let Some(slot) = SLOTS.iter().find(own).filter(|_| from_timer) else { return };
-    // In a function of ours, which must not be left; the timer fires again.
+    // 0 if the kernel is in an executor function, which must not be abandoned; the timer fires again.
     let stack = slot.stack.swap(0, SeqCst);
     if stack != 0 {
         slot.seen[0].store(TIMED_OUT, SeqCst);
@@ -315,8 +316,8 @@ extern "C" fn on_time_out(_signal: c_int, info: *mut libc::siginfo_t, context: *
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the system passes valid information; `si_addr` is there for the signals handled. Positive codes are the
-    // processor's, others come from `kill`.
+    // SAFETY: the system passes valid information; `si_addr` is there for the signals handled. Positive codes come from
+    // the processor, others from `kill`.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as u64) };
     let thread = this_thread();
     let own = |slot: &&Slot| slot.thread.load(SeqCst) == thread && !slot.kernel.load(SeqCst).is_null();
@@ -326,7 +327,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
             let seen = [signal as u64, code as u64, address];
             slot.seen.iter().zip(seen).for_each(|(place, value)| place.store(value, SeqCst));
             // SAFETY: the stack pointer is set only while this thread is in code that `run_block` called, and not in
-            // functions of ours below it; the context is this signal's.
+            // executor functions that this code called; the context is this signal's.
             unsafe { leave_block(context, stack) };
             return;
         }
@@ -336,7 +337,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
         wrong_side::name_host_fault(address, unsafe { instruction_of(context) });
     }
     // SAFETY: both are async-signal-safe. A fault happens again on return and meets the default action; a signal that
-    // somebody sent does not, so it is raised again.
+    // was sent with `kill` does not, so it is raised again.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
         if code <= 0 {
@@ -347,7 +348,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
 
 static DEVICES: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// From now on a fault of the host's own code at these addresses, which are the devices', is named before the process ends.
+/// Makes later faults of host code at these addresses, the device address range, print a line before the process ends.
 pub fn name_host_faults(devices: Range<u64>) {
     DEVICES[0].store(devices.start, Relaxed);
     DEVICES[1].store(devices.end, Relaxed);
@@ -357,7 +358,7 @@ fn is_devices(address: u64) -> bool {
     (DEVICES[0].load(Relaxed)..DEVICES[1].load(Relaxed)).contains(&address)
 }
 
-/// The thread cannot go on: it is in a function of ours that the kernel called with nonsense.
+/// Reports a fault in an executor function that the kernel called with invalid arguments; the thread cannot go on.
 fn name_in_one_line(slot: &Slot, signal: c_int, code: c_int, address: u64) {
     // SAFETY: the name is a constant of the program, valid while its kernel runs, as it does in this very thread.
     let name = unsafe { CStr::from_ptr(slot.kernel.load(SeqCst)) };
@@ -377,7 +378,7 @@ fn name_in_one_line(slot: &Slot, signal: c_int, code: c_int, address: u64) {
     line.write();
 }
 
-/// A line put together without allocating; what does not fit is cut.
+/// A line assembled without allocating; text that does not fit is cut off.
 pub(crate) struct Line {
     bytes: [u8; 512],
     length: usize,
@@ -403,7 +404,7 @@ impl Line {
     }
 
     pub fn write(&self) {
-        // SAFETY: the bytes are this line's own. Where nothing can be written there is nobody to tell.
+        // SAFETY: the bytes are this line's own. A failed write is ignored: it cannot be reported anywhere.
         unsafe { libc::write(libc::STDERR_FILENO, self.bytes.as_ptr().cast(), self.length) };
     }
 }

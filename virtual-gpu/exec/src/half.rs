@@ -1,6 +1,6 @@
-//! Numbers of 16 bits (`f16`) and of 32.
+//! Conversion between 16-bit (`f16`) and 32-bit floating-point numbers.
 //!
-//! Trap: every `f16` is exactly a `f32`, the denormal ones too; the way back rounds to the nearest, to even.
+//! Every `f16`, denormal ones included, is exactly an `f32`; the conversion back rounds to nearest, ties to even.
 
 pub(crate) fn from_half(bits: u32) -> f32 {
     let (exponent, fraction) = (bits >> 10 & 0x1f, bits & 0x3ff);
@@ -17,7 +17,8 @@ pub(crate) fn to_half(value: f32) -> u32 {
     if value.is_nan() {
         return 0x7fff;
     }
-    // Adding and taking away the number whose last place is worth one step of the result rounds to a step.
+    // Adding and subtracting a number whose last place is worth one step of the result rounds to a multiple of the
+    // step.
     let rounded = |step: f32| (size + step) - step;
     let bits = if size < 6.103_515_6e-5 {
         (rounded(0.5) * 16_777_216.0) as u32

@@ -1,17 +1,16 @@
-//! Calling a block function so that a fault handler can leave it: the stack pointer is kept, and all that a function
-//! must give back to its caller lies there.
+//! Calls a block function so that a fault handler can abandon it: the stack pointer is saved, and all callee-saved
+//! registers lie on the stack there.
 //!
-//! Trap: what the block function has on the stack is dropped without being run through. That is right for kernels, which
-//! own nothing; it must never happen to Rust code, so a fault inside a helper ends the process instead
-//! (`fault::InHelper`).
+//! Trap: the block function's frames are dropped without unwinding. That is right for kernels, which own nothing; it
+//! must never happen to Rust code, so a fault inside a helper ends the process instead (`fault::InHelper`).
 
 use core::arch::global_asm;
 use core::ffi::c_void;
 
 use crate::abi::{BlockContext, BlockFn};
 
-// System V ABI for x86-64. On entry the stack is 8 off a multiple of 16; six pushes after the frame pointer make it
-// even again for the call. The unwind table lets a trap unwind through here.
+// System V ABI for x86-64. On entry the stack is 8 off a multiple of 16; the push of the frame pointer and six more
+// leave it aligned for the call. The unwind table lets a trap unwind through this frame.
 global_asm!(
     ".pushsection .text.eager_vgpu_call,\"ax\",@progbits",
     ".p2align 4",
@@ -41,11 +40,11 @@ global_asm!(
     "mov rdi, rsi",
     "mov rsi, rdx",
     "call rax",
-    // From here on there is nothing to leave: what a signal's handler would go back to is about to be popped.
+    // From here on a signal handler must not return here: the saved stack is about to be popped.
     "mov rcx, [rsp]",
     "mov qword ptr [rcx], 0",
     "xor eax, eax",
-    // Jumped to by the fault handler, with the stack pointer that was kept and 1 in rax.
+    // The fault handler jumps here, with the saved stack pointer and 1 in rax.
     ".hidden eager_vgpu_leave_block",
     ".globl eager_vgpu_leave_block",
     "eager_vgpu_leave_block:",
@@ -64,7 +63,7 @@ global_asm!(
 );
 
 unsafe extern "C-unwind" {
-    /// Calls `run(context, args)` after it has written its stack pointer to `stack`, where it writes 0 when that returns.
+    /// Saves its stack pointer in `stack`, calls `run(context, args)`, and writes 0 to `stack` when that returns.
     /// Returns 0, or 1 when the handler sent the thread back.
     pub(crate) fn eager_vgpu_call_block(
         run: BlockFn,
@@ -75,7 +74,7 @@ unsafe extern "C-unwind" {
     fn eager_vgpu_leave_block();
 }
 
-/// Where an interrupted thread was.
+/// Instruction pointer of an interrupted thread.
 ///
 /// # Safety
 /// `context` is the `ucontext_t` of a signal.
@@ -85,11 +84,11 @@ pub(crate) unsafe fn instruction_of(context: *mut c_void) -> u64 {
     registers[libc::REG_RIP as usize].cast_unsigned()
 }
 
-/// Changes the registers of an interrupted thread so that it goes on by returning 1 from [`eager_vgpu_call_block`].
+/// Changes the registers of an interrupted thread so that it continues by returning 1 from [`eager_vgpu_call_block`].
 ///
 /// # Safety
 /// `context` is the `ucontext_t` of a signal that interrupted code called by that function on this thread, and `stack`
-/// what it wrote.
+/// is the value that the function saved.
 pub(crate) unsafe fn leave_block(context: *mut c_void, stack: u64) {
     // SAFETY: the caller says that this is the signal's context.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };

@@ -1,8 +1,8 @@
 //! Runs CPU kernels: block contexts, persistent worker pool, touch map, cost counters.
 //!
-//! [`abi`] is the boundary to the code that eager-kernels makes; [`Executor::launch`] runs one grid to its end. Trap:
-//! a launch reads the argument values while it runs, so a caller that queues launches must copy them when the program
-//! calls, not when the launch starts.
+//! [`abi`] is the boundary to the code that eager-kernels makes; [`Executor::launch`] runs one grid to its end. Trap: a
+//! launch reads the argument values while it runs, so a caller that queues launches must copy them at the program's
+//! call, not when the launch starts.
 
 pub mod abi;
 mod cluster;

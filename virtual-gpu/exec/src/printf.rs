@@ -25,7 +25,7 @@ struct Conversion<'a> {
     modifiers: &'a [u8],
     long: bool,
     kind: u8,
-    /// Bytes of the format it takes, the `%` excluded.
+    /// Bytes of the format that it takes, without the `%`.
     length: usize,
 }
 
@@ -37,7 +37,7 @@ fn parse(spec: &[u8]) -> Option<Conversion<'_>> {
     Some(Conversion { modifiers: &spec[..modifiers], long, kind, length: modifiers + lengths + 1 })
 }
 
-/// Walks the packed buffer.
+/// Cursor over the packed buffer.
 struct Packed {
     start: *const u8,
     offset: usize,
@@ -138,7 +138,7 @@ unsafe fn convert(conversion: &Conversion, packed: &mut Packed, text: &mut Vec<u
     Some(())
 }
 
-/// Completes `spec` with `kind` and appends what `print` (an `snprintf` call) makes of it.
+/// Completes `spec` with `kind` and appends the output of `print` (an `snprintf` call).
 fn append(
     spec: &mut Vec<u8>,
     kind: u8,

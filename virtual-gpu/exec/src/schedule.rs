@@ -1,11 +1,11 @@
-//! Decides which threads of a block go on: warp operations, block barriers, and threads that only gave way. Pure.
+//! Decides which threads of a block continue: warp operations, block barriers, and threads that yielded. Pure.
 //!
-//! A thread suspends with a [`Wait`] that says what it waits for. A warp operation is complete when every thread that it
-//! names, and that has not exited, waits at one of the same kind with the same mask, wherever in the program (CUDA C++
-//! programming guide, "Warp Shuffle Functions" and its neighbours). Results are computed here, not by the threads: the
-//! first thread to go on may already overwrite what it brought. Trap: `__activemask` promises nothing about convergence,
-//! yet programs expect what hardware does; it is answered last of all, for all threads that wait at one place in the
-//! program, so threads that can still reach that place do.
+//! A thread suspends with a [`Wait`] that describes what it waits for. A warp operation is complete when every thread
+//! that it names, and that has not exited, waits at one of the same kind with the same mask, wherever in the program
+//! (CUDA C++ programming guide, "Warp Shuffle Functions" and its neighbours). Results are computed here, not by the
+//! threads, because the first thread to continue may already overwrite its operand. Trap: `__activemask` promises
+//! nothing about convergence, but programs expect what hardware does. It is answered last of all, for all threads that
+//! wait at one place in the program, so that every thread that can still reach that place gets there first.
 
 use crate::abi::Wait;
 use crate::tensor;
@@ -16,13 +16,13 @@ const PREDICATE: u64 = 1 << 32;
 
 macro_rules! wait_kinds {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
-        /// What a thread waits for; the numbers are those of the binary interface.
+        /// Reason why a thread waits; the numbers are those of the binary interface.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u32)]
         pub enum WaitKind { $($(#[$doc])* $name = $number,)* }
 
         impl WaitKind {
-            /// The kind of this number; what no kernel writes counts as exited.
+            /// Returns the kind of this number; numbers that no kernel writes count as exited.
             pub fn from_number(number: u32) -> WaitKind {
                 match number { $($number => WaitKind::$name,)* _ => WaitKind::Exited }
             }
@@ -31,12 +31,12 @@ macro_rules! wait_kinds {
 }
 
 wait_kinds! {
-    /// Nothing: it goes on as soon as its warp does.
+    /// The thread continues as soon as its warp does.
     Nothing = 0,
     Exited = 1,
     /// A block barrier, with or without a reduction.
     Barrier = 2,
-    /// It gave way because it waits for other threads by asking again and again.
+    /// The thread yielded, because it polls memory that other threads write.
     Yield = 3,
     SyncWarp = 4,
     ShuffleUp = 5,
@@ -60,26 +60,26 @@ wait_kinds! {
     ActiveMask = 23,
     /// A tensor-core operation ([`crate::tensor`]) of a whole warp.
     Tensor = 24,
-    /// It arrives at its cluster's barrier, and goes on.
+    /// Arrives at the cluster's barrier, and continues.
     ClusterArrive = 25,
-    /// It waits until that barrier opens ([`crate::cluster`]).
+    /// Waits until the cluster's barrier opens ([`crate::cluster`]).
     ClusterWait = 26,
 }
 
-/// How a block barrier reduces what its threads bring ([`Wait::control`]); anything else is "or".
+/// Reduction of the values at a block barrier ([`Wait::control`]); any other number means "or".
 pub const BARRIER_COUNT: u32 = 1;
 pub const BARRIER_AND: u32 = 2;
 
-/// What a block does after no warp could go on.
+/// State of a block after no warp could continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Round {
     /// All threads have exited.
     Finished = 0,
     GoesOn = 1,
-    /// All that could go on only gave way: they wait for other blocks.
+    /// All threads that can continue have yielded: they wait for other blocks.
     GivesWay = 2,
-    /// Its threads wait for each other and always will.
+    /// The threads wait for each other and always will.
     Stuck = 3,
 }
 
@@ -91,7 +91,7 @@ fn is_warp_operation(kind: WaitKind) -> bool {
     kind as u32 >= WaitKind::SyncWarp as u32 && (kind as u32) < WaitKind::ActiveMask as u32
 }
 
-/// The lanes of `mask` as indices, rising.
+/// The lanes of `mask` as indices, ascending.
 fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     (0..WARP).filter(move |lane| mask >> lane & 1 == 1)
 }
@@ -100,12 +100,13 @@ fn lanes_where(warp: &[Wait], test: impl Fn(&Wait) -> bool) -> u32 {
     warp.iter().enumerate().fold(0, |mask, (lane, wait)| mask | u32::from(test(wait)) << lane)
 }
 
-/// Completes what the threads of one warp (at most 32, by lane) wait for together; returns the lanes that go on.
+/// Completes the operations that threads of one warp (at most 32, by lane) wait for together; returns the lanes that
+/// can continue.
 pub fn ready_lanes(warp: &mut [Wait]) -> u32 {
     ready_lanes_told(warp, &mut |_, _| {})
 }
 
-/// The same, telling of each operation which lanes took part, and which are alive.
+/// [`ready_lanes`] with a callback for each completed operation: the lanes that took part, and the live ones.
 pub(crate) fn ready_lanes_told(warp: &mut [Wait], told: &mut dyn FnMut(u32, u32)) -> u32 {
     let mut ready = lanes_where(warp, |wait| kind(wait) == WaitKind::Nothing);
     if tensor::is_complete(warp) {
@@ -137,8 +138,8 @@ pub(crate) fn ready_lanes_told(warp: &mut [Wait], told: &mut dyn FnMut(u32, u32)
     ready
 }
 
-/// Lets those go on that ask at the first place in the program. Threads that run in step ask at each step, with a number that
-/// rises with the order of control: those behind catch up.
+/// Answers `__activemask` at the first place in the program. Threads in lock step wait here at each step, with numbers
+/// that rise in the order of control, so threads that lag behind catch up.
 fn answer_active_mask(warp: &mut [Wait]) -> u32 {
     let asks = |wait: &Wait| kind(wait) == WaitKind::ActiveMask;
     let places = warp.iter().filter(|wait| asks(wait)).map(|wait| wait.argument);
@@ -178,7 +179,8 @@ fn complete(warp: &mut [Wait], members: u32, operation: WaitKind) {
     }
 }
 
-/// PTX ISA, "shfl.sync": the source lane, and whether it lies inside the segment (else a thread reads its own value).
+/// Returns the source lane of a shuffle, and whether it lies inside the segment (otherwise a thread reads its own
+/// value): PTX ISA, "shfl.sync".
 fn shuffle_source(operation: WaitKind, lane: u32, wait: &Wait) -> (u32, bool) {
     let (distance, clamp, segment) = (wait.argument & 31, wait.control & 31, wait.control >> 8 & 31);
     let least = lane & segment;
@@ -212,13 +214,14 @@ fn reduce(operation: WaitKind, values: impl Iterator<Item = u32>) -> u32 {
     values.reduce(combine).unwrap_or(0)
 }
 
-/// Completes what the threads of a whole block wait for, given that no warp can go on by itself. Where blocks may wait for
-/// each other, one whose threads only gave way lets other blocks run first.
+/// Completes operations of a whole block, given that no warp can continue by itself. If blocks may wait for each other,
+/// a block in which threads have only yielded lets other blocks run first.
 pub fn next_round(block: &mut [Wait], blocks_may_wait: bool) -> Round {
     next_round_told(block, blocks_may_wait, &mut |_, _| {})
 }
 
-/// The same, telling of each barrier which warps met there, a bit for each, and whether those are all threads.
+/// [`next_round`] with a callback for each released barrier: a mask of the warps that met there, and whether they were
+/// all live threads.
 pub(crate) fn next_round_told(
     block: &mut [Wait],
     blocks_may_wait: bool,
@@ -247,7 +250,7 @@ pub(crate) fn next_round_told(
     }
 }
 
-/// Where a thread that gave way reads again and again, for the first that says: the address of a text, or 0.
+/// Address of the place text of the first polling thread that has one, or 0.
 pub fn polled_at(block: &[Wait]) -> u64 {
     block
         .iter()
@@ -257,7 +260,8 @@ pub fn polled_at(block: &[Wait]) -> u64 {
         .unwrap_or(0)
 }
 
-/// Without a thread count a barrier waits for all threads of the block that have not exited.
+/// Releases a barrier that is complete. Without a thread count it waits for all threads of the block that have not
+/// exited.
 fn release_barrier(block: &mut [Wait], barrier: u32, alive: usize) -> Option<Met> {
     let waits = |wait: &&mut Wait| kind(wait) == WaitKind::Barrier && wait.mask == barrier;
     let (mut here, mut votes, mut wanted) = (0, 0, 0);

@@ -1,23 +1,23 @@
-//! Tells a thread that its kernel has taken too long, by a signal to this thread.
+//! Time limit of a kernel: a timer that signals the kernel's thread.
 //!
-//! It counts the thread's own processor time, so a loaded machine ends no kernel that a quiet one would not. Trap: a
-//! kernel that sleeps in the system would never be told; kernels cannot.
+//! It counts the thread's own processor time, so a kernel that ends in time on a quiet machine is not aborted on a
+//! loaded one. A kernel that sleeps in the system would never be signalled, but kernels cannot sleep.
 
 use core::ffi::c_int;
 use std::ptr::null_mut;
 use std::time::Duration;
 
-/// From one signal to the next, until the kernel is left.
+/// Interval at which the signal is repeated until the kernel is aborted.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// Runs until dropped.
+/// A timer that runs until dropped.
 pub(crate) struct Timer {
     id: libc::timer_t,
 }
 
 impl Timer {
-    /// For the calling thread, of this number; `signal` has its handler. `None`: the system gives no timer, and the kernel
-    /// may take for ever.
+    /// Starts a timer for the calling thread, whose id is `thread`; the handler of `signal` is installed. `None` if the
+    /// system has no timer left: the kernel then has no time limit.
     pub fn start(thread: i32, signal: c_int, time_max: Duration) -> Option<Timer> {
         let_in(signal);
         // SAFETY: plain data, for which zeros are valid; all that the system reads of it is set below.
@@ -32,7 +32,7 @@ impl Timer {
         }
         let timer = Timer { id };
         let times = libc::itimerspec { it_interval: timespec(AGAIN), it_value: timespec(time_max) };
-        // SAFETY: the timer was just made; the old setting is not asked for.
+        // SAFETY: the timer was just created; the old setting is not requested.
         let set = unsafe { libc::timer_settime(timer.id, 0, &raw const times, null_mut()) };
         (set == 0).then_some(timer)
     }
@@ -40,14 +40,14 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // SAFETY: made by `start`, and deleted only here.
+        // SAFETY: created by `start`, and deleted only here.
         unsafe { libc::timer_delete(self.id) };
     }
 }
 
-/// A program that blocks signals before it starts threads, to wait for them, blocks them in ours too.
+/// Unblocks the signal: threads inherit blocked signals from a program that blocks them to wait for them elsewhere.
 fn let_in(signal: c_int) {
-    // SAFETY: plain data that the calls fill in; only this thread's mask changes, and this thread is ours.
+    // SAFETY: plain data that the calls fill in; only the mask of this thread changes, which runs a kernel.
     unsafe {
         let mut set: libc::sigset_t = core::mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -56,7 +56,7 @@ fn let_in(signal: c_int) {
     }
 }
 
-/// At least a nanosecond: zero would mean never.
+/// Converts a time; at least a nanosecond, because zero would disarm the timer.
 fn timespec(time: Duration) -> libc::timespec {
     let time = time.max(Duration::from_nanos(1));
     libc::timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: i64::from(time.subsec_nanos()) }

@@ -1,11 +1,11 @@
-//! Which blocks of device memory the kernels of one or more launches read and wrote.
+//! Map of the blocks of device memory that the kernels of one or more launches read and wrote.
 //!
-//! Trap: kernels do not store here. Each worker marks a private map (two workers marking one map would fight over its
-//! few cache lines) and merges it into this one when its share of the grid is done.
+//! Trap: kernels must not store here: workers that mark one map would contend for its few cache lines. Each worker
+//! marks a private map and merges it into this one when its share of the grid is done.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// How one memory block was accessed.
+/// Accesses to one memory block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Touch {
     pub read: bool,
@@ -23,7 +23,8 @@ pub struct TouchMap {
 }
 
 impl TouchMap {
-    /// A map of `bytes` of memory from address `base`, in blocks of `1 << shift` bytes (the last one may be partial).
+    /// Creates a map of `bytes` of memory from address `base`, in blocks of `1 << shift` bytes (the last one may be
+    /// partial).
     ///
     /// # Panics
     /// If blocks are smaller than 64 bytes: kernels mark only the two ends of a copy up to that size.
@@ -52,12 +53,12 @@ impl TouchMap {
         self.marks.iter().for_each(|mark| mark.store(0, Relaxed));
     }
 
-    /// The blocks touched, by rising index.
+    /// Returns the blocks touched, by rising index.
     pub fn touched(&self) -> impl Iterator<Item = (usize, Touch)> + '_ {
         (0..self.block_count()).map(|block| (block, self.entry(block))).filter(|(_, t)| t.read || t.written)
     }
 
-    /// Accesses that fell outside the range: device variables of the program, wild pointers.
+    /// Returns accesses that fell outside the range: device variables of the program, wild pointers.
     pub fn outside(&self) -> Touch {
         self.entry(self.block_count())
     }
@@ -69,7 +70,7 @@ impl TouchMap {
         }
     }
 
-    /// Length in bytes of the private map a worker needs.
+    /// Length in bytes of the private map that a worker needs.
     pub(crate) fn mark_count(&self) -> usize {
         self.marks.len()
     }

@@ -1,10 +1,10 @@
-//! Runs blocks that may wait for each other on one thread: each in memory of its own, in turns.
+//! Runs blocks that may wait for each other, in turns on one thread, each with its own memory.
 //!
-//! A block whose threads only gave way is put aside, and the next of the grid begins; those put aside go on, the oldest first,
-//! whenever a block has ended and after every [`BEGUN_MAX`] begun; in every other round the newest first, so that a chain of
-//! blocks each of which waits for the next ends in two rounds. So blocks that wait for one before them, as most do, are put
-//! aside rarely, and blocks that wait for one behind them end too. Trap: a block goes on in the worker it began in, which must
-//! not move meanwhile: its threads know the address.
+//! A block that yields is put aside, and the next of the grid begins. Blocks put aside resume whenever a block has
+//! ended and after every [`BEGUN_MAX`] begun, the oldest first; in every other round the newest first, so that a chain
+//! of blocks each of which waits for the next ends in two rounds. So blocks that wait for an earlier one, as most do,
+//! are rarely put aside, and blocks that wait for a later one end too. Trap: a block resumes in the worker it began in,
+//! which must not move meanwhile: its threads know the address.
 
 use core::ffi::c_void;
 use std::collections::VecDeque;
@@ -16,29 +16,30 @@ use crate::fault::Fault;
 use crate::schedule::Round;
 use crate::worker::{Grid, Worker};
 
-/// Blocks begun before those put aside go on.
+/// Number of blocks begun before those put aside resume.
 const BEGUN_MAX: usize = 64;
-/// Blocks put aside, and what they may take, on each thread; more are begun when some have ended.
+/// Limits, per thread, on the number and the memory of blocks put aside; more are begun when some have ended.
 const ASIDE_MAX: usize = 4096;
 const ASIDE_BYTES_MAX: usize = 256 << 20;
-/// A round in which no block ended and that took less is followed by a rest: whoever is waited for runs elsewhere.
+/// A round in which no block ended and that took less than this is followed by a sleep of this length, because the
+/// awaited block runs on another thread.
 const REST: Duration = Duration::from_micros(50);
-/// Rounds without an end before the thread rests.
+/// Number of fruitless rounds before the thread sleeps.
 const FRUITLESS_MAX: u32 = 64;
-/// Nothing has ended for so long: it is said where threads wait.
+/// Time without progress after which the place where threads wait is reported.
 const LONG: Duration = Duration::from_secs(1);
 
-/// Where threads of a launch have waited long, and for nothing so far.
+/// Place where threads of the launch have waited for long without success, if any.
 pub(crate) type WaitingAt = Mutex<Option<String>>;
 
 pub(crate) struct Turns<'a> {
     pub grid: &'a Grid,
     pub args: &'a [*const c_void],
-    /// A worker that is ready for blocks of the grid.
+    /// Returns a worker that is prepared for blocks of the grid.
     pub prepared: &'a dyn Fn() -> Box<Worker>,
-    /// A block that nobody has begun.
+    /// Takes a block that has not begun.
     pub take: &'a dyn Fn() -> Option<u64>,
-    /// Another thread found that the launch has failed.
+    /// True when another thread found that the launch has failed.
     pub failed: &'a dyn Fn() -> bool,
     /// All blocks of the grid must be under way at once.
     pub all_at_once: bool,
@@ -49,7 +50,7 @@ pub(crate) struct Turns<'a> {
     pub aside: VecDeque<(u64, Box<Worker>)>,
 }
 
-/// Since when no block has ended.
+/// Time and number of rounds since a block last ended.
 struct Patience {
     since: Instant,
     fruitless: u32,
@@ -100,7 +101,7 @@ impl Turns<'_> {
         self.all_at_once || self.aside.len() < ASIDE_MAX && bytes() < ASIDE_BYTES_MAX
     }
 
-    /// Whether the block ended.
+    /// Runs a block; true if it ended.
     ///
     /// # Safety
     /// As for [`Worker::run`].
@@ -131,7 +132,7 @@ impl Patience {
             return Ok(());
         }
         let waited = self.since.elapsed();
-        // The time limit counts processor time, of which there is little in a rest.
+        // The time limit counts processor time, and a sleeping thread uses little.
         if turns.time_max.is_some_and(|most| waited > most) {
             return Err(Fault::TimeOut);
         }

@@ -1,4 +1,5 @@
-//! What one worker owns while it runs blocks: the context, shared memory, coroutine frames and its private touch map.
+//! Resources that one worker owns while it runs blocks: the context, shared memory, coroutine frames and its private
+//! touch map.
 //!
 //! Trap: the helpers get only a `BlockContext *`. They find the worker behind it because the context is the worker's
 //! first field; a context that is not inside a [`Worker`] must never reach a kernel.
@@ -24,11 +25,11 @@ use crate::touch::TouchMap;
 /// Alignment of shared memory and of coroutine frames, in bytes (the ABI promises 128 and 64).
 const BUFFER_ALIGN: usize = 128;
 
-/// Shared memory behind the program's own, zero when a block starts, that CUDA reserves for cooperative groups
-/// (`%reserved_smem_offset_1`, PTX ISA).
+/// Size of the shared memory after the program's own, zero when a block starts, that CUDA reserves for cooperative
+/// groups (`%reserved_smem_offset_1`, PTX ISA).
 const RESERVED_SHARED_BYTES: usize = 1024;
 
-/// Shared by the blocks of a cooperative launch.
+/// Size of the memory shared by the blocks of a cooperative launch.
 pub(crate) const WORKSPACE_BYTES: usize = 64;
 
 static HELPERS: Helpers = Helpers {
@@ -44,9 +45,9 @@ static HELPERS: Helpers = Helpers {
     image: image::image,
 };
 
-/// What [`trap`] unwinds with; anything else that unwinds is a defect of ours.
+/// Payload of an unwinding [`trap`]; any other payload that is no finding is a defect of this crate.
 pub(crate) struct TrapUnwind {
-    /// It was an `assert`.
+    /// The trap was a failed `assert`.
     pub asserted: bool,
 }
 
@@ -57,11 +58,11 @@ pub(crate) struct Grid {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub shared_bytes: u32,
-    /// Threads of this kernel say what they wait for.
+    /// Threads of this kernel write wait records.
     pub waits: bool,
     /// Threads of one block may wait for those of another.
     pub blocks_may_wait: bool,
-    /// What the blocks of a cooperative launch share; 0 for other launches.
+    /// Address of the memory shared by the blocks of a cooperative launch; 0 for other launches.
     pub workspace: u64,
     /// Texture and surface objects, alive as long as the launch; null for none.
     pub objects: *const Objects,
@@ -89,23 +90,23 @@ pub(crate) struct Worker {
     scratch: Buffer,
     marks: Vec<u8>,
     strict: Option<Checked>,
-    /// Where a thread of the block that gave way last reads again and again: a text of the program, or 0.
+    /// Address of the text of the place where a thread of the block last polled memory, or 0.
     polled_at: u64,
     blocks_may_wait: bool,
-    /// A thread gave way when the block last stopped.
+    /// A thread had yielded when the block last stopped.
     gave_way: bool,
-    /// The launch's.
+    /// Texture and surface objects of the launch.
     objects: *const Objects,
-    /// What the blocks of its block's cluster have in common; null where there is no cluster.
+    /// State shared by the blocks of the cluster; null if there is none.
     cluster: *const cluster::Shared,
-    /// Of each thread of the block.
+    /// Last barrier phase in which each thread of the block arrived.
     arrived: Vec<cluster::Arrived>,
 }
 
-/// What strict mode adds to a worker.
+/// State that strict mode adds to a worker.
 #[derive(Debug)]
 struct Checked {
-    /// The launch's.
+    /// State shared by the launches of the process.
     strict: *const Mutex<Strict>,
     shared_bytes: SharedBytes,
     races: BlockRaces,
@@ -117,7 +118,7 @@ impl Checked {
         unsafe { &*self.strict }
     }
 
-    /// Tells what the block's threads do.
+    /// Runs `tell` with the race detector and the block's part of its state.
     fn with_races(&mut self, tell: impl FnOnce(&mut Detector, &mut BlockRaces)) {
         // SAFETY: as above; its address does not move with the borrow of the block's part.
         let strict = unsafe { &*self.strict };
@@ -125,8 +126,8 @@ impl Checked {
     }
 }
 
-// SAFETY: the raw pointers in the context lead into this worker's own buffers (owned, moved with it, heap-allocated) and
-// to the `HELPERS` static; nothing of it is tied to a thread.
+// SAFETY: the raw pointers in the context point into this worker's own buffers (owned, moved with it, heap-allocated)
+// and to the `HELPERS` static; none of them is tied to a thread.
 unsafe impl Send for Worker {}
 
 impl Worker {
@@ -172,7 +173,7 @@ impl Worker {
         }
     }
 
-    /// Gets ready for blocks of `grid`; counters start at zero and the touch map clean.
+    /// Prepares the worker for blocks of `grid`; counters start at zero and the touch map clean.
     pub fn prepare(&mut self, grid: &Grid, touch: Option<&TouchMap>, strict: Option<&Mutex<Strict>>) {
         self.strict = strict.map(|strict| Checked {
             strict: std::ptr::from_ref(strict),
@@ -205,14 +206,14 @@ impl Worker {
         (context.global_bytes, context.flops32, context.flops64) = (0, 0, 0);
     }
 
-    /// Runs the block of linear index `index` (x fastest), or goes on with it if it gave way.
+    /// Runs the block of linear index `index` (x fastest), or resumes it if it yielded.
     ///
     /// # Errors
     /// The kernel faulted, or its threads wait for each other.
     ///
     /// # Safety
     /// `prepare` was called for this grid, and `args` are arguments of its kernel whose pointees live until the return.
-    /// A block goes on in the worker that started it, which ran no other since.
+    /// A block resumes in the worker that started it, which has run no other block since.
     pub unsafe fn run(
         &mut self,
         grid: &Grid,
@@ -228,7 +229,7 @@ impl Worker {
         }
         if grid.waits && !go_on {
             let reserved = (grid.shared_bytes as usize).next_multiple_of(BUFFER_ALIGN);
-            // SAFETY: `prepare` made the buffer this much larger than what the program asked for.
+            // SAFETY: `prepare` made the buffer this much larger than the size that the program requested.
             unsafe { self.context.shared.add(reserved).write_bytes(0, RESERVED_SHARED_BYTES) };
         }
         if let Some(checked) = self.strict.as_mut() {
@@ -249,12 +250,13 @@ impl Worker {
         }
     }
 
-    /// The block's shared memory, which stays where it is until another grid is prepared for.
+    /// The block's shared memory, which stays in place until the worker is prepared for another grid.
     pub fn shared_memory(&self) -> *mut u8 {
         self.shared.as_ptr()
     }
 
-    /// The next block that runs here is one of a cluster. Both must stay where they are until the last of it has ended.
+    /// Makes the next block that runs here one of a cluster. `view` and `shared` must stay in place until the cluster's
+    /// last block has ended.
     pub fn join(&mut self, view: &ClusterView, shared: &cluster::Shared) {
         self.context.cluster = view;
         self.cluster = shared;
@@ -262,35 +264,36 @@ impl Worker {
         self.arrived.resize(self.waits.len(), 0);
     }
 
-    /// Whether every thread of the block that has not exited has arrived at its cluster's barrier in this phase.
+    /// True if every thread of the block that has not exited has arrived at its cluster's barrier in this phase.
     pub fn has_arrived(&self, phase: cluster::Arrived) -> bool {
         let exited = |wait: &Wait| wait.kind == schedule::WaitKind::Exited as u32;
         self.waits.iter().zip(&self.arrived).all(|(wait, &arrived)| exited(wait) || arrived == phase)
     }
 
-    /// Whether a thread of the block gave way to others, when the block last stopped.
+    /// True if a thread of the block had yielded when the block last stopped.
     pub fn polls(&self) -> bool {
         self.gave_way
     }
 
-    /// Where a thread of the block that last gave way reads again and again.
+    /// Place where a thread of the block last polled memory: `file:line`.
     pub fn polled_at(&self) -> Option<String> {
-        // SAFETY: kernels write the address of a constant of theirs there (`Wait::value`), and their launch is still going on.
+        // SAFETY: kernels store the address of one of their constants there (`Wait::value`), and their launch is still
+        // running.
         let text = (self.polled_at != 0).then(|| unsafe { CStr::from_ptr(self.polled_at as *const c_char) });
         text.map(|text| text.to_string_lossy().into_owned())
     }
 
-    /// Memory that a block has to itself while it is under way.
+    /// Bytes of memory that a block occupies while it is under way.
     pub fn bytes(&self) -> usize {
         self.shared.bytes() + self.scratch.bytes() + self.waits.len() * size_of::<Wait>() + self.marks.len()
     }
 
-    /// Bytes of global memory asked for, and operations in single and double precision, since `prepare`.
+    /// Bytes of global memory requested, and operations in single and double precision, since `prepare`.
     pub fn counters(&self) -> [u64; 3] {
         [self.context.global_bytes, self.context.flops32, self.context.flops64]
     }
 
-    /// What belongs to the thread whose stack reaches from `stack` down to where it is now.
+    /// Memory that belongs to the block and to the thread whose stack spans `stack`.
     fn own(&self, stack: Range<u64>) -> Own {
         let context = &self.context;
         let (shared, bytes) = (context.shared as u64, u64::from(context.shared_bytes));
@@ -307,13 +310,14 @@ impl Worker {
         }
     }
 
-    /// The cluster of more than one block that the block belongs to.
+    /// The cluster of the block, if it has more than one block.
     fn cluster(&self) -> Option<&ClusterView> {
         // SAFETY: a cluster outlives the blocks that run in it.
         unsafe { self.context.cluster.as_ref() }.filter(|view| view.count > 1)
     }
 
-    /// Whether an address is in the shared memory of the block's cluster: who wrote what there, strict mode does not know.
+    /// True if an address is in the shared memory of the block's cluster, whose writes by other blocks strict mode does
+    /// not track.
     fn is_in_cluster(&self, address: u64) -> bool {
         let Some(view) = self.cluster() else { return false };
         // SAFETY: the list has an entry for each block, and outlives them.
@@ -322,13 +326,13 @@ impl Worker {
         shared.iter().any(|&start| (start as u64..start as u64 + bytes).contains(&address))
     }
 
-    /// Strict mode: looks at an access, and ends the launch if it is wrong.
+    /// Strict mode: checks an access, and ends the launch if it is invalid.
     fn examine(&mut self, access: &Access, stack: Range<u64>, helper: InHelper) {
         if self.is_in_cluster(access.address) {
             return;
         }
         let own = self.own(stack);
-        // The detector of races does not know the barrier that orders the blocks of a cluster.
+        // The race detector does not know the barrier that orders the blocks of a cluster.
         let is_ordered_by_cluster = self.cluster().is_some();
         let Some(checked) = &mut self.strict else { return };
         // SAFETY: the launch keeps it alive, and its address does not move with the borrow below.
@@ -339,7 +343,7 @@ impl Worker {
             }
             return;
         };
-        // Never left again by the handler: what unwinds now is Rust's.
+        // Never released: from here on Rust code unwinds, which the fault handler must not drop.
         std::mem::forget(helper);
         std::panic::resume_unwind(Box::new(finding))
     }
@@ -360,7 +364,7 @@ unsafe extern "C" fn grow_scratch(context: *mut BlockContext, bytes: u64) -> *mu
     worker.context.scratch
 }
 
-/// The worker behind the context that a kernel passes on.
+/// Returns the worker behind the context that a kernel passes on.
 ///
 /// # Safety
 /// `context` is the one that `Worker::run` gave to the kernel that calls, and nothing else borrows the worker.
@@ -378,7 +382,7 @@ unsafe extern "C" fn ready_lanes(context: *mut BlockContext, warp: u32) -> u32 {
     let Worker { waits, strict, .. } = worker;
     let Some(waits) = waits.get_mut(first..end) else { return 0 };
     if tensor::is_complete(waits) {
-        // SAFETY: kernels give each lane a record on its stack, which is there while the lane waits.
+        // SAFETY: kernels give each lane a record on its stack, which is valid while the lane waits.
         unsafe { tensor::complete(waits) };
     }
     schedule::ready_lanes_told(waits, &mut |members, alive| {
@@ -413,7 +417,7 @@ unsafe extern "C" fn next_round(context: *mut BlockContext) -> u32 {
         _ => round,
     };
     worker.context.phase = round as u32;
-    // A chain in which each thread waits for the next one ends in two sweeps this way, and not in one for each thread.
+    // So a chain in which each thread waits for the next one ends in two sweeps, instead of one sweep for each thread.
     worker.context.falling = u64::from(polled_at != 0 && worker.context.falling == 0);
     worker.polled_at = polled_at;
     u32::from(round == Round::GoesOn)
@@ -430,7 +434,7 @@ unsafe extern "C" fn allocate(context: *mut BlockContext, bytes: u64) -> *mut c_
     // SAFETY: called by a kernel, which passes its own context.
     let worker = unsafe { worker_of(context) };
     let _helper = InHelper::enter();
-    // SAFETY: any size may be asked for; a refusal is null, as in CUDA.
+    // SAFETY: any size may be requested; on failure the result is null, as in CUDA.
     let memory = usize::try_from(bytes).map_or(std::ptr::null_mut(), |bytes| unsafe { libc::malloc(bytes) });
     if let Some(checked) = worker.strict.as_ref().filter(|_| !memory.is_null()) {
         let mut strict = checked.strict().lock();
@@ -447,7 +451,7 @@ unsafe extern "C" fn release(context: *mut BlockContext, memory: *mut c_void) {
     if let Some(checked) = &worker.strict {
         checked.strict().lock().memory.release(memory as u64);
     }
-    // SAFETY: the kernel frees what `allocate` gave, as CUDA demands of it.
+    // SAFETY: the kernel frees memory that `allocate` returned, as CUDA demands of it.
     unsafe { libc::free(memory) }
 }
 
@@ -479,11 +483,11 @@ pub(crate) unsafe fn objects_of<'a>(context: *mut BlockContext) -> Option<&'a Ob
     unsafe { worker_of(context).objects.as_ref() }
 }
 
-/// A kernel is about to access an image's memory through a function of ours: counts, marks and checks it as if the access were
-/// the kernel's own.
+/// Counts, marks and checks an access that an executor function is about to make to an image's memory, as if the kernel
+/// made it itself.
 ///
 /// # Safety
-/// `context` is the one that `Worker::run` gave to the kernel that calls, and `place` null or a text of the program's.
+/// `context` is the one that `Worker::run` gave to the kernel that calls, and `place` null or a text of the program.
 pub(crate) unsafe fn before_image_access(
     context: *mut BlockContext,
     thread: u32,
@@ -497,7 +501,7 @@ pub(crate) unsafe fn before_image_access(
     let worker = unsafe { worker_of(context) };
     let context = &mut worker.context;
     context.global_bytes += bytes;
-    // An element may lie across the end of a block of the map.
+    // An element may cross the end of a block of the map.
     for address in [address, address + bytes - 1] {
         let block = address.wrapping_sub(context.touch_base).checked_shr(context.touch_shift).unwrap_or(0);
         let mark = 2 * block.min(context.touch_limit) as usize + usize::from(flags & ACCESS_WRITES != 0);
@@ -512,18 +516,18 @@ pub(crate) unsafe fn before_image_access(
 }
 
 unsafe extern "C-unwind" fn trap(context: *mut BlockContext) -> ! {
-    // Never left again by the handler: what unwinds now is Rust's.
+    // Never released: from here on Rust code unwinds, which the fault handler must not drop.
     std::mem::forget(InHelper::enter());
     // SAFETY: called by a kernel, which passes its own context.
     let context = unsafe { &mut *context };
     let assertion = std::mem::replace(&mut context.assertion, std::ptr::null());
-    // SAFETY: the kernel has just put it on its stack, which is still there, or null.
+    // SAFETY: the kernel has just stored it on its stack, which still exists, or null.
     let asserted = unsafe { assertion.as_ref() }.map(|assertion| say_assertion(context.block_idx, assertion));
-    // Not `panic!`: a kernel's trap is the program's business and must not print a Rust panic message.
+    // Not `panic!`: the program caused the trap, and no Rust panic message must be printed.
     std::panic::resume_unwind(Box::new(TrapUnwind { asserted: asserted.is_some() }))
 }
 
-/// On standard error, in the words of NVIDIA's runtime.
+/// Prints the assertion on standard error, in the words of NVIDIA's runtime.
 fn say_assertion(block: [u32; 3], assertion: &Assertion) {
     // SAFETY: constants of the program, as clang passes them for `assert`.
     let text = |text: *const c_char| match unsafe { text.as_ref() } {
@@ -538,7 +542,7 @@ fn say_assertion(block: [u32; 3], assertion: &Assertion) {
     eprintln!("{file}:{line}: {function}: block: {block}, thread: {thread} Assertion `{message}` failed.");
 }
 
-/// Memory of at least the size last asked for, contents undefined.
+/// Memory of at least the size last requested, contents undefined.
 #[derive(Debug, Default)]
 struct Buffer {
     memory: Option<(NonNull<u8>, Layout)>,

@@ -1,18 +1,18 @@
-//! Which values of a thread's code can be computed again wherever they are needed.
+//! Values of a thread's code that can be recomputed wherever they are needed.
 //!
-//! Trap: "again" means in another region or in another function, so nothing here may depend on memory that a kernel can
-//! write, on the time, or on where control came from.
+//! Trap: they are recomputed in another region or another function, so nothing here may depend on memory that a kernel
+//! can write, on the time, or on the path of control.
 
 use std::collections::BTreeMap;
 
 use crate::llvm::{Builder, Opcode, Value};
 use crate::provenance::origin;
 
-/// Longer computations are kept rather than done again.
+/// Computations of more steps are kept rather than repeated.
 const LENGTH_MAX: usize = 16;
 const INDEX: &str = "eager.nvvm.read.ptx.sreg.";
 
-/// A call whose answer all threads of a block have in common.
+/// True for a call whose result is the same for all threads of a block.
 pub(crate) fn is_common_call(call: Value) -> bool {
     const COMMON: &[&str] = &["ctaid.", "ntid.", "nctaid.", "warpsize", "nwarpid"];
     call.callee().is_some_and(|callee| {
@@ -22,18 +22,18 @@ pub(crate) fn is_common_call(call: Value) -> bool {
     })
 }
 
-/// The index of a thread in its block: 0 for x; as the kernel asks for it.
+/// Axis of the thread index that a call returns: 0 for x.
 pub(crate) fn index_call(call: Value) -> Option<usize> {
     let name = call.callee()?.name();
     ["tid.x", "tid.y", "tid.z"].iter().position(|part| name.strip_prefix(INDEX) == Some(part))
 }
 
-/// Whether `load` reads memory that nobody can write while a kernel runs.
+/// True if `load` reads memory that no thread can write while a kernel runs.
 pub(crate) fn reads_fixed(load: Value, fixed: &[Value]) -> bool {
     origin(load.operand(0)).is_some_and(|origin| fixed.contains(&origin))
 }
 
-/// Whether an address is a constant distance from where it begins, so that reading there is safe at any time.
+/// True if an address is at a constant offset from its base, so that reading there is safe at any time.
 pub(crate) fn is_at_fixed_place(address: Value) -> bool {
     match address.opcode() {
         Some(Opcode::LLVMGetElementPtr) => {
@@ -46,7 +46,7 @@ pub(crate) fn is_at_fixed_place(address: Value) -> bool {
     }
 }
 
-/// An instruction whose result depends on its operands alone.
+/// True if the instruction's result depends on its operands alone.
 pub(crate) fn computes(instruction: Value) -> bool {
     use Opcode::*;
     match instruction.opcode() {
@@ -65,7 +65,7 @@ pub(crate) fn computes(instruction: Value) -> bool {
     }
 }
 
-/// Of those, what may run where it would not have: no division by what may be zero.
+/// True if such an instruction may run on paths where it did not before: it cannot divide by zero.
 fn computes_safely(instruction: Value) -> bool {
     use Opcode::*;
     match instruction.opcode() {
@@ -79,7 +79,8 @@ fn computes_safely(instruction: Value) -> bool {
     }
 }
 
-/// Whether `value` can be computed again from parameters, constants, `fixed` memory and what `leaf` says, in few steps.
+/// True if `value` can be recomputed in few steps from parameters, constants, `fixed` memory and values that `leaf`
+/// accepts.
 pub(crate) fn is_computable(value: Value, fixed: &[Value], leaf: &dyn Fn(Value) -> bool) -> bool {
     let mut left = LENGTH_MAX;
     is_computable_in(value, fixed, leaf, &mut left)
@@ -100,13 +101,13 @@ fn is_computable_in(value: Value, fixed: &[Value], leaf: &dyn Fn(Value) -> bool,
     value.operands().into_iter().all(|operand| is_computable_in(operand, fixed, leaf, left))
 }
 
-/// Computes `value` again where the builder is, behind where it is computed now, with other values for those that `known`
-/// has.
+/// Recomputes `value` at the builder's position, which its present computation dominates, replacing values found in
+/// `known`.
 pub(crate) fn compute_again(builder: &Builder, value: Value, known: &mut BTreeMap<Value, Value>) -> Value {
     compute(builder, value, known, &|builder, value| builder.clone_here(value))
 }
 
-/// The same where control may not have come to `value`: what LLVM was told of its operands may not hold there.
+/// Recomputes `value` where its present computation may not have run, so LLVM's promises about operands are dropped.
 pub(crate) fn compute_anywhere(builder: &Builder, value: Value, known: &mut BTreeMap<Value, Value>) -> Value {
     compute(builder, value, known, &|builder, value| match value.opcode() {
         Some(Opcode::LLVMOr) if value.is_disjoint() => {

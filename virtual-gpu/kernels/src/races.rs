@@ -1,6 +1,7 @@
-//! Strict mode: says what orders threads, where no executor sees it: barriers of the whole block, and fences.
+//! Strict mode: reports events that order threads and that no executor sees: barriers of the whole block, and fences.
 //!
-//! Trap: a thread says so of a barrier when it goes on behind it; all threads stop there before one goes on, in every form.
+//! A thread reports a barrier when it continues after it; in every form all threads stop at the barrier before any
+//! continues.
 
 use crate::instrument::Instrument;
 use crate::llvm::{Opcode, Value};
@@ -10,7 +11,7 @@ const EVENT_SHIFT: u32 = 24;
 const BARRIER: u64 = 1;
 const FENCE: u64 = 2;
 
-/// Puts the call behind `instruction` if it orders threads.
+/// Inserts the report after `instruction` if it orders threads.
 pub(crate) fn say_order(instrument: &Instrument, instruction: Value) {
     let event = match () {
         () if is_barrier_call(instruction) => BARRIER,

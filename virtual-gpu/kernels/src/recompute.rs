@@ -1,5 +1,5 @@
-//! Lets regions compute again what is cheap, such as indices and addresses, instead of keeping it for each thread across a
-//! barrier.
+//! Recomputes cheap values, such as indices and addresses, in later regions instead of saving them for each thread
+//! across a barrier.
 //!
 //! Trap: it must run before values are put into stack slots, and after barriers have become the starts of blocks.
 
@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::llvm::{Block, Context, Opcode, Value};
 use crate::pure;
 
-/// Every use of a cheap value that lies behind a barrier from it gets a computation of its own. `starts` are the blocks
-/// that begin with a barrier, `fixed` is memory that nobody writes.
+/// Gives every use of a cheap value across a barrier a computation of its own. `starts` are the blocks that begin with
+/// a barrier, `fixed` is memory that is never written.
 pub(crate) fn recompute_across(context: &Context, function: Value, starts: &[Block], fixed: &[Value]) {
     let mut behind: BTreeMap<Block, BTreeSet<Block>> = BTreeMap::new();
-    // What was computed again, by block, and whether at its end.
+    // Recomputed values by block, and whether they are at its end.
     let mut again: BTreeMap<(Block, bool), BTreeMap<Value, Value>> = BTreeMap::new();
     let builder = context.builder();
     for user in function.instructions() {
@@ -35,7 +35,7 @@ pub(crate) fn recompute_across(context: &Context, function: Value, starts: &[Blo
     }
 }
 
-/// The blocks that a barrier may lead to without passing `from`.
+/// The blocks reachable from a barrier without passing `from`.
 fn behind_barriers(from: Block, starts: &[Block]) -> BTreeSet<Block> {
     let mut found: BTreeSet<Block> = starts.iter().copied().filter(|&start| start != from).collect();
     let mut open: Vec<Block> = found.iter().copied().collect();

@@ -1,8 +1,8 @@
 //! LLVM IR of the block function of a kernel that is cut at its barriers: one loop over the threads per region.
 //!
-//! As long as all threads go the same way, the loop of their region runs with the region's code inlined. Trap: where they
-//! may go different ways (some have exited, or wait elsewhere) each thread is then sent to its own region by a call, round
-//! by round, until all agree again; a thread must not run two regions in one round.
+//! While all threads go the same way, the loop of their region runs with the region's code inlined. Trap: once they may
+//! diverge (some have exited, or wait elsewhere), each thread is sent to its own region by a call, round by round,
+//! until all agree again; a thread must not run two regions in one round.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use crate::llvm::escaped;
 use crate::loops::{DIMENSIONS, Loops, Part};
 use crate::thread_call::{Marks, guard_call, load_arguments, parallel};
 
-/// What the texts of one block function share.
+/// Context shared by the parts of one block function's text.
 struct BlockText<'a> {
     body: &'a Body,
     cut: &'a Cut,
@@ -58,7 +58,7 @@ pub(crate) fn block_function(body: &Body, cut: &Cut, name: &str, marks: Marks, b
 }
 
 impl BlockText<'_> {
-    /// A region that all threads are due at, and what comes behind it.
+    /// Text of a region that all threads run next, and of the jump after it.
     fn region(&self, region: &Region) -> String {
         let number = region.number;
         let p = format!("r{number}");
@@ -86,7 +86,7 @@ impl BlockText<'_> {
 
     fn call(&self, q: &str, index: [&str; 4], region: &Region, part: Part, group: &str) -> String {
         let [x, y, z, i] = index;
-        // No region but the first has the number that says "none" as a next one.
+        // -1 instead of 0, because as a next region 0 means "none"; only the first region has number 0.
         let number = if region.number == 0 { -1 } else { region.number.cast_signed() };
         let part = part_number(region.guard.filter(|_| self.marks == Marks::Never), part);
         format!(
@@ -98,7 +98,7 @@ impl BlockText<'_> {
         )
     }
 
-    /// Where a thread goes on.
+    /// Stores the region in which a thread continues.
     fn note_next(&self, q: &str, group: &str) -> String {
         let noted = if self.cut.alike {
             format!("  store i32 %{q}.next, ptr %next\n")
@@ -115,7 +115,7 @@ impl BlockText<'_> {
         noted + &format!("  br label %{q}.thread.end\n")
     }
 
-    /// Goes on where all threads do.
+    /// Jumps to the region in which all threads continue.
     fn behind(&self, p: &str, region: &Region) -> String {
         let mut text = String::new();
         if self.cut.common_bytes > 0 {
@@ -136,7 +136,7 @@ impl BlockText<'_> {
         text
     }
 
-    /// After a round: whether all threads go on with one region.
+    /// After a round: checks if all threads continue in one region.
     fn look(&self) -> String {
         let numbers = self.cut.regions.iter().map(|region| region.number).filter(|&number| number > 0);
         let cases: String = numbers.map(|number| format!("i32 {number}, label %r{number}.begin ")).collect();
@@ -171,7 +171,8 @@ impl BlockText<'_> {
 
 const FORGET: &str = "  store i32 0, ptr %any\n  store i32 -1, ptr %all\n";
 
-/// The thread function, not inlined, for a region that is only known when it runs; of kernels that need it.
+/// The thread function, not inlined, for calls whose region is known only at run time; empty for kernels that do not
+/// need it.
 pub(crate) fn any_region(body: &Body) -> String {
     if body.cut.as_ref().is_none_or(|cut| cut.alike) {
         return String::new();

@@ -1,10 +1,10 @@
-//! Arithmetic and conversions with the rounding named: up (`rp`), down (`rm`), towards zero (`rz`).
+//! Arithmetic and conversions with a named rounding: up (`rp`), down (`rm`), towards zero (`rz`).
 //!
-//! A result is computed in a type twice as wide, as a sum `w + e` that is exact or lies on the same side of every narrow
-//! number as the exact result does; it is rounded to nearest, and moved to its neighbour if the exact result lies there.
-//! Trap: the processor's own rounding mode is never touched, because LLVM moves ordinary operations freely across its
-//! changes, and a launch may be left between them. (Wider significands: 2·24+2 <= 53, 2·53+2 <= 113. S. Boldo,
-//! G. Melquiond, "Emulation of a FMA and correctly rounded sums".)
+//! A result is computed in a type twice as wide, as a sum `w + e` that is exact or lies on the same side of every
+//! narrow number as the exact result does; it is rounded to nearest, and moved to its neighbour if the exact result
+//! lies there. Trap: never change the processor's rounding mode instead: LLVM moves ordinary operations freely across
+//! such changes, and a fault handler may abandon a launch between them. (Wider significands: 2·24+2 <= 53, 2·53+2 <=
+//! 113. S. Boldo, G. Melquiond, "Emulation of a FMA and correctly rounded sums".)
 
 use std::fmt::Write;
 
@@ -12,7 +12,8 @@ use crate::intrinsics::THREAD;
 
 pub(crate) const MODES: [&str; 3] = ["rm", "rp", "rz"];
 
-/// A type to round to, its bits as an integer, the wider type, that one's bits, its sign, and LLVM's suffix.
+/// A type to round to, the integer type of its bits, the wider type, the integer type of that one's bits, its sign bit,
+/// and LLVM's suffix.
 struct Narrow {
     ty: &'static str,
     bits: &'static str,
@@ -45,8 +46,8 @@ const NARROW: [Narrow; 2] = [
     },
 ];
 
-/// Operations: name, number of arguments, body in `{ty}`, `{wide}`, `{mode}` and `{suffix}` that ends in `%r`. Arguments
-/// are `%a0` and on, and as wide ones `%w0` and on.
+/// Operations: name, number of arguments, and a body in `{ty}`, `{wide}`, `{mode}` and `{suffix}` that ends in `%r`.
+/// Arguments are `%a0` and on, widened `%w0` and on.
 const OPERATIONS: &[(&str, usize, &str)] = &[
     ("add", 2, "%r = call {ty} @eager.sum.{mode}.{ty}({wide} %w0, {wide} %w1)"),
     ("sub", 2, "%n = fneg {wide} %w1\n%r = call {ty} @eager.sum.{mode}.{ty}({wide} %w0, {wide} %n)"),
@@ -75,7 +76,7 @@ const OPERATIONS: &[(&str, usize, &str)] = &[
     ),
 ];
 
-/// Conversions of integers: letters, type, how it extends to 64 bits, and the results for which a rounding matters.
+/// Conversions of integers: letters, type, extension to 64 bits, and the result types for which the rounding matters.
 const INTEGERS: &[(&str, &str, &str, &[&str])] = &[
     ("i", "i32", "sext", &["f"]),
     ("ui", "i32", "zext", &["f"]),
@@ -83,7 +84,7 @@ const INTEGERS: &[(&str, &str, &str, &[&str])] = &[
     ("ull", "i64", "", &["f", "d"]),
 ];
 
-/// Definitions of all rows for all roundings.
+/// Definitions of all operations in all rounding modes.
 pub(crate) fn text() -> String {
     let mut text = String::new();
     for mode in MODES {
@@ -111,14 +112,14 @@ pub(crate) fn text() -> String {
     text
 }
 
-/// `0.0` of a wide type; LLVM has no decimal spelling for one of `fp128`.
+/// `0.0` of a wide type; LLVM has no decimal spelling for `fp128`.
 fn zero(narrow: &Narrow) -> &'static str {
     if narrow.wide == "fp128" { "0xL00000000000000000000000000000000" } else { "0.0" }
 }
 
 /// `eager.step`: the bits of `%near`, or of its neighbour on the side where `%w + %e` lies, if the mode goes that way.
 fn step(text: &mut String, mode: &str, name: &str, bits: &str, (wide, zero): (&str, &str)) {
-    // A step away from zero adds one to the bits, a step towards it takes one away.
+    // A step away from zero adds one to the bits, a step towards it subtracts one.
     let by = match mode {
         "rp" => {
             "%up = select i1 %negative, {bits} -1, {bits} 1\n%by = select i1 %above, {bits} %up, {bits} 0"
@@ -141,7 +142,7 @@ fn step(text: &mut String, mode: &str, name: &str, bits: &str, (wide, zero): (&s
     );
 }
 
-/// `eager.round`: the number `%w + %e`, where `%e` is small against `%w`.
+/// `eager.round`: rounds the number `%w + %e`, where `%e` is small compared with `%w`.
 fn rounding(text: &mut String, mode: &str, narrow: &Narrow) {
     let Narrow { ty, bits, wide, .. } = narrow;
     step(text, mode, ty, bits, (wide, zero(narrow)));
@@ -154,7 +155,7 @@ fn rounding(text: &mut String, mode: &str, narrow: &Narrow) {
     );
 }
 
-/// `eager.sum`: of two wide numbers. What adds up to zero is -0 when rounding down, unless both are +0.
+/// `eager.sum`: rounded sum of two wide numbers. When rounding down, a sum of zero is -0 unless both are +0.
 fn sum(text: &mut String, mode: &str, narrow: &Narrow) {
     let Narrow { ty, wide, wide_bits, sign, .. } = narrow;
     let signed = format!(
@@ -191,7 +192,7 @@ fn operation(text: &mut String, mode: &str, narrow: &Narrow, name: &str, count: 
     }
 }
 
-/// An integer is the sum of its upper and lower half, each of which a `double` holds.
+/// Converts an integer as the sum of its upper and lower half, each of which a `double` holds exactly.
 fn conversion(text: &mut String, mode: &str, (letters, ty, extend): (&str, &str, &str), result: &str) {
     let (real, wide, widen, high, low) = match result {
         "d" => {
@@ -213,7 +214,7 @@ fn conversion(text: &mut String, mode: &str, (letters, ty, extend): (&str, &str,
     );
 }
 
-/// For the two 16-bit formats, which LLVM has no common type for: the caller has rounded to nearest.
+/// `eager.step` for the two 16-bit formats, which have no common LLVM type: the caller has rounded to nearest.
 fn half(text: &mut String, mode: &str) {
     step(text, mode, "half", "i16", ("double", "0.0"));
     let _ = writeln!(

@@ -1,7 +1,7 @@
-//! The helper functions in `runtime.ll` and which device functions they stand for.
+//! The helper functions in `runtime.ll`, and the device functions that they implement.
 //!
 //! Trap: the set of supported device functions *is* the set of definitions in that text, so there is no second list to
-//! keep in step, but a definition with a wrong signature is only found when a kernel uses it.
+//! keep in step, but a definition with a wrong signature is found only when a kernel uses it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,26 +12,26 @@ use crate::{clusters, intrinsics, ptx, rounding, stretches, suspend, warp};
 
 const RUNTIME: &str = include_str!("runtime.ll");
 const PREFIX: &str = "eager.";
-/// The one helper that is called instead of inlined.
+/// The only helper that is called instead of inlined.
 pub(crate) const MARK_APART: &str = "eager.mark.apart";
 
 /// `__syncthreads()` in the spellings of LLVM 20 to 22 and of LLVM 19.
 const BLOCK_BARRIERS: &[&str] =
     &["llvm.nvvm.barrier.cta.sync.aligned.all", "llvm.nvvm.barrier.cta.sync.all", "llvm.nvvm.barrier0"];
 
-/// Whether `call` waits for all threads of the block: barrier 0 without a thread count.
+/// True if `call` waits for all threads of the block: barrier 0 without a thread count.
 pub(crate) fn is_block_barrier(call: Value) -> bool {
     let Some(callee) = call.callee() else { return false };
     BLOCK_BARRIERS.contains(&callee.name().as_str())
         && call.call_arguments().first().is_none_or(|barrier| barrier.constant_integer() == Some(0))
 }
 
-/// The same of any instruction.
+/// True if `instruction` is a call for which [`is_block_barrier`] holds.
 pub(crate) fn is_barrier_call(instruction: Value) -> bool {
     instruction.opcode() == Some(Opcode::LLVMCall) && is_block_barrier(instruction)
 }
 
-/// A function of the runtime's in a module that it was linked into.
+/// Returns a runtime function from a module that it was linked into.
 pub(crate) fn helper(module: &Module, name: &str) -> Value {
     module.function(name).expect("runtime.ll defines it and it was linked")
 }
@@ -59,17 +59,17 @@ impl Runtime {
         Runtime { text, names }
     }
 
-    /// Whether calls of the device function `name` have a translation.
+    /// True if calls of the device function `name` have a translation.
     pub fn supports(&self, name: &str) -> bool {
         self.names.contains(&helper_name(name)) || self.suspends(name)
     }
 
-    /// Whether the device function `name` ends its thread.
+    /// True if the device function `name` ends its thread.
     pub fn ends_thread(name: &str) -> bool {
         name == "llvm.nvvm.exit"
     }
 
-    /// Whether a thread may have to wait in the device function `name`.
+    /// True if a thread may have to wait in the device function `name`.
     pub fn suspends(&self, name: &str) -> bool {
         self.names.contains(&suspend::before(name))
     }
@@ -79,7 +79,7 @@ impl Runtime {
     }
 }
 
-/// The helper that stands for a device function.
+/// Name of the helper that implements a device function.
 pub(crate) fn helper_name(device_function: &str) -> String {
     format!("{PREFIX}{}", device_function.strip_prefix("llvm.").unwrap_or(device_function))
 }
@@ -89,8 +89,8 @@ fn defined_name(line: &str) -> Option<&str> {
     after.split_once('(').map(|(name, _)| name)
 }
 
-/// `atomicAdd_block`, `atomicCAS_system` and their like: the wider scope of an ordinary atomic serves them all. Minimum and
-/// maximum are those of signed numbers; the compiler pass makes PTX of the others (`device/mend.rs`).
+/// `atomicAdd_block`, `atomicCAS_system` and so on, implemented by an ordinary atomic, whose scope is wide enough for
+/// all. Minimum and maximum are signed; the compiler pass turns the unsigned ones into PTX (`device/mend.rs`).
 fn scoped_atomics() -> String {
     let mut text = String::new();
     for scope in ["cta", "sys"] {

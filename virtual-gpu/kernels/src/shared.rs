@@ -1,9 +1,9 @@
 //! Addresses in shared memory wrap at 32 bits.
 //!
-//! A GPU's shared memory has addresses of 32 bits: of a wider one the upper half does not count (PTX ISA 9.0, "Addresses as
-//! Operands"), so that `tile[threadIdx.x - 1]` behind a pointer into an array is its neighbour for thread 0 too. In C the index
-//! is a number of four thousand million there. Trap: only addresses with an unsigned index of 32 bits are computed anew; for
-//! all others the shorter way is the same, and the optimiser sees through it.
+//! On a GPU, addresses in shared memory have 32 bits: the upper half of a wider address is ignored (PTX ISA 9.0,
+//! "Addresses as Operands"). So `tile[threadIdx.x - 1]` through a pointer into an array is the preceding element for
+//! thread 0 too, while in C the index there is about four thousand million. Only addresses with an unsigned 32-bit
+//! index are changed: for all others the plain address is the same, and the optimiser understands it better.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::llvm::{Context, Module, Opcode, Value};
 use crate::provenance::{KnownAddresses, Memory, memory_of};
 use crate::runtime::helper;
 
-/// An address that is put together of more values stays as it is.
+/// An address made of more values stays as it is.
 const VALUES_MAX: usize = 64;
 
-/// Wraps the addresses of loads, stores and atomics in `function`; `block` is the context of its block.
+/// Wraps the addresses of loads, stores and atomics in `function`; `block` is its block context.
 pub(crate) fn wrap(context: &Context, module: &Module, function: Value, block: Value, known: KnownAddresses) {
     let builder = context.builder();
     for access in function.instructions() {
@@ -39,7 +39,7 @@ pub(crate) fn wrap(context: &Context, module: &Module, function: Value, block: V
     }
 }
 
-/// The steps from an object to an address in it, if one is by an unsigned index of 32 bits.
+/// Returns the steps from an object to an address in it, if one of them adds an unsigned 32-bit index.
 fn steps_that_may_wrap(address: Value) -> Option<Vec<Value>> {
     let (mut steps, mut wraps) = (Vec::new(), false);
     let (mut seen, mut open) = (BTreeSet::new(), vec![address]);
@@ -65,8 +65,7 @@ fn steps_that_may_wrap(address: Value) -> Option<Vec<Value>> {
     wraps.then_some(steps)
 }
 
-/// Whether a number of 32 bits that may have the highest bit set is widened as one without a sign, or was before it was
-/// folded.
+/// True if a 32-bit number that may have the highest bit set is, or was before constant folding, zero-extended.
 fn is_unsigned(index: Value, depth: u32) -> bool {
     if let Some(number) = index.constant_integer() {
         return (1 << 31..1 << 63).contains(&number);

@@ -1,13 +1,14 @@
-//! LLVM IR of the comparisons that guards' functions call: how many threads of a row, from one on, go its way.
+//! LLVM IR of the comparisons that guard functions call: how many threads of a row, from a given one on, take the same
+//! way.
 //!
-//! Trap: a stretch is told as its length times two, plus one where the comparison holds, as `runtime.ll` reads it.
+//! Trap: a stretch is encoded as its length times two, plus one if the comparison holds, as `runtime.ll` expects.
 
 use std::fmt::Write;
 
-/// Of the integers that they compare, in bits.
+/// Widths in bits of the integers compared.
 pub(crate) const WIDTHS: [u32; 2] = [32, 64];
 
-/// The comparisons that guards' functions call, beside what `runtime.ll` has for them.
+/// The comparisons that guard functions call, besides those in `runtime.ll`.
 pub(crate) fn text() -> String {
     let mut text = String::new();
     for width in WIDTHS {
@@ -18,7 +19,8 @@ pub(crate) fn text() -> String {
     text
 }
 
-/// Threads from `%v` on, rising by one, of which all or none compare so with `%b`. Where the numbers wrap, a stretch ends.
+/// Number of threads, for values rising by one from `%v`, whose comparison with `%b` has the same result. A stretch
+/// ends where the numbers wrap.
 fn comparison_text(predicate: &str, width: u32) -> String {
     let least = if predicate.starts_with('s') { 1u64 << (width - 1) } else { 0 };
     let least = if width == 32 { u64::from(least as u32) } else { least };

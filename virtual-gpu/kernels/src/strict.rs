@@ -1,4 +1,4 @@
-//! Strict mode: a call before each access that says what is accessed, how, and where the program says so.
+//! Strict mode: inserts a call before each access that reports its address, kind and source line.
 //!
 //! Trap: the flags are those of eager-exec's `abi` (`ACCESS_…`, `access_class`), and the test below keeps them in step.
 
@@ -18,7 +18,7 @@ const ALIGN_SHIFT: u32 = 16;
 /// The largest access of a GPU's thread, and so the largest alignment that matters.
 const ALIGN_MAX: u32 = 16;
 
-/// What an address is computed from.
+/// Origin of an address.
 enum Object {
     /// A variable or array of this many bytes.
     Sized(Value, u64),
@@ -28,7 +28,7 @@ enum Object {
     Unknown,
 }
 
-/// Puts the check before `instruction`, unless all is known here.
+/// Inserts the check before `instruction`, unless the access is known to be valid.
 pub(crate) fn check(instrument: &Instrument, instruction: Value, access: &Access, memory: Memory) {
     let object = object_of(access.address, instrument);
     if is_right(access, memory, &object, instrument) {
@@ -90,18 +90,19 @@ fn object_of(address: Value, instrument: &Instrument) -> Object {
     }
 }
 
-/// Bytes of a stack slot, where they are known.
+/// Size of a stack slot in bytes, if known.
 fn slot_bytes(slot: Value, machine: &Machine) -> Option<u64> {
     slot.operand(0).constant_integer().map(|count| count * machine.size_of(slot.allocated_type()))
 }
 
-/// Whether nothing can be wrong: an access to the start of what is large enough, needs no value, and is no other thread's.
+/// True if the access cannot be wrong: it starts at its object, lies inside, needs no initialized value, and no other
+/// thread uses the object.
 fn is_right(access: &Access, memory: Memory, object: &Object, instrument: &Instrument) -> bool {
     match (object, access.bytes) {
         (Object::Sized(base, size), Bytes::Known(bytes)) => {
             matches!(memory, Memory::Private | Memory::Constant) && access.address == *base && bytes <= *size
         }
-        // A parameter passed by value: its size is the launch's business.
+        // A parameter passed by value: the launch checks its size.
         (Object::Pointer(base), _) => memory == Memory::Private && instrument.known.private.contains(base),
         _ => false,
     }
@@ -125,7 +126,7 @@ fn class(memory: Memory) -> u64 {
     }
 }
 
-/// The alignment that a GPU insists on, in its place in the flags.
+/// Alignment that a GPU requires, shifted into place for the flags.
 fn align(instruction: Value, access: &Access) -> u64 {
     let (Bytes::Known(bytes), false) = (access.bytes, instruction.opcode() == Some(Opcode::LLVMCall)) else {
         return 0;

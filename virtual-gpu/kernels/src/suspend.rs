@@ -1,9 +1,9 @@
-//! Device functions at which a thread must wait for others: warp operations, barriers with a count or a reduction, and
-//! those where it only gives way.
+//! Device functions in which a thread waits for others: warp operations, barriers with a count or a reduction, and
+//! functions in which it only yields.
 //!
-//! Such a call becomes three steps: note in the thread's wait record what it waits for, suspend, read the answer from
-//! the record. Trap: the executor's scheduler reads these records; offsets are those of eager-exec's `Wait`, kinds those
-//! of its `WaitKind`, and `tests/layout.rs` keeps the two in step.
+//! Such a call becomes three steps: write the wait to the thread's wait record, suspend, read the result from the
+//! record. Trap: the executor's scheduler reads these records; offsets are those of eager-exec's `Wait`, kinds those of
+//! its `WaitKind`, and `tests/layout.rs` keeps the two in step.
 
 use std::fmt::Write;
 
@@ -11,30 +11,30 @@ use crate::intrinsics::THREAD;
 use crate::llvm::Value;
 use crate::ptx;
 
-/// Threads wait for the executor's scheduler at calls of this name.
+/// Name of the marker call at which a thread suspends for the executor's scheduler.
 pub(crate) const MARKER: &str = "eager.suspend";
 
 /// One device function that suspends its thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Suspension {
-    /// Without `llvm.`.
+    /// Name without `llvm.`.
     pub name: String,
     pub kind: u32,
     /// Type and part of each argument, in order.
     pub params: Vec<(&'static str, Part)>,
-    /// What a barrier reduces by, beside the arguments.
+    /// Reduction of a barrier, which is not among the arguments.
     pub reduction: u32,
     pub result: &'static str,
 }
 
-/// Which part of the wait record an argument goes to.
+/// Field of the wait record in which an argument is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Mask,
     Value,
     Argument,
     Control,
-    /// None: the executor does not need it.
+    /// Not stored: the executor does not need it.
     Ignored,
 }
 
@@ -102,43 +102,43 @@ pub(crate) fn table() -> Vec<Suspension> {
     rows
 }
 
-/// Whether only coroutines can wait in this device function, whose name is without `llvm.`: tensor cores, and barriers of
+/// True for device functions, named without `llvm.`, that only coroutines support: tensor cores, and barriers of
 /// clusters.
 pub(crate) fn is_for_coroutines(name: &str) -> bool {
     table().iter().any(|row| row.name == name && matches!(row.kind, TENSOR | CLUSTER_ARRIVE | CLUSTER_WAIT))
 }
 
-/// A thread waits for those of its warp that have not come as far; its argument: how far that is. It is answered as
-/// `__activemask` is, for the threads that have come the least far.
+/// A lock step: the thread waits for threads of its warp that have not come as far. Its argument is the number of the
+/// step. It is answered like `__activemask`, for the threads at the lowest number.
 pub(crate) const STEP: &str = "nvvm.lock_step";
-/// Numbers of steps are below this one.
+/// Upper bound of step numbers.
 pub(crate) const BEHIND_STEPS: u32 = 1 << 30;
-/// A thread gives way because a turn of its loop changed nothing; its argument: the text of where that is, or null.
+/// The thread yields because a turn of its loop changed nothing. Argument: the text of the loop's place, or null.
 pub(crate) const POLL_YIELD: &str = "nvvm.poll_yield";
-/// Whether a thread whose turn was idle is to give way now; its arguments: whether it was, where the thread counts
-/// them, and after how many, a power of two.
+/// True if a thread must yield after its turn. Arguments: whether the turn was idle, the thread's counter of idle
+/// turns, and the number of idle turns after which it yields, a power of two.
 pub(crate) const POLL_DUE: &str = "nvvm.poll_due";
-/// Whether a thread gives way at calls of this device function.
+/// True if a thread yields at calls of this device function.
 pub(crate) fn gives_way(device_function: &str) -> bool {
     let name = device_function.strip_prefix("llvm.").unwrap_or(device_function);
     ["nvvm.nanosleep", "nvvm.yield", POLL_YIELD].contains(&name)
 }
 
-/// Stands for every spelling of `__syncthreads()`.
+/// Name used for every spelling of `__syncthreads()`.
 const BLOCK_BARRIER: &str = "block_barrier";
 
-/// Helper that notes what a call waits for. Its arguments: the thread's, those of the device function, and a number of
-/// the place in the program.
+/// Name of the helper that writes a call's wait record. Its arguments: the thread's, those of the device function, and
+/// a number for the place in the program.
 pub(crate) fn before(device_function: &str) -> String {
     format!("eager.before.{}", device_function.strip_prefix("llvm.").unwrap_or(device_function))
 }
 
-/// Helper that reads the answer. Its arguments: the thread's.
+/// Name of the helper that reads the result. Its arguments: the thread's.
 pub(crate) fn after(device_function: &str) -> String {
     format!("eager.after.{}", device_function.strip_prefix("llvm.").unwrap_or(device_function))
 }
 
-/// The name under which [`before`] and [`after`] know the plain block barrier.
+/// Name of the plain block barrier for [`before`] and [`after`].
 pub(crate) fn block_barrier() -> &'static str {
     BLOCK_BARRIER
 }
@@ -149,7 +149,7 @@ pub(crate) fn is_marker(call: Value) -> bool {
 
 const RECORD: &str = "  %record = call ptr @eager.wait(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)\n";
 
-/// The two helpers of every row, and what they share.
+/// Text of the two helpers of every row, and of the functions that they share.
 pub(crate) fn text() -> String {
     let mut text = format!(
         "define ptr @eager.wait({THREAD}) {{\n  \
@@ -177,7 +177,7 @@ fn before_text(row: &Suspension) -> String {
     let params: String =
         row.params.iter().enumerate().map(|(index, (ty, _))| format!(", {ty} %a{index}")).collect();
     let mut text = format!("define void @{}({THREAD}{params}, i32 %place) {{\n{RECORD}", before(&row.name));
-    // Behind the numbers of all steps: whoever can still come there does.
+    // Above the numbers of all steps, so that threads that wait here are answered last.
     let _ = writeln!(text, "  %late = or i32 %place, {BEHIND_STEPS}");
     let mut store = |offset: u32, ty: &str, value: &str| {
         let _ = write!(
@@ -191,7 +191,7 @@ fn before_text(row: &Suspension) -> String {
         store(16, "i32", "%late");
     }
     if row.kind == YIELD {
-        // No place, unless there is one below.
+        // No place, unless it is stored below.
         store(8, "i64", "0");
     }
     if row.kind == BARRIER {

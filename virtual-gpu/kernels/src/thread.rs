@@ -1,23 +1,23 @@
-//! A thread's function while it is made: what makes it, what its parameters are, and how it may stop on the way.
+//! A thread function under construction: its inputs, its parameters, and the ways in which it may suspend.
 //!
-//! Trap: every body has the parameters of [`Thread`] first; those behind them depend on the [`Form`].
+//! Trap: every body has the parameters of [`Thread`] first; the parameters after them depend on the [`Form`].
 
 use crate::llvm::{Context, Machine, Module, Value};
 use crate::runtime::Runtime;
 use crate::{KernelMode, Options};
 
-/// How a thread's code may stop on the way.
+/// Ways in which a thread's code may suspend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Not at all.
+    /// Never.
     Plain,
     /// At plain block barriers only: cut into regions there.
     Fission,
     /// At plain block barriers only: all threads of the block are resumed in rounds.
     Rounds,
-    /// At operations of the warp, too: cut into regions at all of them, each of which runs for a warp.
+    /// At operations of the warp, too: cut into regions at all of them, each of which runs for a whole warp.
     Warp,
-    /// Wherever its wait record says: the executor decides who goes on.
+    /// Wherever its wait record says: the executor decides which threads continue.
     Scheduled,
 }
 
@@ -35,19 +35,19 @@ impl Form {
         matches!(self, Form::Rounds | Form::Scheduled)
     }
 
-    /// Whether the thread function runs one region.
+    /// True if the thread function runs one region.
     pub fn is_cut(self) -> bool {
         matches!(self, Form::Fission | Form::Warp)
     }
 
-    /// Whether threads leave wait records for the executor.
+    /// True if threads write wait records for the executor.
     pub fn waits(self) -> bool {
         matches!(self, Form::Scheduled | Form::Warp)
     }
 }
 
-/// Parameter of a thread function that says what is known of guards, or of the form `Warp` whether the lanes of a warp are
-/// together; coroutines have none.
+/// Index of the thread function's parameter for what is known of guards, or, in the form `Warp`, whether the lanes of a
+/// warp are together. Coroutines do not have it.
 pub(crate) const PART: u32 = 6;
 
 /// The parameters that every body has before the kernel's own.
@@ -55,13 +55,13 @@ pub(crate) const PART: u32 = 6;
 pub(crate) struct Thread {
     pub block_context: Value,
     pub index: [Value; 3],
-    /// Where the block sums up counters, and where a coroutine leaves its frame size.
+    /// Memory where the block sums up counters, and where a coroutine stores its frame size.
     pub out: Value,
-    /// Whether the touch map is marked.
+    /// True if accesses mark the touch map.
     pub marks: Value,
 }
 
-/// What making a body needs.
+/// Inputs for making a body.
 #[derive(Clone, Copy)]
 pub(crate) struct Maker<'a> {
     pub context: &'a Context,

@@ -1,7 +1,7 @@
-//! LLVM IR of how a block function calls a thread's code: with the kernel's arguments, with what a guard tells, and with what
-//! may be promised to the optimiser.
+//! LLVM IR with which a block function calls a thread function: the kernel's arguments, the guard's answer, and
+//! promises to the optimiser.
 //!
-//! Trap: names in these texts (`%ctx`, `%args`, `%nx`) are the block function's.
+//! Trap: the names in these texts (`%ctx`, `%args`, `%nx`) are those of the block function.
 
 use std::fmt::Write;
 
@@ -10,12 +10,12 @@ use crate::body::Body;
 use crate::guards;
 use crate::llvm::escaped;
 
-/// Whether a block function marks the touch map.
+/// When a block function marks the touch map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marks {
     Never,
     Always,
-    /// If there is a map.
+    /// If the launch has a map.
     Asked,
 }
 
@@ -29,7 +29,7 @@ impl Marks {
         }
     }
 
-    /// The code that asks.
+    /// Code that sets `%marks`.
     pub fn asked(self) -> &'static str {
         match self {
             Marks::Asked => {
@@ -41,21 +41,21 @@ impl Marks {
     }
 }
 
-/// What a call of the thread function and the end of the loop around it say: that threads do not depend on each other.
-/// Nothing where they would share stack slots. A loop with many accesses is not to be vectorised: comparing each with each
-/// takes a time that rises faster than the square of them.
+/// Metadata for the call of the thread function and for the end of the loop around it, promising that threads are
+/// independent. Empty where threads share stack slots. A loop with many accesses is not vectorised: comparing each
+/// access with each takes time that grows faster than their square.
 pub(crate) fn parallel(body: &Body, accesses: usize, budget: &Budget) -> [&'static str; 2] {
     let is_large = accesses > budget.vectorised_accesses;
     match body.has_slots || body.form.is_coroutine() {
         true if is_large => ["", ", !llvm.loop !6"],
         true => ["", ""],
-        // That threads are independent spares other passes the same comparison.
+        // The promise of independence spares other passes the same comparison.
         false if is_large => [", !llvm.access.group !1", ", !llvm.loop !4"],
         false => [", !llvm.access.group !1", ", !llvm.loop !3"],
     }
 }
 
-/// The call of a guard's function, with `common` for where the values lie that all threads have in common.
+/// Text of the call of a guard function; `common` points to the values that all threads share.
 pub(crate) fn guard_call(
     body: &Body,
     guard: usize,

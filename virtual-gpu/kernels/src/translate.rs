@@ -1,7 +1,7 @@
 //! The steps from device bitcode to CPU bitcode, in order.
 //!
-//! Trap: values and functions found before a pass run, a link or a re-reading of the module may be gone after it; each
-//! step looks up by name what it needs.
+//! Trap: a pass run, a link or a re-parse of the module invalidates values and functions found before; each step must
+//! look them up again by name.
 
 use crate::apart::ENTER;
 use crate::body::{BLOCKS_MAX, Body, fixed_memory, make_body};
@@ -15,12 +15,12 @@ use crate::{apart, driver, fission, guards, lockstep, places, polls, warp};
 
 /// `always-inline` first, so that no body is split into a coroutine before its helpers are in it.
 const OPTIMISE: &str = "always-inline,globaldce,default<O3>";
-/// Where a kernel is too large for that.
+/// Passes for modules with a kernel that is too large for `-O3`.
 const OPTIMISE_LITTLE: &str = "always-inline,globaldce,default<O1>";
 
 pub(crate) fn translate(bitcode: &[u8], options: &Options) -> Result<Converted, ConvertError> {
     match attempt(bitcode, options) {
-        // Coroutines ask the least of the code that they are made of.
+        // Coroutines make the fewest demands on the code.
         Err(ConvertError::Defect { reason, .. }) if options.mode != Mode::Coroutine => {
             let simpler = Options { mode: Mode::Coroutine, ..options.clone() };
             let mut converted = attempt(bitcode, &simpler)?;
@@ -85,7 +85,7 @@ fn generate(
         .iter()
         .map(|kernel| make_body(maker, kernel, options.mode, &layout))
         .collect::<Result<Vec<_>, _>>()?;
-    // LLVM's passes crash on what is no valid code; this says what is wrong with it instead.
+    // LLVM's passes crash on invalid code; the verifier reports the error instead.
     module.verify()?;
     finish_loops(maker, &mut bodies)?;
     link_text(context, module, &driver::driver(&bodies, imported, options))?;
@@ -112,7 +112,7 @@ fn optimise(module: &Module, machine: &Machine, bodies: &[Body]) -> Result<(), S
     module.run_passes_with(passes, machine, !any(|body| body.economy.no_slp))
 }
 
-/// What the user is told of kernels that are too large for something, or wait for each other.
+/// Notes to the user on kernels that are too large for an optimisation, or whose threads wait for each other.
 fn notes(bodies: &[Body]) -> Vec<Note> {
     let mut notes = Vec::new();
     for body in bodies {
@@ -145,7 +145,7 @@ fn notes(bodies: &[Body]) -> Vec<Note> {
     notes
 }
 
-/// Cuts kernels into regions, and finds what their loops over threads need not ask each thread.
+/// Cuts kernels into regions, and finds guards of their loops over threads.
 fn finish_loops(maker: Maker, bodies: &mut [Body]) -> Result<(), String> {
     let run = |passes| maker.module.run_passes(passes, maker.machine);
     let thread_function =
@@ -176,8 +176,8 @@ fn finish_loops(maker: Maker, bodies: &mut [Body]) -> Result<(), String> {
     Ok(())
 }
 
-/// The module without its flags and named metadata: the device's SDK version and float modes would contradict the host
-/// module's. LLVM's C interface can only add such metadata, so the module goes through its text form.
+/// Returns the module without its flags and named metadata: the device's SDK version and float modes would contradict
+/// the host module's. LLVM's C interface can only add such metadata, so the module goes through its text form.
 fn without_module_metadata(context: &Context, module: &Module) -> Result<Module, String> {
     let other = |line: &&str| {
         let after = line.strip_prefix('!').and_then(|rest| rest.bytes().next());
@@ -194,7 +194,7 @@ fn link_text(context: &Context, module: &Module, text: &str) -> Result<(), Strin
     module.link(other).map_err(|()| "linking helper code failed".to_owned())
 }
 
-/// All functions internal, for the CPU asked for, and such that a trap can unwind through them.
+/// Makes all functions internal, for the requested CPU, and such that a trap can unwind through them.
 fn finish_functions(module: &Module, options: &Options) {
     for function in module.functions().into_iter().filter(|f| !f.is_declaration()) {
         let name = function.name();
@@ -203,7 +203,7 @@ fn finish_functions(module: &Module, options: &Options) {
             function.add_attribute("alwaysinline");
         }
         function.remove_attribute("nounwind");
-        // 2: asynchronous tables, as clang makes for x86-64.
+        // 2: asynchronous tables, as clang emits for x86-64.
         function.add_attribute_value("uwtable", 2);
         function.add_string_attribute("target-cpu", &options.cpu);
     }

@@ -1,7 +1,7 @@
-//! How a kernel reads textures, and reads and writes surfaces: one function for all, which the CPU code calls back.
+//! Texture reads and surface accesses of kernels: the one function that CPU code calls back for all of them.
 //!
-//! Trap: a fault inside is the kernel's, as at any access: the handler leaves these frames, which own nothing. Only what
-//! locks or unwinds tells it to stay away (`InHelper`).
+//! Trap: a fault inside is attributed to the kernel, and the handler drops these frames without running destructors. So
+//! code here must own nothing, and code that locks or unwinds must hold an `InHelper`.
 
 use core::ffi::{CStr, c_char};
 
@@ -37,7 +37,7 @@ fn halves(value: u64) -> [u32; 2] {
     [value as u32, (value >> 32) as u32]
 }
 
-/// A thread's use of an object.
+/// One access of a thread to an object.
 struct Call {
     context: *mut BlockContext,
     thread: u32,
@@ -45,7 +45,7 @@ struct Call {
     form: u32,
     at: [u32; 3],
     layer: u32,
-    /// What is stored.
+    /// Bytes to store.
     value: Texels,
     place: *const c_char,
 }
@@ -101,8 +101,9 @@ impl Call {
         };
         let stores = self.form & image_form::OPERATION == image_form::STORE;
         self.accesses(image, address, bytes, if stores { ACCESS_WRITES } else { ACCESS_READS });
-        // SAFETY: inside of the surface, whose memory was the program's when it made the object; what becomes of it later is
-        // the program's business, as with any address that it gives to a kernel. No more bytes than the value has.
+        // SAFETY: inside of the surface, whose memory belonged to the program when it created the object; keeping it
+        // valid is the program's responsibility, as with any address that it passes to a kernel. No more bytes than the
+        // value has.
         unsafe {
             if stores {
                 let from = (&raw const self.value).cast::<u8>();
@@ -114,7 +115,7 @@ impl Call {
         Ok(value)
     }
 
-    /// Before an access to an image's memory.
+    /// Called before an access to an image's memory, for the touch map and strict mode.
     fn accesses(&self, image: &Image, address: u64, bytes: u64, flags: u32) {
         // SAFETY: the context is that of the kernel that calls.
         unsafe {
@@ -123,12 +124,12 @@ impl Call {
     }
 
     fn fail(&self, misuse: Misuse) -> ! {
-        // Never left again by the handler: what unwinds now is Rust's.
+        // Never released: from here on Rust code unwinds, which the fault handler must not drop.
         std::mem::forget(InHelper::enter());
         // SAFETY: the context is that of the kernel that calls.
         let (block, [nx, ny, _]) = unsafe { ((*self.context).block_idx, (*self.context).block_dim) };
         let (nx, ny) = (nx.max(1), ny.max(1));
-        // SAFETY: the place is a constant text of the program's, which ends in NUL; null where there is none.
+        // SAFETY: the place is a constant text of the program, NUL-terminated, or null.
         let place = if self.place.is_null() { c"" } else { unsafe { CStr::from_ptr(self.place) } };
         std::panic::resume_unwind(Box::new(ImageFault {
             misuse,

@@ -1,7 +1,7 @@
-//! What an element's bits, and a border colour's, are as components: as integers or `f32`, as numbers from 0 or -1 to 1, as
-//! light where a texture is sRGB (specification S-533).
+//! Conversion of an element's bits, and of a border colour's, to components: integers or `f32`, numbers from 0 or -1 to
+//! 1, or linear light for sRGB textures (specification S-533).
 //!
-//! Trap: a texture reads a border colour as if it had been an element, so in the precision of the format.
+//! Trap: a border colour is first rounded to the precision of the format, as if it had been stored as an element.
 
 use super::filter::Kind;
 use super::{Component, Format, Sampler};
@@ -10,7 +10,7 @@ use crate::half::from_half;
 /// How components are read.
 pub(super) struct Reading {
     format: Format,
-    /// Integers become numbers up to 1.
+    /// Integers are normalised to numbers up to 1.
     as_float: bool,
     srgb: bool,
 }
@@ -22,7 +22,7 @@ impl Reading {
         Reading { format, as_float, srgb }
     }
 
-    /// Of sRGB the last component is no light, unless it is the only one.
+    /// True for the sRGB components of an element. The last of two or four components is linear.
     fn is_light(&self, component: usize) -> bool {
         let channels = self.format.channels as usize;
         self.srgb && component < 3 && (component + 1 < channels || channels == 1)
@@ -40,12 +40,12 @@ impl Reading {
         }
     }
 
-    /// What a filter sums: integers, or `f32`s where they are light.
+    /// Returns the value that a filter sums: an integer, or `f32` bits for sRGB.
     pub fn summand(&self, component: usize, bits: u32) -> u32 {
         if self.is_light(component) { light(bits) } else { bits }
     }
 
-    /// What a read without a filter gives.
+    /// Returns the result of a read without a filter.
     pub fn answer(&self, component: usize, bits: u32) -> u32 {
         let integer = bits.cast_signed() as f32;
         if !self.as_float || component >= self.format.channels as usize {
@@ -61,7 +61,7 @@ impl Reading {
         value.to_bits()
     }
 
-    /// A border colour as the element that stands for it.
+    /// Converts a border colour to the element that represents it.
     pub fn border(&self, colour: [u32; 4]) -> [u32; 4] {
         let mut element = [0; 4];
         for (c, to) in element.iter_mut().enumerate().take(self.format.channels as usize) {
@@ -84,7 +84,8 @@ impl Reading {
     }
 }
 
-/// The nearest integer, where `1.0` is `largest`; a half and a little more go to zero (measured between 0.551 and 0.6).
+/// Rounds to the nearest integer, where `1.0` is `largest`; fractions up to a little over a half round towards zero
+/// (measured between 0.551 and 0.6).
 fn whole(value: f64, largest: f64) -> u32 {
     if value.is_nan() {
         return 0;
@@ -93,7 +94,7 @@ fn whole(value: f64, largest: f64) -> u32 {
     (if value < 0.0 { -size } else { size }).cast_unsigned()
 }
 
-/// Without the bits that a half lacks; what is beyond the halves is the largest of them.
+/// Drops the bits that a half lacks; values beyond the range become the largest half.
 fn cut_to_half(value: f32) -> f32 {
     if value.is_nan() {
         return f32::from_bits(0x7fff_e000).copysign(value);
@@ -109,7 +110,7 @@ fn cut_to_half(value: f32) -> f32 {
     steps.clamp(-65504.0, 65504.0)
 }
 
-/// Light as sRGB has it (IEC 61966-2-1).
+/// sRGB encoding of linear light (IEC 61966-2-1).
 fn encoded(light: f64) -> f64 {
     match light.clamp(0.0, 1.0) {
         dark if dark <= 0.003_130_8 => 12.92 * dark,
@@ -117,12 +118,13 @@ fn encoded(light: f64) -> f64 {
     }
 }
 
-/// The light of a byte as a `f32`.
+/// Decodes an sRGB byte to linear light, as `f32` bits.
 fn light(byte: u32) -> u32 {
     u32::from(LIGHT[(byte & 0xff) as usize]) << 16
 }
 
-/// The upper halves of the numbers that an H100 makes of sRGB; the lower ones are zero. At most 0.0038 off the formula.
+/// Upper halves of the `f32` values to which an H100 decodes sRGB bytes; the lower halves are zero. At most 0.0038 off
+/// the formula.
 #[rustfmt::skip]
 const LIGHT: [u16; 256] = [
     0x0000, 0x39a0, 0x3a20, 0x3a70, 0x3aa0, 0x3ac8, 0x3af0, 0x3b0c, 0x3b20, 0x3b34, 0x3b48, 0x3b5c, 0x3b70, 0x3b84,
@@ -146,7 +148,7 @@ const LIGHT: [u16; 256] = [
     0x3f7a, 0x3f7c, 0x3f7e, 0x3f80,
 ];
 
-/// Components of 32 bits: integers extended by their sign or zeros, halves as `f32`.
+/// Reads an element as components of 32 bits: integers sign- or zero-extended, halves as `f32`.
 ///
 /// # Safety
 /// An element of this format can be read at `address`.

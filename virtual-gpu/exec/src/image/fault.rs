@@ -1,15 +1,15 @@
-//! What ends a launch that uses a texture or a surface wrongly, in words.
+//! Error of a launch that misuses a texture or a surface.
 //!
-//! Trap: it outlives the launch, so it holds copies of all it names.
+//! The error outlives the launch, so it holds copies of all that it names.
 
 use core::fmt;
 
-/// What is wrong.
+/// Kind of misuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Misuse {
     /// No such object.
     Unknown,
-    /// A surface where a texture is asked for, or the other way round.
+    /// A surface used as a texture, or a texture used as a surface.
     WrongKind,
     /// Outside of a surface, where `cudaBoundaryModeTrap` holds: byte x, row y, slice z, layer.
     Outside([i64; 4]),
@@ -19,7 +19,7 @@ pub enum Misuse {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageFault {
     pub misuse: Misuse,
-    /// It was asked for as a texture.
+    /// The kernel used the object as a texture.
     pub of_texture: bool,
     pub object: u64,
     pub block: [u32; 3],

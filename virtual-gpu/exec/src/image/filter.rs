@@ -1,14 +1,15 @@
-//! The arithmetic of a linear filter: how the eight corners of a cell share 256 parts of weight, and how each kind of element
-//! is summed (specification S-531 and S-532). No document tells; an H100 was measured.
+//! Arithmetic of a linear filter: how 256 parts of weight are split among the eight corners of a cell, and how each
+//! kind of element is summed (specification S-531 and S-532). It is undocumented, so it was measured on an H100.
 //!
-//! Trap: a corner without weight does not count at all: an infinity there leaves no NaN, and a negative zero stays one.
+//! Trap: a corner of weight 0 must be left out, not multiplied by 0: an infinity there gives no NaN, and a negative
+//! zero stays one.
 
-/// What a texture's elements are to its filter.
+/// Element kinds that a filter distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Float,
     Half,
-    /// What sRGB became: eight bits and an exponent, and the answer is a half.
+    /// Decoded sRGB: eight bits and an exponent; the result is a half.
     Light,
     Unsigned8,
     Unsigned16,
@@ -16,13 +17,13 @@ pub(super) enum Kind {
     Signed16,
 }
 
-/// A whole: weights are parts of it.
+/// Sum of the weights of a cell.
 pub(super) const WHOLE: i64 = 256;
 
 /// Weights of the corners x + 2 y + 4 z of a cell, for fractions in parts of [`WHOLE`].
 ///
-/// The whole is split along z, then x, then y. The share of the far side is rounded (half up), and the near side has the rest;
-/// along y, on the near side of x, it is the other way round.
+/// The total is split along z, then x, then y. The share of the far side is rounded (half up), and the near side has
+/// the rest; along y, on the near side of x, the near share is rounded and the far side has the rest.
 pub(super) fn weights([x, y, z]: [i64; 3]) -> [i64; 8] {
     let share = |of: i64, part: i64| (of * part + WHOLE / 2) / WHOLE;
     let mut weights = [0; 8];
@@ -37,7 +38,8 @@ pub(super) fn weights([x, y, z]: [i64; 3]) -> [i64; 8] {
     weights
 }
 
-/// The sum of a component in the corners, whose bits are `f32`s or integers as `kind` says, as a `f32`.
+/// Weighted sum of one component over the corners, as a `f32`. The corners' bits are `f32`s or integers, depending on
+/// `kind`.
 pub(super) fn sum(kind: Kind, corners: [u32; 8], weights: [i64; 8]) -> f32 {
     if matches!(kind, Kind::Float | Kind::Half | Kind::Light) {
         return float(kind, corners.map(f32::from_bits), weights);
@@ -46,10 +48,10 @@ pub(super) fn sum(kind: Kind, corners: [u32; 8], weights: [i64; 8]) -> f32 {
     let sum: i64 = pairs.map(|(bits, weight)| i64::from(bits.cast_signed()) * weight).sum();
     let half = WHOLE / 2;
     match kind {
-        // Bytes become 16 bits, 0xab to 0xabab, and the answer has 16 bits.
+        // Bytes are widened to 16 bits, 0xab to 0xabab, and the result has 16 bits.
         Kind::Unsigned8 => (sum * 257 + half).div_euclid(WHOLE) as f32 / 65535.0,
         Kind::Unsigned16 => (sum + half).div_euclid(WHOLE) as f32 / 65535.0,
-        // Here the sum grows to 16 bits, by a 127th that is made of its upper bits.
+        // Here the sum is widened to 16 bits, by a 127th that is approximated from its upper bits.
         Kind::Signed8 => {
             let grown = sum + ((sum + 64 + (sum >> 12) * 16) >> 7);
             grown.max(-32767) as f32 / 32767.0
@@ -62,19 +64,19 @@ fn float(kind: Kind, corners: [f32; 8], weights: [i64; 8]) -> f32 {
     let (near, far) = corners.split_at(4);
     let sum = slice(kind, near, &weights[..4]) + slice(kind, far, &weights[4..]);
     if sum.is_nan() {
-        // As the card has it: with all bits of the format's.
+        // The card returns a NaN with all fraction bits of the format set.
         return f32::from_bits(if kind == Kind::Half { 0x7fff_e000 } else { 0x7fff_ffff });
     }
     match kind {
         Kind::Half | Kind::Light => rounded(sum, 10, -14) as f32,
-        // Below the normal numbers there is zero.
+        // Results below the normal numbers are flushed to zero.
         _ if sum != 0.0 && sum.abs() < f64::from(f32::MIN_POSITIVE) => 0.0,
         _ => rounded(sum, 23, -126) as f32,
     }
 }
 
-/// The part of four corners of one z: all are brought to the largest exponent, with four bits below the last place (none of
-/// light).
+/// Weighted sum of the four corners of one z. All are aligned to the largest exponent, with four bits below the last
+/// place (none for sRGB).
 fn slice(kind: Kind, corners: &[f32], weights: &[i64]) -> f64 {
     let (bits, least) = match kind {
         Kind::Light => (7, -14),
@@ -94,7 +96,7 @@ fn slice(kind: Kind, corners: &[f32], weights: &[i64]) -> f64 {
     })
 }
 
-/// To so many bits behind the first, half away from zero; `least` is the exponent of the smallest normal number.
+/// Rounds to `bits` fraction bits, half away from zero; `least` is the exponent of the smallest normal number.
 fn rounded(value: f64, bits: i32, least: i32) -> f64 {
     if !value.is_finite() {
         return value;
@@ -103,12 +105,12 @@ fn rounded(value: f64, bits: i32, least: i32) -> f64 {
     (value / unit).round() * unit
 }
 
-/// Of the power of two at or below a number; that of 0 is far below all others.
+/// Exponent of the power of two at or below a number; for 0 it is far below all others.
 fn exponent(value: f64) -> i32 {
     (value.to_bits() >> 52 & 0x7ff) as i32 - 1023
 }
 
-/// A power of two that is a normal number.
+/// Returns 2 to the `exponent`, which must be that of a normal number.
 pub(super) fn power(exponent: i32) -> f64 {
     f64::from_bits(((1023 + exponent) as u64) << 52)
 }

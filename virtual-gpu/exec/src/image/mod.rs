@@ -1,8 +1,8 @@
-//! Textures and surfaces: what their objects lead to, and the objects that exist.
+//! Textures and surfaces: descriptions of their objects, and the list of objects that exist.
 //!
-//! A kernel names an object by a number that the program was given. Trap: that number may be anything, also that of an object
-//! that is gone, so it is looked up in a list that cannot change while the launch runs ([`Objects`]), and never used as an
-//! address.
+//! A kernel names an object by a number that the program received from CUDA. Trap: that number may be arbitrary, also
+//! that of a destroyed object, so it is looked up in a list that cannot change while the launch runs ([`Objects`]), and
+//! never used as an address.
 
 mod calls;
 mod element;
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 pub(crate) use calls::image;
 pub use fault::{ImageFault, Misuse};
 
-/// What a component of an element is.
+/// Type of the components of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Component {
     Signed,
@@ -26,7 +26,7 @@ pub enum Component {
     Float,
 }
 
-/// An element: components of equal width.
+/// Format of an element: components of equal width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
     pub component: Component,
@@ -45,13 +45,13 @@ impl Format {
         self.component == Component::Float
     }
 
-    /// Whether reads may turn it into numbers from 0 or -1 to 1.
+    /// True if reads may normalise it to numbers from 0 or -1 to 1.
     pub fn can_be_normalised(self) -> bool {
         self.component != Component::Float && self.bits < 32
     }
 }
 
-/// Memory as elements in rows, slices and layers.
+/// Memory interpreted as elements in rows, slices and layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Image {
     pub address: u64,
@@ -65,7 +65,7 @@ pub struct Image {
     pub slice: u64,
 }
 
-/// What happens to a coordinate outside (`cudaTextureAddressMode`).
+/// Treatment of a coordinate outside (`cudaTextureAddressMode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressMode {
     Wrap,
@@ -79,14 +79,14 @@ pub enum AddressMode {
 pub struct Sampler {
     /// Of x, y and z.
     pub modes: [AddressMode; 3],
-    /// Between neighbours, not the nearest element.
+    /// Interpolates between neighbours instead of taking the nearest element.
     pub linear: bool,
     /// Coordinates go from 0 to 1.
     pub normalised: bool,
-    /// Integers of 8 and 16 bits become numbers up to 1.
+    /// Integers of 8 and 16 bits are normalised to numbers up to 1.
     pub as_float: bool,
     pub srgb: bool,
-    /// Bits of what is outside of [`AddressMode::Border`].
+    /// Bits of the colour outside, for [`AddressMode::Border`].
     pub border: [u32; 4],
 }
 
@@ -106,18 +106,18 @@ impl Object {
     }
 }
 
-/// Above the index and the generation of an object's number, so that other numbers are none.
+/// Upper bits of an object's number, above index and generation, so that other numbers are not taken for objects.
 const TAG: u64 = 0x7e5_u64 << 52;
 const INDEX_BITS: u32 = 24;
 
 #[derive(Debug, Clone, Default)]
 struct Slot {
-    /// How many objects were here before.
+    /// Number of objects that used this slot before.
     generation: u64,
     object: Option<(u32, Object)>,
 }
 
-/// The objects of a process at one time.
+/// Snapshot of the objects of a process.
 #[derive(Debug, Clone, Default)]
 pub struct Objects {
     slots: Vec<Slot>,
@@ -161,17 +161,17 @@ fn index_of(number: u64) -> Option<usize> {
     tagged.then_some((number & ((1 << INDEX_BITS) - 1)) as usize)
 }
 
-/// The objects of a process as they come and go.
+/// Current objects of a process.
 #[derive(Debug, Default)]
 pub struct Book(Mutex<Arc<Objects>>);
 
 impl Book {
-    /// The number of the new object; `None` if there are too many.
+    /// Adds an object and returns its number; `None` if there are too many.
     pub fn add(&self, device: u32, object: Object) -> Option<u64> {
         Arc::make_mut(&mut *self.0.lock()).add(device, object)
     }
 
-    /// Whether there was such an object.
+    /// Removes an object; false if there was none of this number.
     pub fn remove(&self, number: u64) -> bool {
         let mut objects = self.0.lock();
         let Some(index) = index_of(number).filter(|_| objects.get(number).is_some()) else { return false };
@@ -191,7 +191,7 @@ impl Book {
         }
     }
 
-    /// As they are now: a launch keeps this list until it ends.
+    /// Snapshot of the objects: a launch keeps it until it ends.
     pub fn now(&self) -> Arc<Objects> {
         self.0.lock().clone()
     }

@@ -1,26 +1,27 @@
-//! What a texture gives at a point: CUDA C++ Programming Guide, "Texture Fetching"; CUDA Runtime API, `cudaTextureDesc`.
+//! Texture reads at a point: CUDA C++ Programming Guide, "Texture Fetching"; CUDA Runtime API, `cudaTextureDesc`.
 //!
-//! Where the guide leaves a choice this is what an H100 was seen to do (specification S-530 to S-533). Trap: the guide defines no
-//! result for NaN and infinities: a NaN counts as 0, and so does an infinity that wraps or mirrors.
+//! Where the guide leaves a choice, this follows an H100 as measured (specification S-530 to S-533). The guide defines
+//! no result for NaN and infinities: here a NaN counts as 0, and so does an infinity with wrapping or mirroring.
 
 use super::element::{Reading, components};
 use super::filter::{WHOLE, power, sum, weights};
 use super::{AddressMode, Image, Sampler};
 
-/// One read, as the instruction says.
+/// Operands of one read instruction.
 pub(super) struct Request {
     /// 1 to 3.
     pub dimensions: usize,
     /// Coordinates are indices.
     pub by_index: bool,
-    /// Of which component the four neighbours are asked for (`tex2Dgather`).
+    /// Component to return of each of the four neighbours (`tex2Dgather`).
     pub gathered: Option<usize>,
     /// Bits of x, y and z.
     pub at: [u32; 3],
     pub layer: u32,
 }
 
-/// Bits of four components; those that the format lacks are 0. `read` is told each element before it is read.
+/// Reads a texture and returns the bits of four components; those that the format lacks are 0. `read` is called with
+/// the address of each element before it is read.
 pub(super) fn sample(
     image: &Image,
     sampler: &Sampler,
@@ -44,13 +45,13 @@ pub(super) fn sample(
     if !sampler.linear {
         return texture.answer(place(request.dimensions, |d| at[d].floor() as i64));
     }
-    // A row without layers is filtered as the only one of a plane, at y = 0, where half of the weight lies outside of it.
+    // A row without layers is filtered as a plane of one row, at y = 0, where half of the weight lies outside.
     let is_row = request.dimensions == 1 && image.layers == 1;
     let in_plane = is_row && mode(sampler, 1) == AddressMode::Border;
     texture.filtered(at, if in_plane { 2 } else { request.dimensions })
 }
 
-/// What memory in one row gives at an index, or at a coordinate without its fraction; 0 outside.
+/// Reads memory in one row at an index, or at a coordinate without its fraction; 0 outside.
 pub(super) fn element(
     image: &Image,
     sampler: &Sampler,
@@ -75,7 +76,8 @@ fn last(image: &Image, dimension: usize) -> i64 {
     image.size[dimension].cast_signed() - 1
 }
 
-/// Wrapping and mirroring need coordinates from 0 to 1; for others they are clamping (`cudaTextureDesc::addressMode`).
+/// Wrapping and mirroring need normalised coordinates; for others they become clamping
+/// (`cudaTextureDesc::addressMode`).
 fn mode(sampler: &Sampler, dimension: usize) -> AddressMode {
     match sampler.modes[dimension] {
         AddressMode::Wrap | AddressMode::Mirror if !sampler.normalised => AddressMode::Clamp,
@@ -83,10 +85,11 @@ fn mode(sampler: &Sampler, dimension: usize) -> AddressMode {
     }
 }
 
-/// A coordinate in elements.
+/// Converts a coordinate to elements.
 ///
-/// A normalised one is first cut to the next multiple of 2^-21 below, of a finer one for rows of 2^15 elements and more
-/// (2^15 and 100,000 were measured). Trap: so it may lie before the border of an element that its product is on or behind.
+/// A normalised coordinate is first cut down to a multiple of 2^-21, or of a smaller power for rows of 2^15 elements
+/// and more (2^15 and 100,000 were measured). So it may lie before the border of an element that the exact product is
+/// on or behind.
 fn scaled(coordinate: f32, size: u64, mode: AddressMode, normalised: bool) -> f64 {
     let x = if coordinate.is_nan() || coordinate.is_subnormal() { 0.0 } else { f64::from(coordinate) };
     if !normalised {
@@ -94,7 +97,7 @@ fn scaled(coordinate: f32, size: u64, mode: AddressMode, normalised: bool) -> f6
     }
     let bits = 21 + size.ilog2().saturating_sub(14).cast_signed();
     let x = (x * power(bits)).floor() * power(-bits);
-    // Whole turns are taken away, which is exact, so that no index is too large.
+    // Whole periods are subtracted, which is exact, so that no index is too large.
     let x = match mode {
         AddressMode::Wrap | AddressMode::Mirror if !x.is_finite() => 0.0,
         AddressMode::Wrap => x.rem_euclid(1.0),
@@ -104,15 +107,15 @@ fn scaled(coordinate: f32, size: u64, mode: AddressMode, normalised: bool) -> f6
     x * size as f64
 }
 
-/// The first element that a filter takes, and the part of the next one in [`WHOLE`] parts, rounded half up.
+/// The first element of a filter cell, and the weight of the next element in [`WHOLE`] parts, rounded half up.
 fn cell(at: f64) -> (i64, i64) {
     let parts = ((at - 0.5) * WHOLE as f64 + 0.5).floor();
     let first = (parts / WHOLE as f64).floor();
-    // Of an infinity nothing is left.
+    // The difference of infinities is NaN, which the cast makes 0.
     (first as i64, (parts - first * WHOLE as f64) as i64)
 }
 
-/// The element that an index stands for, if any.
+/// The element to which an index is mapped; `None` for the border colour.
 fn inside(index: i64, size: i64, mode: AddressMode) -> Option<i64> {
     match mode {
         AddressMode::Clamp => Some(index.clamp(0, size - 1)),
@@ -138,7 +141,7 @@ impl<'a> Texture<'a> {
         Texture { image, sampler, reading: Reading::new(image.format, sampler), layer, read }
     }
 
-    /// Components of the element that indices stand for, as they lie there.
+    /// Components of the element at these indices, as stored.
     fn element(&mut self, at: [i64; 3]) -> [u32; 4] {
         let mut offset = self.layer * self.image.slice;
         for (d, step) in
@@ -156,19 +159,20 @@ impl<'a> Texture<'a> {
         unsafe { components(address, self.image.format) }
     }
 
-    /// Components of the element that indices stand for, as the sampler wants them.
+    /// Components of the element at these indices, converted for the sampler.
     fn answer(&mut self, at: [i64; 3]) -> [u32; 4] {
         let element = self.element(at);
         [0, 1, 2, 3].map(|c| self.reading.answer(c, element[c]))
     }
 
-    /// Between the elements around a point.
+    /// Interpolates between the elements around a point.
     fn filtered(&mut self, at: [f64; 3], dimensions: usize) -> [u32; 4] {
         let mut first = [0; 3];
         let mut parts = [0; 3];
         for d in 0..dimensions {
             (first[d], parts[d]) = cell(at[d]);
-            // Both neighbours are the same one: of three dimensions that can be seen, because weights are rounded.
+            // Both neighbours are the same element. In three dimensions the weight must be 0, because rounded weights
+            // would show.
             let is_beyond = !(0..last(self.image, d)).contains(&first[d]);
             if is_beyond && mode(self.sampler, d) == AddressMode::Clamp {
                 parts[d] = 0;
@@ -188,7 +192,8 @@ impl<'a> Texture<'a> {
         answer
     }
 
-    /// One component of the four elements that a filter would take, counter-clockwise from the lower left (PTX ISA, "tld4").
+    /// Returns one component of the four elements that a filter would take, counter-clockwise from the lower left (PTX
+    /// ISA, "tld4").
     fn gather(&mut self, at: [f64; 3], component: usize) -> [u32; 4] {
         let [i, j, _] = place(2, |d| cell(at[d]).0);
         [(0, 1), (1, 1), (1, 0), (0, 0)]
@@ -201,7 +206,7 @@ mod tests {
     use super::*;
     use crate::image::{Component, Format};
 
-    /// A row of 256, 512, 768 and on, read at the bits of a coordinate.
+    /// Reads a row of 256, 512, 768 and so on at the bits of a coordinate.
     fn read(size: usize, mode: AddressMode, linear: bool, normalised: bool, at: u32) -> f32 {
         let row: Vec<f32> = (1..=size).map(|i| 256.0 * i as f32).collect();
         let format = Format { component: Component::Float, bits: 32, channels: 1 };

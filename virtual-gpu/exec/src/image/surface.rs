@@ -1,10 +1,10 @@
-//! Which bytes of a surface an instruction reads or writes: PTX ISA, "suld" and "sust".
+//! Locates the bytes of a surface that an instruction reads or writes: PTX ISA, "suld" and "sust".
 //!
-//! Trap: x counts bytes, y, z and the layer count rows, slices and layers.
+//! Trap: x counts bytes; y, z and the layer count rows, slices and layers.
 
 use super::Image;
 
-/// What an access outside does (`cudaSurfaceBoundaryMode`).
+/// Behaviour of an access outside (`cudaSurfaceBoundaryMode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Boundary {
     /// Reads zeros, writes nothing.
@@ -22,13 +22,12 @@ pub(super) struct Request {
     pub layer: u32,
 }
 
-/// A layer is a number without a sign of so many bits: -1 is beyond the last, and 65536 is the first (specification S-534).
+/// Bits of the unsigned layer number: layer -1 is beyond the last, and layer 65536 is the first (specification S-534).
 const LAYER_BITS: u32 = 0xffff;
 
-/// The address, or none where nothing is read or written.
+/// Returns the address, or `None` if nothing is to be read or written.
 ///
-/// # Errors
-/// Where it is, outside.
+/// # Errors The position, if it is outside and the boundary mode is `Trap`.
 pub(super) fn locate(image: &Image, request: &Request) -> Result<Option<u64>, [i64; 4]> {
     let coordinate =
         |d: usize| if d < request.dimensions { i64::from(request.at[d].cast_signed()) } else { 0 };

@@ -1,7 +1,7 @@
-//! What was found in a launch: one race for each pair of lines, and how many more.
+//! Races found in a launch: one for each pair of lines, and how many more.
 //!
-//! Trap: whether two stores have the same value is known only when the second has happened, so such a pair waits until
-//! somebody does the next thing.
+//! Trap: the values of two racing stores can be compared only after the second one, so such a pair stays pending until
+//! the next event.
 
 use core::ffi::{CStr, c_char};
 use std::collections::BTreeMap;
@@ -26,19 +26,19 @@ struct Pending {
     race: Race,
     lines: [u32; 2],
     address: u64,
-    /// What the other one left there.
+    /// Bytes that the earlier store left there.
     value: Vec<u8>,
 }
 
 #[derive(Debug)]
 pub(super) struct Found {
     races: Races,
-    /// By lines, the smaller number first: the index of the race.
+    /// Index of the race, by its two place numbers, the smaller first.
     by_lines: BTreeMap<[u32; 2], usize>,
     pending: Option<Pending>,
-    /// A note of equal values was given.
+    /// A race of two equal values was already recorded.
     noted: bool,
-    /// Texts of places by their numbers; 0 is none.
+    /// Addresses of place texts by number; 0 is none.
     texts: Vec<usize>,
     numbers: BTreeMap<usize, u32>,
     recent: Box<[(usize, u32); RECENT]>,
@@ -59,7 +59,7 @@ impl Default for Found {
 }
 
 impl Found {
-    /// A number for a place; 0 for one without a text, or too many.
+    /// Returns the number of a place; 0 for a place without a text, or if there are too many.
     pub fn place(&mut self, text: *const c_char) -> u32 {
         let text = text as usize;
         let recent = &mut self.recent[text % RECENT];
@@ -89,7 +89,7 @@ impl Found {
         self.races.unwatched_bytes += bytes;
     }
 
-    /// A race at two lines; `stored` if both accesses store, and the later one is about to do so there.
+    /// Adds a race of two lines. `stored` is the memory about to be written, if both accesses store.
     pub fn add(&mut self, race: Race, lines: [u32; 2], stored: Option<Accessed>) {
         match stored.filter(|stored| stored.bytes <= VALUE_BYTES_MAX as u64) {
             Some(Accessed { address, bytes }) => {
@@ -100,7 +100,7 @@ impl Found {
         }
     }
 
-    /// What was about to happen has.
+    /// Decides a pending pair of stores: the second store has happened by now.
     pub fn settle(&mut self) {
         let Some(Pending { race, lines, address, value }) = self.pending.take() else { return };
         if bytes_at(address, value.len()) != value {
@@ -117,7 +117,7 @@ impl Found {
             Some(&index) => {
                 let known = &mut self.races.races[index];
                 let more = known.more + 1;
-                // One that is wrong on every machine says more than one that is right in step.
+                // A race that is wrong on every machine is more useful than one that is right where warps run in step.
                 if known.distance == Distance::SameWarp && race.distance > known.distance {
                     *known = race;
                 }
@@ -138,7 +138,7 @@ impl Found {
 }
 
 fn bytes_at(address: u64, bytes: usize) -> Vec<u8> {
-    // SAFETY: needed because only the memory itself tells what was stored. Strict mode has found the access right: it is
-    // memory that kernels may use, which nobody but this thread uses while its launch goes on.
+    // SAFETY: needed because the stored value can only be read from memory. Strict mode has found the access valid: it
+    // is memory that kernels may use, and only this thread uses it while its launch runs.
     (0..bytes).map(|at| unsafe { ((address as usize + at) as *const u8).read_volatile() }).collect()
 }

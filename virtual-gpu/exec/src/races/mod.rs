@@ -1,8 +1,9 @@
-//! Races, in strict mode: two threads use one word of memory, one of them writes, and nothing orders the two.
+//! Race detection in strict mode: two threads use one word of memory, one of them writes, and nothing orders the two.
 //!
-//! Every access leaves a record at its word ([`record`]); whether an earlier one is ordered with a later one is asked of
-//! what its block did since ([`order`]), and, between blocks, of releases and acquires. A race is reported, and the kernel
-//! goes on. Trap: all blocks of a launch run on one thread, one slice of a block after another, so a time tells the block.
+//! Every access leaves a record at its word ([`record`]). Within a block, [`order`] decides whether an earlier access
+//! is ordered with a later one; between blocks, releases and acquires do. A race is reported, and the kernel continues.
+//! Trap: a time identifies a block only because all blocks of a launch run on one thread, one slice of a block after
+//! another.
 
 mod found;
 mod order;
@@ -21,12 +22,12 @@ pub use report::{Distance, Race, Races, Side};
 use shadow::Pages;
 
 const WORD_BYTES: u64 = 4;
-/// What is kept of global memory takes at most so much, unless somebody says otherwise (specification S-690).
+/// Default limit, in bytes, of the records kept for global memory (specification S-690).
 pub const MEMORY_BYTES_DEFAULT: u64 = 1 << 30;
-/// Slices of blocks that are told apart; behind them everything is forgotten, as at the end of a launch.
+/// Slices of blocks that are told apart; beyond that all records are dropped, as at the end of a launch.
 const SLICES_MAX: usize = 1 << 22;
 
-/// An access that strict mode has found right.
+/// An access that strict mode has found valid.
 pub(crate) struct Checked {
     pub thread: u32,
     pub address: u64,
@@ -43,7 +44,7 @@ impl Checked {
     }
 }
 
-/// What the threads of a block remember of its shared memory, and what orders them.
+/// Records for the shared memory of a block, and the order of its threads.
 #[derive(Debug, Default)]
 pub(crate) struct BlockRaces {
     pub order: BlockOrder,
@@ -52,20 +53,20 @@ pub(crate) struct BlockRaces {
     block_dim: [u32; 3],
 }
 
-/// Of a process: what is kept from one access to the next, and what was found in a launch.
+/// Race detector of a process: records kept between accesses, and the races found in a launch.
 #[derive(Debug)]
 pub struct Detector {
-    /// None: off.
+    /// Limit of the records for global memory in bytes; `None`: detection is off.
     memory_bytes_max: Option<u64>,
-    /// The kernel says what orders its threads.
+    /// The running kernel reports the events that order its threads, and detection is on.
     is_on: bool,
     time: u32,
-    /// The launch's first.
+    /// First time of the launch.
     start: u32,
     grid: [u32; 3],
-    /// From when on which block ran, rising.
+    /// Start time and block of each slice, ascending.
     slices: Vec<(u32, u32)>,
-    /// When blocks last released and acquired.
+    /// Times at which each block last released and acquired.
     handed: BTreeMap<u32, [u32; 2]>,
     pages: Pages,
     found: Found,
@@ -78,7 +79,7 @@ impl Default for Detector {
 }
 
 impl Detector {
-    /// With a bound for what is kept of global memory; without one it looks at nothing.
+    /// Creates a detector with a limit in bytes for the records of global memory; `None` turns it off.
     pub fn new(memory_bytes_max: Option<u64>) -> Detector {
         Detector {
             memory_bytes_max,
@@ -93,13 +94,13 @@ impl Detector {
         }
     }
 
-    /// What was found since somebody asked.
+    /// Returns and clears the races found since the last call.
     pub fn take(&mut self) -> Races {
         self.found.settle();
         self.found.take()
     }
 
-    /// A launch begins, of a kernel that says what orders its threads, or not.
+    /// Begins a launch; `says_order` if the kernel reports the events that order its threads.
     pub(crate) fn begin(&mut self, grid: [u32; 3], says_order: bool) {
         self.is_on = says_order && self.memory_bytes_max.is_some();
         self.grid = grid;
@@ -109,7 +110,7 @@ impl Detector {
         self.pages.trim(self.memory_bytes_max.unwrap_or(0) / 2);
     }
 
-    /// A new time. When they have run out all that was before counts as ordered.
+    /// Returns a new time. On overflow all earlier accesses count as ordered.
     fn tick(&mut self) -> u32 {
         if self.time == u32::MAX {
             self.forget();
@@ -121,14 +122,14 @@ impl Detector {
 
     fn forget(&mut self) {
         self.pages.clear();
-        // The block that runs goes on.
+        // The running block continues.
         let last = self.slices.last().map(|slice| slice.1);
         self.slices.clear();
         self.slices.extend(last.map(|block| (1, block)));
         self.start = 1;
     }
 
-    /// The block of this linear index begins, or goes on.
+    /// Called when the block of this linear index begins, or resumes.
     pub(crate) fn enter(&mut self, races: &mut BlockRaces, block: u64, block_dim: [u32; 3], goes_on: bool) {
         if !self.is_on {
             return;
@@ -152,23 +153,23 @@ impl Detector {
         (races.block, races.block_dim) = (block, block_dim);
     }
 
-    /// Memory was allocated by the kernel: whoever had it before is no matter.
+    /// Memory was allocated by the kernel: records of earlier uses are dropped.
     pub(crate) fn allocated(&mut self, start: u64, bytes: u64) {
         if self.is_on {
             self.pages.forget(start / WORD_BYTES..=(start + bytes) / WORD_BYTES);
         }
     }
 
-    /// These blocks have met: what one did before is ordered with what the others do from now on. For whatever lets blocks
-    /// wait for each other without memory, such as the barrier of a cluster.
+    /// Orders these blocks: accesses before now come before later accesses of the others. For synchronisation that uses
+    /// no memory, such as the barrier of a cluster.
     pub fn threads_of_blocks_are_ordered_now(&mut self, blocks: &[u32]) {
         let now = self.tick();
         self.handed.extend(blocks.iter().map(|&block| (block, [now; 2])));
-        // What they do now is later.
+        // Accesses from now on get a later time.
         self.tick();
     }
 
-    /// A thread goes on behind a barrier of its whole block.
+    /// A thread continues after a barrier of its whole block.
     pub(crate) fn passes_barrier(&mut self, races: &mut BlockRaces, thread: u32) {
         if self.is_on {
             self.found.settle();
@@ -208,7 +209,7 @@ impl Detector {
         self.handed.entry(races.block).or_default()[0] = now;
     }
 
-    /// Looks at an access that is about to happen. `shared` is the block's shared memory; what is in none of `own` may be
+    /// Checks an access that is about to happen. `shared` is the block's shared memory; memory outside of `own` may be
     /// used by other threads.
     pub(crate) fn look(
         &mut self,
@@ -240,7 +241,7 @@ impl Detector {
                 self.report(races, access, record, clash, space);
             }
         }
-        // What is handed over is so by this access, which comes after what it is about.
+        // An atomic access releases all accesses up to and including itself, so it is recorded first.
         if access.is_atomic() {
             self.releases(races, access.thread);
         }
@@ -342,7 +343,7 @@ impl Detector {
 }
 
 impl BlockRaces {
-    /// Shared memory of so many bytes.
+    /// Creates the state for a block with `shared_bytes` of shared memory.
     pub fn new(shared_bytes: u32) -> BlockRaces {
         let words = u64::from(shared_bytes).div_ceil(WORD_BYTES) as usize;
         BlockRaces { shared: vec![Word::default(); words], ..BlockRaces::default() }
@@ -374,7 +375,7 @@ fn block_at(slices: &[(u32, u32)], time: u32) -> u32 {
     slices[..behind].last().map_or(u32::MAX, |slice| slice.1)
 }
 
-/// The words that an access lies in, and which of their bytes.
+/// The words that an access touches, each with a mask of its bytes.
 fn words(address: u64, bytes: u64) -> impl Iterator<Item = (u64, u8)> {
     let end = address.saturating_add(bytes);
     (address / WORD_BYTES..end.div_ceil(WORD_BYTES)).map(move |word| {

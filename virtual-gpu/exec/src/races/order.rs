@@ -1,50 +1,51 @@
-//! What orders the accesses of a block's threads. Pure.
+//! Order between accesses of a block's threads. Pure.
 //!
-//! Times are a launch's count of everything that may order threads. A barrier of the block orders all before it with all
-//! after it, and so does an operation of all live threads of a warp in that warp; for the rest there are vectors of times
-//! (of the lanes of a warp, and of the warps of a block, because a barrier with a count is one of whole warps in PTX). A
-//! thread that released (a fence, an atomic) and another that acquired (an atomic, a volatile read) since count as ordered,
-//! whatever it was that they handed over, and a warp's threads all count as having done so. Trap: all that is not exact
-//! here calls accesses ordered that are not; the other way round would be a false finding.
+//! Times count all events of a launch that may order threads. A barrier of the block orders everything before it with
+//! everything after it, and so does an operation of all live threads of a warp within that warp. For the rest there are
+//! vectors of times (of the lanes of a warp, and of the warps of a block, because in PTX a barrier with a count is one
+//! of whole warps). Accesses of a thread that has since released (a fence, an atomic) count as ordered with those of a
+//! thread that has since acquired (an atomic, a volatile read), whatever memory they used, and a release or acquire
+//! counts for all threads of the warp. Trap: every approximation here must err towards "ordered", which misses a race;
+//! the other direction would report a false one.
 
 use super::record::{Record, Relation};
 
 const LANES: usize = 32;
 
-/// Of one warp.
+/// State of one warp.
 #[derive(Debug, Default)]
 struct Warp {
-    /// All accesses of the warp before this time are ordered with those that come.
+    /// Accesses of the warp before this time are ordered with all later ones of the warp.
     whole: u32,
     released: u32,
     acquired: u32,
-    /// For each lane: accesses of lane i before `lanes[lane][i]` are ordered with what it does.
+    /// For each lane: accesses of lane i before `lanes[lane][i]` are ordered with the later ones of `lane`.
     lanes: Option<Box<[[u32; LANES]; LANES]>>,
-    /// The same of the block's warps.
+    /// For each warp of the block: its accesses before this time are ordered with the later ones of this warp.
     warps: Vec<u32>,
 }
 
-/// Of one block.
+/// State of one block.
 #[derive(Debug, Default)]
 pub(crate) struct BlockOrder {
-    /// Its first access is not earlier.
+    /// Time at which the block began.
     pub start: u32,
-    /// All accesses of the block before this time are ordered with those that come.
+    /// All accesses of the block before this time are ordered with later ones.
     barrier: u32,
-    /// Barriers that each thread has passed, and the most of them.
+    /// Number of barriers that each thread has passed, and the maximum.
     passed: Vec<u32>,
     passed_most: u32,
-    /// Whether a fence was the last thing that a thread did but reading.
+    /// For each thread: true if its last operation, not counting reads, was a fence.
     fenced: Vec<bool>,
     warps: Vec<Warp>,
     released: u32,
     pub acquired: u32,
-    /// Some warps, and not others, met at a barrier.
+    /// A barrier was met by some warps of the block only.
     some_met: bool,
 }
 
 impl BlockOrder {
-    /// A block of so many threads begins.
+    /// Resets the state for a new block of `threads` threads.
     pub fn begin(&mut self, start: u32, threads: usize) {
         let (mut passed, mut fenced) = (std::mem::take(&mut self.passed), std::mem::take(&mut self.fenced));
         passed.clear();
@@ -57,23 +58,24 @@ impl BlockOrder {
         *self = BlockOrder { start, passed, fenced, warps, ..BlockOrder::default() };
     }
 
-    /// A thread goes on behind a barrier of the whole block; `now` is a new time. Whether it is the first.
+    /// A thread continues after a barrier of the whole block; `now` is a new time.
     pub fn passes_barrier(&mut self, thread: u32, now: u32) {
         let Some(passed) = self.passed.get_mut(thread as usize) else { return };
         *passed += 1;
-        // All threads stopped at it before one goes on: whoever goes on first, all that was before is over.
+        // All threads stop at the barrier before any continues, so when the first one continues, all earlier accesses
+        // are over.
         if *passed > self.passed_most {
             self.passed_most = *passed;
             self.barrier = now;
         }
     }
 
-    /// The whole block has met.
+    /// All threads of the block met at a barrier.
     pub fn all_met(&mut self, now: u32) {
         self.barrier = now;
     }
 
-    /// The warps of this mask have met.
+    /// The warps in this mask met at a barrier.
     pub fn warps_met(&mut self, mask: u32, now: u32) {
         self.some_met = true;
         let count = self.warps.len();
@@ -91,7 +93,7 @@ impl BlockOrder {
         }
     }
 
-    /// Lanes of a warp have met, of those that are alive.
+    /// Some lanes of a warp met in an operation; `alive` are those that have not exited.
     pub fn lanes_met(&mut self, warp: u32, members: u32, alive: u32, now: u32) {
         let Some(warp) = self.warps.get_mut(warp as usize) else { return };
         if members & alive == alive {
@@ -110,7 +112,7 @@ impl BlockOrder {
         (0..LANES).filter(is_member).for_each(|lane| lanes[lane] = times);
     }
 
-    /// What the thread did before is seen by whoever acquires.
+    /// Makes the thread's earlier accesses ordered with those of threads that acquire later.
     pub fn releases(&mut self, thread: u32, now: u32) {
         self.released = now;
         if let Some(warp) = self.warps.get_mut(thread as usize / LANES) {
@@ -125,7 +127,7 @@ impl BlockOrder {
         }
     }
 
-    /// Keeps whether the thread's next store may be a flag.
+    /// Records if the thread's next volatile store may be a flag.
     pub fn set_fenced(&mut self, thread: u32, fenced: bool) {
         if let Some(place) = self.fenced.get_mut(thread as usize) {
             *place = fenced;
@@ -136,7 +138,7 @@ impl BlockOrder {
         self.fenced.get(thread as usize) == Some(&true)
     }
 
-    /// How an earlier access of the same block stands to one that this thread makes now.
+    /// Relation of an earlier access of the same block to one that this thread makes now.
     pub fn relation(&self, earlier: Record, thread: u32) -> Relation {
         let time = earlier.time();
         if time < self.barrier || time < self.start || earlier.thread() == thread {

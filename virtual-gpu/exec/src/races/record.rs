@@ -1,18 +1,18 @@
-//! What is remembered of the accesses to a word of memory: the last write, and two reads of different threads. Pure.
+//! Records kept of the accesses to a word of memory: the last write, and two reads of different threads. Pure.
 //!
-//! Trap: a record is 8 bytes, so times and lines are numbers; of a word whose bytes several threads write only the last is
-//! known, which misses races and makes none up.
+//! A record has 8 bytes, so times and places are numbers. If several threads write bytes of one word, only the last
+//! write is kept, which may miss races but never invents one.
 
 /// How an access is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Plain = 0,
     Volatile = 1,
-    /// Atomic, or a volatile store that a fence of the same thread stands right before: a flag.
+    /// Atomic, or a volatile store directly after a fence of the same thread: a flag.
     Atomic = 2,
 }
 
-/// An access. The default is none.
+/// One access. The default is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Record(u64);
 
@@ -25,7 +25,7 @@ impl Record {
         Record(u64::from(time) << 32 | u64::from(low))
     }
 
-    /// 0 of none.
+    /// Time of the access; 0 for none.
     pub fn time(self) -> u32 {
         (self.0 >> 32) as u32
     }
@@ -43,7 +43,7 @@ impl Record {
         self.thread() / 32
     }
 
-    /// Which of the word's bytes, a bit for each.
+    /// Mask of the word's bytes that were accessed.
     pub fn bytes(self) -> u8 {
         (self.0 >> 4 & 15) as u8
     }
@@ -57,24 +57,24 @@ impl Record {
     }
 }
 
-/// How an earlier access stands to one that happens now.
+/// Relation of an earlier access to the present one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Relation {
-    /// It is the same thread's, or something orders the two, or it is of another launch.
+    /// Same thread, ordered by some event, or of another launch.
     Ordered,
     SameWarp,
     OtherWarp,
     OtherBlock,
 }
 
-/// Four bytes of memory.
+/// Records for four bytes of memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Word {
     write: Record,
     reads: [Record; 2],
 }
 
-/// Two accesses that nothing orders, the later being made now.
+/// A race: two unordered accesses, the later being made now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Clash {
     pub earlier: Record,
@@ -83,7 +83,7 @@ pub(crate) struct Clash {
 }
 
 impl Word {
-    /// Remembers an access; what it races with, if anything.
+    /// Records an access; returns the access that it races with, if any.
     pub fn access(
         &mut self,
         mine: Record,
@@ -111,7 +111,8 @@ impl Word {
         found
     }
 
-    /// Keeps readers that nothing orders, of two warps if there are such: a write races with one of them at least.
+    /// Keeps unordered readers, of two different warps if possible, so that any later write races with at least one of
+    /// them.
     fn note_read(&mut self, mine: Record, relate: &impl Fn(Record) -> Relation) {
         let [first, second] = self.reads;
         if relate(first) == Relation::Ordered {
@@ -122,8 +123,8 @@ impl Word {
     }
 }
 
-/// Whether two accesses are made to be concurrent. A plain read beside an atomic is: loops around `atomicCAS` begin with
-/// one, as a guess. Volatile ones of one warp are not: so do programs that rely on threads in step.
+/// True if two accesses are meant to be concurrent. A plain read and an atomic are: loops around `atomicCAS` begin with
+/// a plain read, as a guess. Volatile accesses within one warp are not: programs that rely on warps in step use them.
 fn is_handed_over(a: (Kind, bool), b: (Kind, bool), relation: Relation) -> bool {
     match (a, b) {
         ((Kind::Plain, false), (Kind::Atomic, _)) | ((Kind::Atomic, _), (Kind::Plain, false)) => true,

@@ -1,27 +1,27 @@
-//! Races as people read them.
+//! Race reports for users.
 //!
-//! Trap: the kernel's name is whoever launched it's to say, and goes into the first line.
+//! A race does not know the kernel's name; the caller passes it for the first line.
 
 use core::fmt;
 
 use super::record::Relation;
 use crate::strict::SpaceKind;
 
-/// One of the two accesses.
+/// One of the two accesses of a race.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Side {
     pub block: [u32; 3],
     pub thread: [u32; 3],
     /// "wrote", "read" or "updated".
     pub way: &'static str,
-    /// `file:line`; empty where the device code was compiled without lines.
+    /// `file:line`; empty if the device code was compiled without line information.
     pub place: String,
 }
 
-/// How two threads stand to each other.
+/// Distance between two threads in the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Distance {
-    /// Right only where the threads of a warp run in step.
+    /// Correct only if the threads of a warp run in step.
     SameWarp,
     OtherWarp,
     OtherBlock,
@@ -37,24 +37,24 @@ impl Distance {
     }
 }
 
-/// Two accesses to one word, at least one of which writes, that nothing orders.
+/// Two unordered accesses to one word, at least one of which writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Race {
     pub earlier: Side,
     pub later: Side,
     pub distance: Distance,
     pub memory: SpaceKind,
-    /// Where the memory starts; what programs see of shared memory has no address.
+    /// Start address of the memory; not shown for shared memory, which has no address visible to programs.
     pub start: u64,
-    /// From there.
+    /// Offset from `start` in bytes.
     pub offset: u64,
     pub bits: u64,
-    /// How many more there were of these two lines.
+    /// Number of further races of these two lines.
     pub more: u64,
 }
 
 impl Race {
-    /// All lines, with the kernel's name in the first.
+    /// Formats the report; the first line names the kernel.
     pub fn told(&self, kernel: &str) -> String {
         let block = match self.distance {
             Distance::OtherBlock => String::new(),
@@ -108,16 +108,16 @@ impl fmt::Display for Place {
     }
 }
 
-/// What a launch did.
+/// Races of one launch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Races {
     /// One for each pair of lines, in the order in which they were found.
     pub races: Vec<Race>,
-    /// Of pairs of lines beyond the most that are kept.
+    /// Number of races at further pairs of lines, beyond the maximum kept.
     pub left_out: u64,
-    /// Where different threads stored equal values, the first time.
+    /// First pair of racing stores with equal values.
     pub equal: Option<Race>,
-    /// Memory that was not looked at, because what is kept of the rest has reached its bound.
+    /// Bytes of accessed words that were not checked, because the records reached their memory limit.
     pub unwatched_bytes: u64,
 }
 

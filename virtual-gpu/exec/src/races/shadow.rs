@@ -1,14 +1,14 @@
-//! Records of global memory, page by page, made when a page is first used.
+//! Records of global memory in pages, allocated when first used.
 //!
-//! Trap: nearly every access is to a page that was used just before, so a small table by the last bits of its number comes
-//! before the map.
+//! Nearly every access is to a page that was used just before, so a small table, indexed by the last bits of the page
+//! number, is asked before the map.
 
 use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 
 use super::record::Word;
 
-/// Words of a page.
+/// Words per page.
 const PAGE: usize = 1024;
 const RECENT: usize = 256;
 
@@ -27,7 +27,7 @@ impl Default for Pages {
 }
 
 impl Pages {
-    /// The records of a word by its number, unless all pages together would take more than `bytes_max`.
+    /// Returns the records of a word, given its number; `None` if all pages together would take more than `bytes_max`.
     pub fn word(&mut self, word: u64, bytes_max: u64) -> Option<&mut Word> {
         let (page, within) = (word / PAGE as u64, (word % PAGE as u64) as usize);
         let recent = &mut self.recent[(page % RECENT as u64) as usize];
@@ -49,7 +49,7 @@ impl Pages {
         Some(&mut self.pages[recent.1][within])
     }
 
-    /// What is known of these words is forgotten.
+    /// Drops the records of these words.
     pub fn forget(&mut self, words: RangeInclusive<u64>) {
         for word in words {
             if let Some(&index) = self.numbers.get(&(word / PAGE as u64)) {
@@ -58,7 +58,7 @@ impl Pages {
         }
     }
 
-    /// Forgets all if it takes more than this.
+    /// Drops all records if they take more than `bytes_max`.
     pub fn trim(&mut self, bytes_max: u64) {
         if (self.pages.len() * size_of::<[Word; PAGE]>()) as u64 > bytes_max {
             self.clear();

@@ -1,4 +1,4 @@
-//! Accesses as kernels announce them, and what is found.
+//! Tests: accesses as kernels report them, and the races found.
 
 use super::*;
 

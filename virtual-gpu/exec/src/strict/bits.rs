@@ -1,11 +1,11 @@
-//! A set of bytes of a memory, one bit for each.
+//! Set of the bytes of a memory, one bit for each.
 //!
-//! Trap: the words come zeroed from the allocator, so that a large memory of which little is used costs little; nothing
-//! here may walk over all of them.
+//! Trap: the words must come zeroed from the allocator, and only [`Bits::clear`] may walk over all of them, so that a
+//! large memory of which little is used costs little.
 
 const WORD_BITS: u64 = u64::BITS as u64;
 
-/// Bytes `0..bytes`, none of them in the set at first.
+/// A subset of bytes `0..bytes`, initially empty.
 #[derive(Debug, Default)]
 pub(crate) struct Bits {
     words: Vec<u64>,
@@ -21,7 +21,7 @@ impl Bits {
         self.words.fill(0);
     }
 
-    /// Puts `count` bytes from `start` on into the set.
+    /// Adds `count` bytes from `start` on to the set.
     pub fn insert(&mut self, start: u64, count: u64) {
         for (word, mask) in masks(start, count) {
             self.words[word] |= mask;
@@ -33,7 +33,7 @@ impl Bits {
     }
 }
 
-/// Words that a range lies in, and which of their bits.
+/// The words that a range lies in, each with a mask of its bits.
 fn masks(start: u64, count: u64) -> impl Iterator<Item = (usize, u64)> {
     let end = start + count;
     (start / WORD_BITS..end.div_ceil(WORD_BITS)).filter(move |_| count > 0).map(move |word| {

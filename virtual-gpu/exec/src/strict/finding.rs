@@ -1,24 +1,24 @@
-//! What strict mode finds, in words.
+//! Findings of strict mode, and their text.
 //!
-//! Trap: a finding outlives the launch and perhaps the memory, so it holds copies of all it names.
+//! A finding outlives the launch and perhaps the memory, so it holds copies of all that it names.
 
 use core::fmt;
 
-/// What memory is, to the program.
+/// Kind of a piece of memory, from the program's view.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SpaceKind {
-    /// A device's own, the only kind whose bytes have no value until somebody writes them.
+    /// Memory of a device, the only kind whose bytes are uninitialised until written.
     Device,
     Managed,
-    /// What the program mapped itself; neighbours in addresses are one memory to it.
+    /// Mapped by the program itself; mappings at adjacent addresses count as one memory.
     Mapped,
     Pinned,
     /// A `__device__` or `__constant__` variable of this name.
     Variable(String),
-    /// From `malloc` in device code.
+    /// Allocated by `malloc` in device code.
     Heap,
     Shared,
-    /// A thread's own array.
+    /// A local array of a thread.
     Local,
 }
 
@@ -37,18 +37,18 @@ impl fmt::Display for SpaceKind {
     }
 }
 
-/// A piece of memory that an access missed, or hit.
+/// A piece of memory that an access hit or missed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     pub start: u64,
     pub bytes: u64,
     pub kind: SpaceKind,
-    /// The program has given it back.
+    /// The program has freed it.
     pub released: bool,
 }
 
 impl Piece {
-    /// Where an access lies, seen from here.
+    /// Writes the position of an access relative to this piece.
     fn locate(&self, address: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = self.start + self.bytes;
         if address < self.start {
@@ -63,27 +63,27 @@ impl Piece {
     }
 }
 
-/// What is wrong with an access.
+/// Error of an access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
-    /// It leaves what it may use; the nearest memory, or what its address was computed from.
+    /// Outside of the memory that it may use; the nearest memory, or the one that its address was computed from.
     Outside(Option<Piece>),
-    /// Its address is no multiple of this.
+    /// The address is not a multiple of this.
     Misaligned(u64),
-    /// It reads bytes that nobody wrote.
+    /// Reads bytes that were never written.
     Uninitialised(Piece),
 }
 
-/// What an access does.
+/// Kind of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Reads,
     Writes,
-    /// Atomically.
+    /// Reads and writes atomically.
     Updates,
 }
 
-/// One access that strict mode objects to.
+/// An access that strict mode rejects or reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub problem: Problem,
@@ -92,7 +92,7 @@ pub struct Finding {
     pub bytes: u64,
     pub block: [u32; 3],
     pub thread: [u32; 3],
-    /// `file:line`; empty where the device code was compiled without lines.
+    /// `file:line`; empty if the device code was compiled without line information.
     pub place: String,
 }
 
@@ -112,7 +112,7 @@ impl fmt::Display for Finding {
         match &self.problem {
             Problem::Outside(None) => f.write_str(", where there is no memory that it may use"),
             Problem::Outside(Some(piece)) => {
-                // An access that begins inside and ends outside.
+                // True if the access begins inside and ends outside.
                 let inside = (piece.start..piece.start + piece.bytes).contains(&address) && !piece.released;
                 f.write_str(if inside { ", beyond the end: it begins " } else { ", outside: " })?;
                 piece.locate(address, f)

@@ -1,34 +1,34 @@
-//! The memory that kernels may use, and which of its bytes hold a value. Safe and without a clock, a file or an address
-//! of its own.
+//! The memory that kernels may use, and which of its bytes are initialised. It uses no clock, file or address of its
+//! own.
 //!
-//! Trap: whoever allocates tells what there is by [`Memory::update`] before each launch, so memory that was freed and
-//! allocated again in between is told apart by its identity only.
+//! Trap: the allocator reports the present allocations with [`Memory::update`] before each launch only, so only its
+//! identity distinguishes memory that was freed and allocated again in between.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::bits::Bits;
 use super::finding::{Piece, Problem, SpaceKind};
 
-/// Freed memory is remembered this many times.
+/// Number of freed pieces that are remembered.
 const RELEASED_MAX: usize = 256;
 
-/// Memory further away has nothing to do with an address: that is a null pointer, or one of the host's.
+/// Memory further away than this is unrelated to an address, which is then a null pointer, or one of the host's.
 const NEAR_BYTES: u64 = 1 << 30;
 
-/// A piece of memory that a program has.
+/// A piece of memory of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
     pub start: u64,
     pub bytes: u64,
     pub kind: SpaceKind,
-    /// Differs between two allocations at one address.
+    /// Distinguishes two allocations at one address.
     pub identity: u64,
 }
 
 #[derive(Debug)]
 struct Space {
     known: Known,
-    /// Bytes with a value; none is kept where anybody may write unseen.
+    /// Initialised bytes; `None` if the memory may be written unseen.
     written: Option<Bits>,
 }
 
@@ -49,18 +49,18 @@ impl Space {
     }
 }
 
-/// All memory that is no block's or thread's own.
+/// All memory except that of single blocks and threads.
 #[derive(Debug, Default)]
 pub struct Memory {
     spaces: BTreeMap<u64, Space>,
-    /// What `update` said last.
+    /// Argument of the last `update`, sorted.
     known: Vec<Known>,
-    /// The last pieces that went, the latest first.
+    /// Pieces freed last, the latest first.
     released: VecDeque<Piece>,
 }
 
 impl Memory {
-    /// Takes over what the program has now, in any order.
+    /// Takes over the program's present allocations, given in any order.
     pub fn update(&mut self, mut known: Vec<Known>) {
         known.sort_by_key(|known| known.start);
         if known == self.known {
@@ -78,20 +78,20 @@ impl Memory {
         self.known = known;
     }
 
-    /// A kernel has allocated memory.
+    /// Adds memory that a kernel has allocated.
     pub(crate) fn allocated(&mut self, start: u64, bytes: u64) {
         let known = Known { start, bytes, kind: SpaceKind::Heap, identity: 0 };
         self.spaces.insert(start, Space::new(known));
     }
 
-    /// Memory went that started there.
+    /// Removes the memory that started at `start`.
     pub(crate) fn release(&mut self, start: u64) {
         let Some(space) = self.spaces.remove(&start) else { return };
         self.released.truncate(RELEASED_MAX - 1);
         self.released.push_front(Piece { released: true, ..space.piece() });
     }
 
-    /// Bytes that got a value, by a copy or a fill.
+    /// Marks bytes as initialised by a copy or a fill.
     pub fn initialise(&mut self, address: u64, bytes: u64) {
         let Some((_, space)) = self.spaces.range_mut(..=address).next_back() else { return };
         if space.holds(address, bytes)
@@ -101,28 +101,27 @@ impl Memory {
         }
     }
 
-    /// From now on all bytes have a value: somebody writes whom nobody watches.
+    /// Marks all bytes as initialised, because memory may now be written unseen.
     pub fn initialise_all(&mut self) {
         self.spaces.values_mut().for_each(|space| space.written = None);
     }
 
-    /// The memory that holds an address.
+    /// Returns the memory that holds an address.
     fn at(&self, address: u64) -> Option<&Space> {
         self.spaces.range(..=address).next_back().map(|(_, space)| space).filter(|s| s.holds(address, 1))
     }
 
-    /// What holds a variable, in words.
+    /// Returns the kind of the memory that holds an address.
     pub(crate) fn kind_at(&self, address: u64) -> Option<SpaceKind> {
         self.at(address).map(|space| space.known.kind.clone())
     }
 
-    /// What memory holds an address, and where it starts.
+    /// Returns kind and start of the memory that holds an address.
     pub(crate) fn holding(&self, address: u64) -> Option<(SpaceKind, u64)> {
         self.at(address).map(|space| (space.known.kind.clone(), space.known.start))
     }
 
-    /// Whether an access is right whose address was computed from `base` (0: not known). `None`: there is no memory of
-    /// this kind.
+    /// Judges an access whose address was computed from `base` (0: unknown). `None` if no memory holds its address.
     pub(crate) fn judge(
         &mut self,
         base: u64,
@@ -146,13 +145,13 @@ impl Memory {
         let offset = address - start;
         let unknown = reads && !written.contains(offset, bytes);
         if writes || unknown {
-            // An uninitialised byte is reported once.
+            // Marks uninitialised bytes too, so that they are reported once.
             written.insert(offset, bytes);
         }
         Some(if unknown { Err(Problem::Uninitialised(space.piece())) } else { Ok(()) })
     }
 
-    /// Whether mapped memory without a gap holds the access.
+    /// True if mapped memory without a gap holds the access.
     fn joined(&self, address: u64, bytes: u64) -> bool {
         let end = address.saturating_add(bytes);
         let mut at = address;
@@ -167,7 +166,7 @@ impl Memory {
         true
     }
 
-    /// The memory that an access outside of all is nearest to; freed memory that it hits before all else.
+    /// Returns freed memory that the address hits, else the memory nearest to it.
     pub(crate) fn nearest(&self, address: u64) -> Option<Piece> {
         let hit = |piece: &&Piece| (piece.start..piece.start + piece.bytes).contains(&address);
         if let Some(piece) = self.released.iter().find(hit) {
@@ -184,7 +183,7 @@ impl Memory {
     }
 }
 
-/// What is wrong with an access, if anything.
+/// Result of judging an access.
 pub(crate) type Verdict = Result<(), Problem>;
 
 #[cfg(test)]

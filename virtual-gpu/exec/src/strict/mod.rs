@@ -1,8 +1,8 @@
-//! Strict mode: every access of a kernel that was compiled for it is looked at before it happens.
+//! Strict mode: checks every access of a kernel that was compiled for it before the access happens.
 //!
-//! An access outside ends the launch as an illegal address does; one that reads what nobody wrote is kept for whoever
-//! launched, and the kernel goes on. Trap: findings of a launch come in the order of its blocks, so one worker runs all of
-//! them.
+//! An access outside ends the launch like an illegal address. A read of uninitialised bytes is recorded for the
+//! launching code, and the kernel continues. Trap: findings of a launch come in the order of its blocks, so one worker
+//! must run all of them.
 
 mod bits;
 mod finding;
@@ -21,15 +21,15 @@ use crate::abi::{
     access_class,
 };
 
-/// Uninitialised reads kept of one launch, each of another place in the program.
+/// Number of uninitialised reads kept for one launch, each of another place in the program.
 const FINDINGS_MAX: usize = 100;
 
-/// What strict mode knows, shared by the launches of a process.
+/// State of strict mode, shared by the launches of a process.
 #[derive(Debug, Default)]
 pub struct Strict {
     pub memory: Memory,
     pub races: Detector,
-    /// Uninitialised reads since somebody took them, the first of each place.
+    /// Uninitialised reads since the last [`Strict::take_uninitialised`], the first of each place.
     uninitialised: Vec<Finding>,
 }
 
@@ -50,7 +50,7 @@ impl Strict {
     }
 }
 
-/// Which shared bytes of a block hold a value.
+/// Initialised bytes of a block's shared memory.
 #[derive(Debug, Default)]
 pub(crate) struct SharedBytes {
     written: Bits,
@@ -61,32 +61,33 @@ impl SharedBytes {
         SharedBytes { written: Bits::new(u64::from(bytes)) }
     }
 
-    /// A block starts.
+    /// Called when a block starts.
     pub fn clear(&mut self) {
         self.written.clear();
     }
 }
 
-/// What belongs to the block and the thread that access.
+/// Memory that belongs to the accessing block and thread.
 pub(crate) struct Own {
     pub block: [u32; 3],
     pub block_dim: [u32; 3],
-    /// The program's shared memory.
+    /// Shared memory of the program.
     pub shared: Range<u64>,
-    /// Behind it: what CUDA's own headers use.
+    /// Shared memory after it, used by CUDA's own headers.
     pub reserved: Range<u64>,
-    /// The thread's stack in use, the frames of the block's threads, and what the blocks of a cooperative launch share.
+    /// The thread's stack in use, the frames of the block's threads, and memory shared by the blocks of a cooperative
+    /// launch.
     pub local: [Range<u64>; 3],
 }
 
-/// An access as a kernel announces it (`abi::Helpers::check`).
+/// An access as the kernel reports it (`abi::Helpers::check`).
 pub(crate) struct Access {
     pub thread: u32,
     pub address: u64,
     pub bytes: u64,
-    /// What the address was computed from; 0: not known.
+    /// Base from which the address was computed; 0: unknown.
     pub object: u64,
-    /// Its size, where the flags say that it is an object of the program's.
+    /// Size of the base, if the flags say that it is an object of the program.
     pub object_bytes: u64,
     pub place: *const c_char,
     pub flags: u32,
@@ -102,7 +103,7 @@ impl Access {
             && self.address.checked_add(self.bytes).is_some_and(|end| end <= range.end)
     }
 
-    /// The first problem that matters to the launch.
+    /// Checks the access; returns its first problem.
     fn problem(&self, strict: &mut Strict, shared_bytes: &mut SharedBytes, own: &Own) -> Result<(), Problem> {
         if self.bytes == 0 {
             return Ok(());
@@ -138,7 +139,7 @@ impl Access {
         self.flags >> access_class::SHIFT & 0xf
     }
 
-    /// Whether it stays in the variable or array that it names.
+    /// Checks that the access stays in the variable or array that it names.
     fn within_object(&self, strict: &Strict, own: &Own) -> Result<(), Problem> {
         let end = if self.is(ACCESS_OF_DYNAMIC) { own.shared.end } else { self.object + self.object_bytes };
         let object = self.object..end;
@@ -170,7 +171,7 @@ impl Access {
             (false, true) => Way::Writes,
             _ => Way::Reads,
         };
-        // SAFETY: the place is a constant text of the program's, which ends in NUL; null where there is none.
+        // SAFETY: the place is a constant text of the program, NUL-terminated, or null.
         let place = if self.place.is_null() { c"" } else { unsafe { CStr::from_ptr(self.place) } };
         Finding {
             problem,
@@ -188,7 +189,7 @@ fn piece(range: &Range<u64>, kind: SpaceKind) -> Piece {
     Piece { start: range.start, bytes: range.end.saturating_sub(range.start), kind, released: false }
 }
 
-/// Looks at an access that is right, or at something that orders threads.
+/// Passes a valid access, or an event that orders threads, to the race detector.
 pub(crate) fn look_for_races(access: &Access, strict: &mut Strict, races: &mut BlockRaces, own: &Own) {
     let Strict { memory, races: detector, .. } = strict;
     match access.flags >> access_class::EVENT_SHIFT & 0xf {
@@ -210,7 +211,7 @@ pub(crate) fn look_for_races(access: &Access, strict: &mut Strict, races: &mut B
     detector.look(races, &checked, &own.shared, &private, memory);
 }
 
-/// Looks at an access; what ends the launch is returned.
+/// Checks an access; returns a finding only if it ends the launch.
 pub(crate) fn examine(
     access: &Access,
     strict: &mut Strict,

@@ -1,6 +1,6 @@
-//! The types of elements of matrices, and what their bits mean.
+//! Element types of matrices, and the meaning of their bits.
 //!
-//! Trap: of a `tf32` only the upper 19 bits count; programs may leave anything in the others.
+//! Only the upper 19 bits of a `tf32` count; programs may leave anything in the others.
 
 use crate::abi::tensor_form as form;
 use crate::half::{from_half, to_half};
@@ -15,7 +15,7 @@ macro_rules! elements {
                 match number { $($number => Some(Element::$name),)* _ => None }
             }
 
-            /// Bits that one takes in a register.
+            /// Bits of one element in a register.
             pub fn bits(self) -> usize {
                 match self { $(Element::$name => $bits,)* }
             }
@@ -40,7 +40,7 @@ elements! {
 }
 
 impl Element {
-    /// Of a type of real numbers of at most 32 bits.
+    /// Decodes a floating-point element of at most 32 bits.
     pub fn real(self, bits: u64) -> f32 {
         let bits = bits as u32;
         match self {
@@ -49,13 +49,13 @@ impl Element {
             Element::TF32 => f32::from_bits(bits & 0xffff_e000),
             Element::E5M2 => from_half(bits << 8),
             Element::E4M3 if bits & 0x7f == 0x7f => f32::NAN,
-            // The upper bits of an `f16` whose exponent has four bits, and a bias that is less by 8.
+            // E4M3 as the upper bits of an `f16` whose exponent has four bits and a bias that is smaller by 8.
             Element::E4M3 => from_half((bits & 0x80) << 8 | (bits & 0x7f) << 7) * 256.0,
             _ => f32::from_bits(bits),
         }
     }
 
-    /// Of a type of integers.
+    /// Decodes an integer element.
     pub fn integer(self, bits: u64) -> i64 {
         match self {
             Element::S8 => i64::from(bits as u8 as i8),
@@ -65,7 +65,7 @@ impl Element {
         }
     }
 
-    /// The bits of a real number, rounded to the nearest, to even. A NaN has all bits but the sign (specification S-692).
+    /// Encodes a number, rounded to nearest even. A NaN has all bits but the sign set (specification S-692).
     pub fn from_real(self, value: f32) -> u64 {
         match self {
             Element::F16 => to_half(value).into(),

@@ -1,17 +1,17 @@
-//! Which lane of a warp holds which element of a matrix.
+//! Assignment of matrix elements to the lanes of a warp.
 //!
-//! One rule covers all shapes but the oldest (PTX ISA 9.0, "Matrix Fragments for mma.m16n8k8" and its neighbours): take
-//! the side that two matrices are multiplied along as the inner one (the columns of A, the rows of B; of C the columns). A
-//! register's elements lie next to each other along it, four lanes hold the next ones, eight such groups of four lie along
-//! the outer side; a lane's further elements first go on along the outer side, then along the inner one. Trap: the
-//! fragments of `wmma` are opaque to programs, so their layout is our own choice: the same rule, so that it is one that
-//! GPUs have had. eager-kernels has the rule too, for `wmma`'s loads and stores.
+//! One rule covers all shapes but the oldest (PTX ISA 9.0, "Matrix Fragments for mma.m16n8k8" and its neighbours). The
+//! inner side of a matrix is the one along which A and B are multiplied (the columns of A, the rows of B; for C the
+//! columns). A register's elements lie next to each other along it, four lanes hold the next ones, and eight such
+//! groups of four lie along the outer side; a lane's further elements go on along the outer side first, then along the
+//! inner one. The fragments of `wmma` are opaque to programs, so their layout is free to choose: it follows the same
+//! rule, which GPUs have used. Trap: eager-kernels has the rule too, for `wmma`'s loads and stores; both must agree.
 
 use super::Form;
 use super::element::Element;
 
-/// Place of a lane's element number `index`, along the outer and the inner side; there are `1 << outer_bits` along the outer one
-/// and `1 << packed_bits` elements in one register.
+/// Position of a lane's element number `index` along the outer and the inner side; `1 << outer_bits` elements lie along
+/// the outer side and `1 << packed_bits` in one register.
 pub fn spread(outer_bits: u32, packed_bits: u32, lane: usize, index: usize) -> (usize, usize) {
     let packed = index & ((1 << packed_bits) - 1);
     let rest = index >> packed_bits;
@@ -21,12 +21,12 @@ pub fn spread(outer_bits: u32, packed_bits: u32, lane: usize, index: usize) -> (
     (outer, inner)
 }
 
-/// Elements of one register, as a logarithm.
+/// Logarithm of the number of elements in one register.
 fn packed_bits(element: Element) -> u32 {
     (32 / element.bits().min(32)).trailing_zeros()
 }
 
-/// One of the matrices of an operation.
+/// A matrix of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matrix {
     A,
@@ -35,18 +35,18 @@ pub enum Matrix {
 }
 
 impl Form {
-    /// The four products of 8 by 8 by 4 that one operation was until Volta. Asked for every element, so it looks at the one
-    /// side that no other form of halves has.
+    /// True for the four products of 8 by 8 by 4 that one operation was until Volta. It is called for every element, so
+    /// it checks only k, which no other form of halves shares.
     pub(super) fn is_quads(&self) -> bool {
         self.k == 2 && self.a == Element::F16
     }
 
-    /// How many products one operation is.
+    /// Number of products in one operation.
     pub(super) fn products(&self) -> usize {
         if self.is_quads() { 4 } else { 1 }
     }
 
-    /// Elements of a matrix that one lane holds.
+    /// Number of elements of a matrix that one lane holds.
     pub(super) fn count(&self, matrix: Matrix) -> usize {
         let [m, n, k] = self.sizes();
         let all = match matrix {
@@ -57,7 +57,7 @@ impl Form {
         all * self.products() / 32
     }
 
-    /// Which product a lane's element belongs to, then its row and column.
+    /// Returns the product that a lane's element belongs to, then its row and column.
     pub(super) fn place(&self, matrix: Matrix, element: Element, lane: usize, index: usize) -> [usize; 3] {
         if self.is_quads() {
             return self.place_in_quads(matrix, element, lane, index);
@@ -78,7 +78,8 @@ impl Form {
         }
     }
 
-    /// PTX ISA 9.0, "Matrix Fragments for mma.m8n8k4 with .f16 floating point type".
+    /// [`Form::place`] for the four products: PTX ISA 9.0, "Matrix Fragments for mma.m8n8k4 with .f16 floating point
+    /// type".
     fn place_in_quads(&self, matrix: Matrix, element: Element, lane: usize, index: usize) -> [usize; 3] {
         let (product, low, high) = (lane >> 2 & 3, lane & 3, lane >> 4 << 2);
         let (row, column) = match matrix {

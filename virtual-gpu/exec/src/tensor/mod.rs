@@ -1,10 +1,10 @@
-//! Tensor-core operations: what the 32 lanes of a warp compute together from their fragments of matrices.
+//! Tensor-core operations, which the 32 lanes of a warp compute together from their fragments of matrices.
 //!
-//! A lane waits with the address of its record, which holds its registers of A, B and C one behind the other; those of the
-//! result replace them from the start. PTX (ISA 9.0, "mma") leaves order and rounding open. Real numbers of at most 32 bits
-//! are added as an H100 adds them (`real`); in double precision one product after the other along the inner side, from C's
-//! element on, by fused multiply-adds. Integers are exact, and wrap or saturate at the end. Trap: a lane's record may lie in
-//! its coroutine's frame, so it is only there while the lane waits.
+//! A lane waits with the address of its record, which holds its registers of A, B and C in this order; the registers of
+//! the result overwrite them from the start. PTX (ISA 9.0, "mma") leaves order and rounding open. Floating-point
+//! numbers of at most 32 bits are added as an H100 adds them (`real`); in double precision fused multiply-adds add one
+//! product after the other along the inner side, starting with C's element. Integers are exact, and wrap or saturate at
+//! the end. Trap: a lane's record may lie in its coroutine's frame, so it is valid only while the lane waits.
 
 mod element;
 mod layout;
@@ -16,10 +16,10 @@ pub use layout::{Matrix, spread};
 use crate::abi::{TENSOR_WORDS, Wait, tensor_form as form};
 use crate::schedule::{WARP, WaitKind};
 
-/// One lane's registers.
+/// Registers of one lane.
 type Record = [u32; TENSOR_WORDS];
 
-/// What is multiplied, decoded. Sizes are logarithms.
+/// A decoded multiplication. Sizes are logarithms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
     m: u32,
@@ -30,14 +30,14 @@ pub struct Form {
     c: Element,
     d: Element,
     saturates: bool,
-    /// Single bits are combined by "and", not by "exclusive or".
+    /// Single bits are combined by "and" instead of "exclusive or".
     by_and: bool,
     a_by_columns: bool,
     b_by_rows: bool,
 }
 
 impl Form {
-    /// Nothing for what no kernel asks for.
+    /// Decodes the numbers of a call; `None` for a form that no kernel uses.
     pub fn from_bits(bits: u32, element_bits: u32) -> Option<Form> {
         let element = |shift: u32| Element::from_number(element_bits >> shift & 0xf);
         let has = |flag: u32| bits & flag != 0;
@@ -64,7 +64,7 @@ impl Form {
         [1 << self.m, 1 << self.n, 1 << self.k]
     }
 
-    /// Registers of one lane.
+    /// Number of registers of one lane.
     fn words(&self, matrix: Matrix, element: Element) -> usize {
         self.count(matrix) * element.bits() / 32
     }
@@ -74,7 +74,7 @@ impl Form {
     }
 }
 
-/// Element number `index` of those whose first register is `word`.
+/// Reads element number `index` of a matrix whose first register is `word`.
 fn bits_at(record: &Record, word: usize, element: Element, index: usize) -> u64 {
     let bits = element.bits();
     if bits == 64 {
@@ -98,7 +98,7 @@ fn put_bits(record: &mut Record, element: Element, index: usize, value: u64) {
     *word = *word & !mask | (value as u32) << (at % 32);
 }
 
-/// How elements of one kind are read, combined and given back.
+/// Functions that read, combine and write elements of one kind.
 struct Arithmetic<T> {
     read: fn(Element, u64) -> T,
     add_product: fn(T, T, T) -> T,
@@ -157,7 +157,7 @@ fn multiply_as<T: Copy + Default>(form: &Form, lanes: &mut [Record; WARP], arith
     scatter(form, lanes, |at| (arithmetic.write)(form, c[at]));
 }
 
-/// A, B and C, row by row, of one product behind the other.
+/// Gathers A, B and C from the lanes, each row by row, for one product after the other.
 fn gathered<T: Copy + Default>(
     form: &Form,
     lanes: &[Record; WARP],
@@ -181,7 +181,7 @@ fn gathered<T: Copy + Default>(
     )
 }
 
-/// Gives each lane its elements of the result, by their place in what [`gathered`] makes of C.
+/// Distributes the result to the lanes; `bits` takes a position in C as [`gathered`] lays it out.
 fn scatter(form: &Form, lanes: &mut [Record; WARP], bits: impl Fn(usize) -> u64) {
     let [m, n, _] = form.sizes();
     for (lane, record) in lanes.iter_mut().enumerate() {
@@ -192,8 +192,9 @@ fn scatter(form: &Form, lanes: &mut [Record; WARP], bits: impl Fn(usize) -> u64)
     }
 }
 
-/// `ldmatrix` and `stmatrix` (PTX ISA 9.0): lanes bring the addresses of rows of 16 bytes, eight for each matrix, and get the
-/// addresses of what they hold: of two neighbours in a row, or one below the other if the matrix is transposed.
+/// `ldmatrix` and `stmatrix` (PTX ISA 9.0): lanes pass the addresses of rows of 16 bytes, eight for each matrix, and
+/// get the addresses of the elements that they hold: two neighbours in a row, or two in a column if the matrix is
+/// transposed.
 pub fn addresses(count: usize, transposed: bool, lanes: &mut [Record; WARP]) {
     let rows: [u64; WARP] =
         std::array::from_fn(|lane| u64::from(lanes[lane][0]) | u64::from(lanes[lane][1]) << 32);
@@ -218,7 +219,7 @@ pub fn addresses(count: usize, transposed: bool, lanes: &mut [Record; WARP]) {
     }
 }
 
-/// `movmatrix` (PTX ISA 9.0): a matrix of 8 by 8 elements of 16 bits, transposed.
+/// `movmatrix` (PTX ISA 9.0): transposes a matrix of 8 by 8 elements of 16 bits.
 pub fn transpose(lanes: &mut [Record; WARP]) {
     let words: [u32; WARP] = std::array::from_fn(|lane| lanes[lane][0]);
     let element = |row: usize, column: usize| words[4 * row + column / 2] >> (16 * (column % 2)) & 0xffff;
@@ -228,7 +229,7 @@ pub fn transpose(lanes: &mut [Record; WARP]) {
     }
 }
 
-/// Whether all lanes of a whole warp wait at the same operation.
+/// True if all lanes of a whole warp wait at the same operation.
 pub(crate) fn is_complete(warp: &[Wait]) -> bool {
     let same = |wait: &Wait| {
         wait.kind == WaitKind::Tensor as u32
@@ -237,15 +238,15 @@ pub(crate) fn is_complete(warp: &[Wait]) -> bool {
     warp.len() == WARP && warp.iter().all(same)
 }
 
-/// Does the operation that all lanes wait at.
+/// Performs the operation that all lanes wait at.
 ///
 /// # Safety
-/// [`is_complete`] holds, and each lane waits with the address of a record of its own, which nobody else uses.
+/// [`is_complete`] holds, and each lane waits with the address of its own record, which nothing else uses.
 pub(crate) unsafe fn complete(warp: &[Wait]) {
     let mut lanes = [[0; TENSOR_WORDS]; WARP];
     for (record, wait) in lanes.iter_mut().zip(warp) {
-        // SAFETY: the caller's promise; `MaybeUninit` is not needed, for the memory was not made by Rust, and what a kernel left
-        // unwritten of it is read by no operation.
+        // SAFETY: the caller's promise; `MaybeUninit` is not needed, because the memory does not come from Rust, and no
+        // operation reads the part that a kernel left unwritten.
         *record = unsafe { (wait.value as *const Record).read_volatile() };
     }
     let (argument, control) = (warp[0].argument, warp[0].control);

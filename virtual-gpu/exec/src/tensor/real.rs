@@ -1,30 +1,30 @@
-//! Sums of real numbers of at most 32 bits, bit for bit as an H100 adds them (specification S-692, S-693).
+//! Sums of floating-point numbers of at most 32 bits, bit for bit as an H100 adds them (specification S-692, S-693).
 //!
-//! A tensor core takes a block of products and the sum so far, shifts them all to the exponent of the largest, cuts off what
-//! lies more than 25 places below it, adds the rest exactly and rounds once. Trap: a product's exponent is the sum of its
-//! factors' exponents, so 1.5 times 1.5 has that of 1; and a denormal number has the least exponent of its type.
+//! A tensor core takes a block of products and the sum so far, shifts them all to the exponent of the largest, cuts off
+//! bits more than 25 places below it, adds the rest exactly and rounds once. Trap: a product's exponent is the sum of
+//! its factors' exponents, so 1.5 times 1.5 has that of 1; and a denormal number has the least exponent of its type.
 
 use super::{Element, Form, Record, gathered, scatter};
 use crate::half::{from_half, to_half};
 use crate::schedule::WARP;
 
-/// Columns that are added side by side, so that the compiler uses vectors; every form has a multiple of them.
+/// Number of columns that are added side by side, so that the compiler uses vectors; every form has a multiple of it.
 const COLUMNS: usize = 8;
-/// Places that are kept below the largest exponent: two more than an `f32` has.
+/// Number of places kept below the largest exponent: two more than an `f32` has.
 const PLACES: i16 = 25;
-/// No term is shifted to a lower exponent.
+/// Least exponent to which terms are shifted.
 const LEAST: i16 = -133;
-/// Exponent of zero, and of what is no finite number: it decides nothing.
+/// Exponent of zero, infinity and NaN, so small that it never is the largest.
 const NONE: i16 = -10_000;
 
 /// How a form's products are added.
 struct Plan {
-    /// What a sum is rounded to after each block.
+    /// Type that a sum is rounded to after each block.
     sum: Element,
-    /// Inner places in the order in which they are added, and how many at once.
+    /// Inner positions in the order in which they are added, and the number added at once.
     order: Vec<usize>,
     block: usize,
-    /// C is added to the sum of all products, by an addition of its own.
+    /// C is added separately, to the sum of all products.
     c_apart: bool,
 }
 
@@ -34,7 +34,8 @@ impl Plan {
         let same = form.c == Element::F16 && form.d == Element::F16;
         let sum = if same { Element::F16 } else { Element::F32 };
         match form.a {
-            // Hopper has no such operation: the compiler makes halves of each register's lower elements, then of its upper ones.
+            // Hopper has no such operation: the compiler converts each register's lower elements to halves, then its
+            // upper ones.
             Element::E4M3 | Element::E5M2 => {
                 let order = [0, 2].into_iter().flat_map(|part| (0..k).filter(move |at| at & 2 == part));
                 Plan { sum, order: order.collect(), block: k / 2, c_apart: true }
@@ -48,7 +49,7 @@ impl Plan {
     }
 }
 
-/// Numbers, and the exponents by which they are shifted.
+/// Numbers with their exponents.
 struct Terms {
     values: Vec<f64>,
     exponents: Vec<i16>,
@@ -76,8 +77,7 @@ fn power_of_two(exponent: i16) -> f64 {
     f64::from_bits(((i64::from(exponent) + 1023) as u64) << 52)
 }
 
-/// Without its places behind the point; for less than 2^51. (`f64::trunc` is a call where only a processor's oldest
-/// instructions are used.)
+/// Drops the fraction of a value below 2^51. (`f64::trunc` is a call on a target with only the oldest instructions.)
 fn whole(value: f64) -> f64 {
     const STEP_OF_ONE: f64 = (1_u64 << 52) as f64;
     let size = value.abs();
@@ -85,17 +85,17 @@ fn whole(value: f64) -> f64 {
     (if near > size { near - 1.0 } else { near }).copysign(value)
 }
 
-/// Rounded toward zero, which is never negative; infinite from 2^128 on.
+/// Rounds toward zero; a zero result is positive. Infinite from 2^128 on.
 fn toward_zero(value: f64) -> f32 {
     let near = value as f32;
     let beyond = f64::from(near).abs() > value.abs() && value.abs() < 2.0 * power_of_two(127);
     (if beyond { f32::from_bits(near.to_bits() - 1) } else { near }) + 0.0
 }
 
-/// Rounded to the nearest `f16`, to even; a zero is never negative.
+/// Rounds to the nearest `f16`, ties to even; a zero result is positive.
 fn to_nearest_half(value: f64) -> f32 {
     let cut = toward_zero(value);
-    // What was cut off lives on in the last place, which lies far below the one that is rounded.
+    // The cut-off bits are represented by the last place, which lies far below the one that is rounded.
     let marked =
         if f64::from(cut) == value || !cut.is_finite() { cut } else { f32::from_bits(cut.to_bits() | 1) };
     from_half(to_half(marked)) + 0.0
@@ -129,7 +129,7 @@ fn multiply_in_blocks(form: &Form, a: &[f32], b: &[f32], sums: &mut [f32]) {
     }
 }
 
-/// Adds products to neighbouring sums; of each, where A's factor is and where B's first is.
+/// Adds products to neighbouring sums; `factors` are pairs of the index of A's factor and the index of B's first.
 fn add_block(
     sum: Element,
     a: &Terms,
@@ -146,7 +146,7 @@ fn add_block(
         }
     }
     let scales = largest.map(|largest| power_of_two(PLACES - largest));
-    // A zero must not come out negative, so the sum starts at a positive one.
+    // The sum starts with +0, so that a zero sum is not negative.
     let mut totals: [f64; COLUMNS] = std::array::from_fn(|at| 0.0 + whole(f64::from(sums[at]) * scales[at]));
     for (one, others) in factors {
         let factor = a.values[one];
@@ -159,7 +159,7 @@ fn add_block(
     *sums = std::array::from_fn(|at| rounded(totals[at] * power_of_two(largest[at] - PLACES)));
 }
 
-/// The four products of 8 by 8 by 4, for which Hopper runs a routine in `f32`.
+/// The four products of 8 by 8 by 4, which Hopper computes by a routine in `f32`.
 fn multiply_quads(form: &Form, a: &[f32], b: &[f32], sums: &mut [f32]) {
     for (at, sum) in sums.iter_mut().enumerate() {
         let (product, row, column) = (at / 64, at / 8 % 8, at % 8);
@@ -203,7 +203,7 @@ mod tests {
             (to_nearest_half(1.0 + half), to_nearest_half(1.0 + 3.0 * half)),
             (1.0, 1.0 + 4.0 / 2048.0)
         );
-        // A single would have lost what decides.
+        // Going through an `f32` would lose the deciding bit.
         assert_eq!(to_nearest_half(1.0 + half + power_of_two(-30)), 1.0 + 2.0 / 2048.0);
         assert_eq!(to_nearest_half(1.0 + 3.0 * half - power_of_two(-30)), 1.0 + 2.0 / 2048.0);
         assert_eq!((to_nearest_half(65519.0), to_nearest_half(-65520.0)), (65504.0, f32::NEG_INFINITY));

@@ -1,6 +1,6 @@
-//! What threads do together, in terms of LLVM's own functions for it, and how a thread ends.
+//! Operations among threads, lowered to LLVM's NVPTX intrinsics, and the end of a thread.
 //!
-//! Trap: only calls are made here; that a thread suspends in them is decided when the kernel's body is made.
+//! Only calls are emitted here; whether a thread suspends in them is decided when the kernel's body is made.
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::{Instruction, Operand};
@@ -74,7 +74,7 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     Ok(())
 }
 
-/// What a thread has to do with its cluster of blocks.
+/// Operations on the cluster of blocks.
 fn cluster(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     let read = |e: &mut Emitter, index, ty| e.read(operand(instruction, index)?, ty);
     match *words {

@@ -1,6 +1,6 @@
-//! PTX's types as LLVM's, and integers of one width as another's.
+//! PTX types as LLVM types, and conversion between integer widths.
 //!
-//! Trap: a register keeps halves as the bits that they are, so their type there is an integer's.
+//! Trap: a register holds halves as raw bits, so their register type is an integer type.
 
 use super::emit::Emitter;
 
@@ -21,7 +21,7 @@ pub(super) fn integer(word: &str) -> Option<(&'static str, bool)> {
     })
 }
 
-/// LLVM type that a value of a PTX type has in a register.
+/// LLVM type of the register that holds a value of a PTX type.
 pub(super) fn register_type(word: &str) -> Option<&'static str> {
     match word {
         "f32" => Some("float"),
@@ -32,12 +32,12 @@ pub(super) fn register_type(word: &str) -> Option<&'static str> {
     }
 }
 
-/// Width of an LLVM type of a register.
+/// Width of a register's LLVM type in bits.
 pub(super) fn bits(ty: &str) -> u32 {
     ty.trim_start_matches('i').parse().unwrap_or(if ty == "double" { 64 } else { 32 })
 }
 
-/// `value` of integer type `from` as a `to`.
+/// Converts `value` from integer type `from` to `to`.
 pub(super) fn resize(e: &mut Emitter, value: &str, from: &str, to: &str, signed: bool) -> String {
     match bits(from).cmp(&bits(to)) {
         std::cmp::Ordering::Equal => value.to_owned(),

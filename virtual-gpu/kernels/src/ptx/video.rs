@@ -1,30 +1,31 @@
-//! Video instructions: on four bytes, two halves or one number of 32 bits at once, which CUDA's `__vadd4` and its like are
-//! made of. (PTX ISA 9.0, "Video Instructions".)
+//! Video instructions, which work on four bytes, two halves or one 32-bit number; CUDA's `__vadd4` and similar
+//! functions are made of them. (PTX ISA 9.0, "Video Instructions".)
 //!
-//! Trap: each operand has a sign of its own, and the arithmetic is that of wider numbers, cut or clamped at the end. Bytes are
-//! taken in their order, and all of them: a statement that selects or masks them in another way stays as it is.
+//! Trap: each operand has its own signedness, and the arithmetic is done on wider numbers, cut or clamped at the end.
+//! Only forms that take all bytes in order are translated; a statement that selects or masks bytes otherwise stays
+//! untranslated.
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::{Instruction, Operand};
 use super::types::integer;
 
-/// Of the intermediate results, which no operation leaves.
+/// Type of intermediate results, wide enough for every operation.
 const WIDE: &str = "i64";
 
-/// What is done with each pair of elements.
+/// Operation on each pair of elements.
 #[derive(Clone, Copy)]
 struct Shape<'a> {
     operation: &'a str,
-    /// Of a comparison.
+    /// Comparison, of `set`.
     condition: &'a str,
-    /// How many bits an element has.
+    /// Width of an element in bits.
     bits: u32,
     /// Signs of the result and the two operands.
     signs: [bool; 3],
     clamped: bool,
 }
 
-/// Whether a word begins a video instruction.
+/// True if a word begins a video instruction.
 pub(super) fn is_one(word: &str) -> bool {
     let name = word.strip_prefix('v').map(|name| name.trim_end_matches(['2', '4']));
     name.is_some_and(|name| ["add", "sub", "avrg", "absdiff", "min", "max", "set"].contains(&name))
@@ -56,7 +57,8 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     if count == 1 { scalar(e, instruction, shape, second) } else { each(e, instruction, shape, second) }
 }
 
-/// On one number each, or on one half or byte of it; the result goes through a second operation with the fourth operand.
+/// Emits an operation on one number, half or byte of each operand; the result is combined with the fourth operand by
+/// `second`.
 fn scalar(e: &mut Emitter, instruction: &Instruction, shape: Shape, second: Option<&str>) -> Emitted {
     let a = selected(e, operand(instruction, 1)?, shape.signs[1])?;
     let b = selected(e, operand(instruction, 2)?, shape.signs[2])?;
@@ -75,7 +77,7 @@ fn scalar(e: &mut Emitter, instruction: &Instruction, shape: Shape, second: Opti
     e.write(operand(instruction, 0)?, "i32", &result)
 }
 
-/// A number of 32 bits, or the part that `.h1` or `.b2` behind its name says.
+/// Reads a 32-bit number, or the part that a suffix such as `.h1` or `.b2` selects.
 fn selected(e: &mut Emitter, operand: &Operand, signed: bool) -> Emitted<String> {
     let Operand::Plain(name) = operand else { return Err(Unknown) };
     let part = name.rsplit_once('.').and_then(|(name, part)| {
@@ -99,7 +101,8 @@ fn selected(e: &mut Emitter, operand: &Operand, signed: bool) -> Emitted<String>
     }
 }
 
-/// On every element; the results side by side, or with `.add` their sum and the fourth operand.
+/// Emits the operation for every element; returns the results side by side, or with `.add` the sum of them and the
+/// fourth operand.
 fn each(e: &mut Emitter, instruction: &Instruction, shape: Shape, second: Option<&str>) -> Emitted {
     if !matches!(second, None | Some("add")) {
         return Err(Unknown);
@@ -125,7 +128,7 @@ fn each(e: &mut Emitter, instruction: &Instruction, shape: Shape, second: Option
     e.write(operand(instruction, 0)?, "i32", &sum)
 }
 
-/// Element `index` of `value`, as a wide number.
+/// Extracts element `index` of `value`, as a wide number.
 fn element(e: &mut Emitter, value: &str, bits: u32, index: u32, signed: bool) -> String {
     let up = e.value(&format!("shl i32 {value}, {}", 32 - bits * (index + 1)));
     let down = e.value(&format!("{} i32 {up}, {}", if signed { "ashr" } else { "lshr" }, 32 - bits));
@@ -146,7 +149,7 @@ fn combine(e: &mut Emitter, shape: Shape, a: &str, b: &str) -> Emitted<String> {
             e.call(WIDE, &format!("llvm.abs.{WIDE}"), &[(WIDE, difference), ("i1", "false".to_owned())])
         }
         "avrg" => {
-            // Half a unit goes away from zero.
+            // Halves are rounded away from zero.
             let sum = e.value(&format!("add {WIDE} {a}, {b}"));
             let positive = e.value(&format!("icmp sge {WIDE} {sum}, 0"));
             let one = e.value(&format!("zext i1 {positive} to {WIDE}"));

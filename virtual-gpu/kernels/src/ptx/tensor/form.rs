@@ -1,15 +1,15 @@
-//! What a multiplication is: sizes, types of elements, and what else decides about it. Pure.
+//! Encoding of a tensor-core multiplication: sizes, types of elements, and flags. Pure.
 //!
-//! Trap: the fragments of `wmma` for `f16` hold each element more than once; a record has it once.
+//! Trap: the `f16` fragments of `wmma` hold each element more than once; a record holds it once.
 
-/// A type of elements, by its number in a call and its width.
+/// A type of elements: its number in the call, and its width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Element {
     pub number: u32,
     pub bits: usize,
 }
 
-/// By PTX's names.
+/// Element types by PTX name: number and bits.
 const ELEMENTS: &[(&str, u32, usize)] = &[
     ("f16", 0, 16),
     ("bf16", 1, 16),
@@ -66,20 +66,20 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// The executor's numbers for it.
+    /// Encodes the form as the executor's two numbers: operation and types of elements.
     pub fn numbers(&self) -> (u32, u32) {
         let Shape { m, n, k } = self.shape;
         let elements = self.a.number | self.b.number << 4 | self.c.number << 8 | self.d.number << 12;
         (m | n << 4 | k << 8 | self.flags, elements)
     }
 
-    /// `mma.m8n8k4` of halves is four products, one for each quarter of the warp.
+    /// Number of independent products: `mma.m8n8k4` of halves is four, one for each quarter of the warp.
     fn products(&self) -> usize {
         let Shape { m, n, k } = self.shape;
         if (m, n, k) == (3, 3, 2) && self.a.bits == 16 { 4 } else { 1 }
     }
 
-    /// Registers of 32 bits that a lane has of a matrix of this many elements.
+    /// Number of 32-bit registers per lane for a matrix of this many elements.
     fn words(&self, elements: usize, element: Element) -> usize {
         elements * self.products() / 32 * element.bits / 32
     }
@@ -101,8 +101,8 @@ impl Form {
     }
 }
 
-/// Place of the first lane's element number `index` along the outer and the inner side of its matrix; that of another lane is
-/// further by a quarter of its number, and by the rest times the elements of a register.
+/// Position, along the outer and the inner side of its matrix, of element number `index` of lane 0. In lane l it is l /
+/// 4 further along the outer side, and l % 4 times the elements of a register further along the inner side.
 pub(super) fn first_place(outer_bits: u32, packed_bits: u32, index: usize) -> (usize, usize) {
     let rest = index >> packed_bits;
     let further = outer_bits - 3;

@@ -1,7 +1,7 @@
 //! `ldmatrix`, `stmatrix` and `movmatrix` of matrices of 8 by 8 elements of 16 bits. (PTX ISA 9.0.)
 //!
-//! Trap: each lane brings the address of a row, and accesses what it holds itself, so that accesses are recorded as all others
-//! are. Shapes of 8-bit elements have no row.
+//! Trap: each lane passes the address of a row, but accesses the elements that it holds itself, so that accesses are
+//! recorded like all others. Shapes of 8-bit elements are not supported.
 
 use super::{Record, synchronise};
 use crate::ptx::emit::{Emitted, Emitter, Unknown, operand};
@@ -42,15 +42,16 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     }
 }
 
-/// What an access is of.
+/// The rows that a load or store accesses.
 struct Rows {
-    /// The address that this lane brings.
+    /// The row address that this lane passes.
     row: String,
     transposed: bool,
 }
 
 impl Rows {
-    /// The addresses of what this lane holds of each matrix: one, or two if it is transposed.
+    /// Exchanges row addresses; returns the addresses of the elements that this lane holds of each matrix: one, or two
+    /// if it is transposed.
     fn exchange(&self, e: &mut Emitter, count: usize) -> Vec<String> {
         let record = Record::new(e);
         record.put(e, 0, "ptr", &self.row);

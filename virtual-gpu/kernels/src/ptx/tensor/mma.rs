@@ -1,7 +1,7 @@
 //! Dense `mma.sync` of inline PTX. (PTX ISA 9.0, "mma".)
 //!
-//! Trap: what is not in the table of shapes is refused, so that a form which no GPU has does not run here either; sparse and
-//! block-scaled ones have other names and other operands.
+//! Shapes that are not in the table are rejected, so that a form which no GPU has does not run here either. Sparse and
+//! block-scaled forms have other names and other operands.
 
 use super::form::{A_BY_COLUMNS, B_BY_ROWS, BY_AND, Element, Form, SATURATES, element, shape};
 use super::{Record, WORDS};
@@ -9,7 +9,7 @@ use crate::ptx::emit::{Emitted, Emitter, Unknown, operand};
 use crate::ptx::memory::registers;
 use crate::ptx::parse::Instruction;
 
-/// Shapes by the type of A: those that PTX documents for rows of A and columns of B.
+/// Shapes by the type of A: those that PTX documents for A by rows and B by columns.
 const SHAPES: &[(&str, &[&str])] = &[
     ("f16", &["m8n8k4", "m16n8k8", "m16n8k16"]),
     ("bf16", &["m16n8k8", "m16n8k16"]),
@@ -23,7 +23,7 @@ const SHAPES: &[(&str, &[&str])] = &[
     ("e4m3", &["m16n8k16", "m16n8k32"]),
     ("e5m2", &["m16n8k16", "m16n8k32"]),
 ];
-/// Types of A, those of B with it, and those of C and D.
+/// Valid combinations: types of A and B, types of C and D.
 const TYPES: &[(&[&str], &[&str])] = &[
     (&["f16"], &["f16", "f32"]),
     (&["bf16"], &["f32"]),
@@ -67,12 +67,12 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     Ok(())
 }
 
-/// Type of a register with elements of this type, and how many words it is.
+/// LLVM type of a register that holds elements of this type, and its length in words.
 fn register(element: Element) -> (&'static str, usize) {
     if element.bits == 64 { ("i64", 2) } else { ("i32", 1) }
 }
 
-/// Nothing for what PTX does not have.
+/// Parses the words of an `mma` instruction; `None` for a form that PTX does not have.
 fn form(words: &[&str]) -> Option<Form> {
     let (mut flags, mut bit_operation) = (0, false);
     let (mut names, mut layouts, mut types) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,9 +1,9 @@
-//! Tensor cores: `mma`, `ldmatrix`, `stmatrix` and `movmatrix` of inline PTX, and the intrinsics that `nvcuda::wmma` is
-//! made of. Each is one operation of the executor's, for which all lanes of a warp wait with a record of their registers.
+//! Tensor cores: `mma`, `ldmatrix`, `stmatrix` and `movmatrix` of inline PTX, and the intrinsics behind `nvcuda::wmma`.
+//! Each becomes one operation of the executor, for which all lanes of a warp wait with a record of their registers.
 //! (PTX ISA 9.0, "Warp Level Matrix Multiply-Accumulate Instructions".)
 //!
-//! Trap: numbers in the call are those of eager-exec's `abi` (`tensor_form`), and where elements lie is eager-exec's
-//! `tensor`; the tests below keep them in step.
+//! Trap: the numbers in the call are those of eager-exec's `abi` (`tensor_form`), and the positions of elements those
+//! of eager-exec's `tensor`; the tests keep them in step.
 
 mod form;
 mod matrix;
@@ -17,7 +17,7 @@ pub(crate) use wmma::replace_intrinsics;
 use super::emit::{Emitted, Emitter, Unknown};
 use super::parse::Instruction;
 
-/// What a call of the operation is named: its arguments are what it is, the types of elements, and the record.
+/// Name of the function that calls the operation. Its arguments: the operation, the types of elements, and the record.
 pub(crate) const FUNCTION: &str = "nvvm.tensor";
 /// Registers of 32 bits in a record.
 const WORDS: usize = 32;
@@ -30,7 +30,7 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     }
 }
 
-/// A lane's record.
+/// Stack array that holds a lane's registers for an operation.
 struct Record(String);
 
 impl Record {
@@ -52,14 +52,14 @@ impl Record {
         e.value(&format!("load {ty}, ptr {at}, align 4"))
     }
 
-    /// Waits until all lanes of the warp have brought their records; this one then has its results.
+    /// Waits until all lanes of the warp have passed their records; this record then holds the lane's results.
     fn exchange(&self, e: &mut Emitter, operation: u32, elements: u32) {
         let args = [("i32", operation.to_string()), ("i32", elements.to_string()), ("ptr", self.0.clone())];
         e.call("void", FUNCTION, &args);
     }
 }
 
-/// All threads of the warp come as far.
+/// Waits for all threads of the warp.
 fn synchronise(e: &mut Emitter) {
     e.call("void", "llvm.nvvm.bar.warp.sync", &[("i32", "-1".to_owned())]);
 }

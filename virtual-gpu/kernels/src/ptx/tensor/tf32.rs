@@ -1,6 +1,6 @@
-//! `cvt` from `f32` to `tf32`, a `f32` with 10 bits behind the point. (PTX ISA 9.0, "cvt".)
+//! `cvt` from `f32` to `tf32`, an `f32` with 10 fraction bits. (PTX ISA 9.0, "cvt".)
 //!
-//! Trap: `.rna` rounds halves away from zero, `.rn` to even; what is no number stays none and infinity stays infinity.
+//! `.rna` rounds ties away from zero, `.rn` to even; NaN stays NaN and infinity stays infinity.
 
 use crate::ptx::emit::{Emitted, Emitter, Unknown, operand};
 use crate::ptx::parse::Instruction;

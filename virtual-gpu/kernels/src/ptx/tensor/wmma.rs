@@ -1,8 +1,8 @@
-//! The intrinsics that clang makes of `nvcuda::wmma`: loads, stores and multiplications of fragments.
+//! The intrinsics to which clang lowers `nvcuda::wmma`: loads, stores and multiplications of fragments.
 //!
-//! Trap: a load waits for the warp before it reads, and a store before it writes and after it has, for programs take such an
-//! operation to be one for the warp; a fragment of `f16` factors always has eight registers, and holds elements more than once
-//! where there are fewer.
+//! Trap: a load waits for the warp before it reads, and a store before and after it writes, because programs take each
+//! to be one operation of the warp. A fragment of `f16` factors always has eight registers, and holds elements more
+//! than once if there are fewer.
 
 use super::form::{BY_AND, Element, Form, SATURATES, Shape, element, first_place, shape};
 use super::{Record, synchronise};
@@ -12,10 +12,10 @@ use crate::ptx::emit::Emitter;
 const PREFIX: &str = "llvm.nvvm.wmma.";
 const HALF_FACTOR_REGISTERS: usize = 8;
 
-/// Replaces every intrinsic that is known by a function of what it does.
+/// Replaces every known intrinsic with a function that implements it.
 ///
 /// # Errors
-/// LLVM does not take the translation: a defect of ours.
+/// LLVM rejects the translation: a defect of eager-kernels.
 pub(crate) fn replace_intrinsics(context: &Context, module: &Module) -> Result<(), String> {
     for intrinsic in module.functions() {
         let name = intrinsic.name();
@@ -37,7 +37,7 @@ pub(crate) fn replace_intrinsics(context: &Context, module: &Module) -> Result<(
     Ok(())
 }
 
-/// The function `own` that does what the intrinsic named `rest` does.
+/// Returns the text of the function `own` that implements the intrinsic named `rest`; `None` if it is not supported.
 fn function(own: &str, rest: &str, ty: Type) -> Option<String> {
     let words: Vec<&str> = rest.split('.').collect();
     let mut e = Emitter::new();
@@ -59,12 +59,12 @@ fn function(own: &str, rest: &str, ty: Type) -> Option<String> {
         .enumerate()
         .map(|(index, ty)| format!("{} %a{index}", ty.to_text()))
         .collect();
-    // Linked in by name, so it may not be internal until then.
+    // It is linked in by name, so it may not be internal until then.
     let head = format!("define {} @{own}({}) alwaysinline", ty.return_type().to_text(), list.join(", "));
     Some(e.function(&head, &end))
 }
 
-/// Types of a fragment's registers as the intrinsic has them.
+/// Types of a fragment's registers in the intrinsic's signature.
 fn registers(ty: Type) -> Vec<Type> {
     let parts = ty.struct_types();
     if parts.is_empty() { vec![ty] } else { parts }
@@ -76,7 +76,7 @@ fn as_integer(e: &mut Emitter, ty: &str, value: &str) -> (&'static str, String) 
     (wide, if ty == wide { value.to_owned() } else { e.value(&format!("bitcast {ty} {value} to {wide}")) })
 }
 
-/// The end of the function: registers, as integers, as the intrinsic's result.
+/// Ends the function: returns registers, given as integers, as the intrinsic's result.
 fn results(e: &mut Emitter, result: Type, values: &[String]) -> Option<String> {
     let parts = registers(result);
     let whole = result.to_text();
@@ -94,7 +94,7 @@ fn results(e: &mut Emitter, result: Type, values: &[String]) -> Option<String> {
     (values.len() == parts.len()).then(|| format!("  ret {whole} {made}\n"))
 }
 
-/// `row.col.f32.f16`, `row.col.s8.satfinite`, `xor.popc.row.col.b1`.
+/// Parses the words of a multiplication: `row.col.f32.f16`, `row.col.s8.satfinite`, `xor.popc.row.col.b1`.
 fn form(shape: Shape, how: &[&str]) -> Option<Form> {
     let mut flags = 0;
     let mut types = Vec::new();
@@ -113,7 +113,7 @@ fn form(shape: Shape, how: &[&str]) -> Option<Form> {
         [ty @ ("s8" | "u8" | "s4" | "u4" | "b1")] => [ty, "s32", "s32"],
         _ => return None,
     };
-    // `.satfinite` of real numbers is no more in PTX.
+    // PTX no longer has `.satfinite` for floating-point numbers.
     if flags & SATURATES != 0 && sum != "s32" {
         return None;
     }
@@ -124,7 +124,7 @@ fn form(shape: Shape, how: &[&str]) -> Option<Form> {
 fn multiply(e: &mut Emitter, form: &Form, ty: Type) -> Option<String> {
     let params = ty.param_types();
     let wide = if form.a.bits == 64 { 2 } else { 1 };
-    // Of `f16` there may be more registers than there are elements.
+    // `f16` fragments may have more registers than elements need.
     let fragment = |words: usize| {
         if form.a.bits == 16 && form.a.number == 0 { HALF_FACTOR_REGISTERS } else { words / wide }
     };
@@ -156,9 +156,9 @@ struct Part {
     outer_bits: u32,
     inner_bits: u32,
     packed_bits: u32,
-    /// Neighbours along the inner side lie side by side.
+    /// Elements that are neighbours along the inner side are adjacent in memory.
     inner_first: bool,
-    /// The distance of the others is the last argument.
+    /// The last argument is the distance in the other direction.
     has_stride: bool,
 }
 
@@ -185,17 +185,17 @@ impl Part {
         Some(Part { element, outer_bits, inner_bits, packed_bits, inner_first, has_stride })
     }
 
-    /// Elements that one lane has, each once.
+    /// Number of elements that one lane holds, each counted once.
     fn count(&self) -> usize {
         1 << (self.outer_bits + self.inner_bits - 5)
     }
 
-    /// A register is four bytes in a row of memory: all there is for less than a byte.
+    /// True if a register is loaded as four consecutive bytes; the only way for elements of less than a byte.
     fn by_words(&self) -> bool {
         self.inner_first && self.element.bits < 32 && self.packed_bits > 0
     }
 
-    /// Where this lane begins, and the distances along both sides, in elements.
+    /// Computes where this lane's elements start, and the distance between rows of memory, in elements.
     fn origin(&self, e: &mut Emitter, stride: &str) -> Origin {
         let stride = if self.has_stride {
             e.value(&format!("zext i32 {stride} to i64"))
@@ -213,7 +213,7 @@ impl Part {
         Origin { first, stride }
     }
 
-    /// The address of this lane's element number `index`.
+    /// Computes the address of this lane's element number `index`.
     fn address(&self, e: &mut Emitter, origin: &Origin, pointer: &str, index: usize) -> String {
         let (outer, inner) = first_place(self.outer_bits, self.packed_bits, index);
         let (far, near) = if self.inner_first { (outer, inner) } else { (inner, outer) };
