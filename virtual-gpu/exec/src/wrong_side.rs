@@ -1,16 +1,16 @@
-//! Says which code of the host's used memory of a device, in the handler of the fault that ends the process.
+//! Reports host code that used memory of a device, from the handler of the fault that ends the process.
 //!
-//! Trap: everything here must be async-signal-safe, so the memory map is read piece by piece into a buffer on the stack, and
-//! numbers and names in it are told apart by hand.
+//! Trap: everything here must be async-signal-safe, so the memory map is read piece by piece into a buffer on the
+//! stack, and parsed by hand.
 
 use core::ffi::CStr;
 
 use crate::fault::Line;
 
-/// A line of the memory map is longer where a path is; the end of such a path is cut.
+/// Maximum length of a line of the memory map; longer paths are cut at the end.
 const LINE_BYTES: usize = 512;
 
-/// One line on standard error: the host's instruction at `instruction` used `address`.
+/// Prints one line on standard error: the host's instruction at `instruction` used `address`.
 pub(crate) fn name_host_fault(address: u64, instruction: u64) {
     let mut line = Line::new();
     line.add(b"eager virtual GPU: the host used address 0x");
@@ -35,10 +35,10 @@ pub(crate) fn name_host_fault(address: u64, instruction: u64) {
     line.write();
 }
 
-/// Calls `each` with start, end and offset in the file of every mapping of the process, and the file's path.
+/// Calls `each` for every mapping of the process, with its start, its end, its offset in the file, and the file's path.
 fn each_mapping(mut each: impl FnMut([u64; 3], &[u8])) {
     const MAPS: &CStr = c"/proc/self/maps";
-    // SAFETY: system calls on a constant path and on a buffer of this function's; both are async-signal-safe.
+    // SAFETY: system calls on a constant path and on a local buffer; both are async-signal-safe.
     let file = unsafe { libc::open(MAPS.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     let (mut line, mut length) = ([0_u8; LINE_BYTES], 0);
     let mut piece = [0_u8; LINE_BYTES];
@@ -67,7 +67,7 @@ fn each_mapping(mut each: impl FnMut([u64; 3], &[u8])) {
     unsafe { libc::close(file) };
 }
 
-/// `start-end rights offset device inode path` (proc_pid_maps(5)).
+/// Parses a line `start-end rights offset device inode path` (proc_pid_maps(5)).
 fn parse(line: &[u8]) -> Option<([u64; 3], &[u8])> {
     let mut fields = line.split(|&byte| byte == b' ').filter(|field| !field.is_empty());
     let mut ends = fields.next()?.split(|&byte| byte == b'-');

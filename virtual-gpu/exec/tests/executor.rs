@@ -1,5 +1,5 @@
-//! The executor runs every block once, hands each worker memory of its own, and survives traps. Kernels here are Rust
-//! functions with the binary interface of translated ones.
+//! Tests that the executor runs every block once, gives each worker its own memory, and survives traps. The kernels are
+//! Rust functions with the binary interface of translated ones.
 
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
@@ -53,10 +53,10 @@ fn launch(
     unsafe { executor.launch(&launch) }
 }
 
-/// The block's linear index and its counter.
+/// Returns the block's linear index and its counter.
 ///
 /// # Safety
-/// Called with what a kernel of this file gets.
+/// The arguments are those that the executor passes to a kernel of this file.
 unsafe fn this_block<'a>(ctx: *mut BlockContext, args: *const *const c_void) -> (u32, &'a AtomicU32) {
     // SAFETY: `launch` passes the address of a pointer to one counter per block; the context is the executor's.
     unsafe {
@@ -67,7 +67,7 @@ unsafe fn this_block<'a>(ctx: *mut BlockContext, args: *const *const c_void) -> 
 }
 
 unsafe extern "C-unwind" fn count(ctx: *mut BlockContext, args: *const *const c_void) {
-    // SAFETY: see `this_block`; shared memory has the size asked for, marks the two bytes of entry 0 at least.
+    // SAFETY: see `this_block`; shared memory has the requested size, marks at least the two bytes of entry 0.
     unsafe {
         let (index, counter) = this_block(ctx, args);
         counter.fetch_add(1, Relaxed);
@@ -131,7 +131,7 @@ fn launches_from_several_threads_take_turns() {
 }
 
 unsafe extern "C-unwind" fn grow(ctx: *mut BlockContext, args: *const *const c_void) {
-    // SAFETY: see `this_block`; the arena is as large as asked for.
+    // SAFETY: see `this_block`; the arena is at least as large as requested.
     unsafe {
         let (index, counter) = this_block(ctx, args);
         let need = u64::from(index) * 1000 + 1;

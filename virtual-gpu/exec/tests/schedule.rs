@@ -1,4 +1,4 @@
-//! Which threads of a block go on, and with which answers.
+//! Tests which threads of a block continue, and with which results.
 
 use eager_exec::abi::Wait;
 use eager_exec::schedule::{BARRIER_COUNT, Round, WaitKind, next_round, ready_lanes};
@@ -40,7 +40,7 @@ fn shuffles_stay_in_their_segment() {
         assert_eq!(ready_lanes(&mut warp), u32::MAX);
         answers(&warp).into_iter().map(|answer| answer & 0xffff_ffff).collect()
     };
-    // Segments of 8 lanes, as `__shfl_*_sync(..., 8)` asks for.
+    // Segments of 8 lanes, as for `__shfl_*_sync(..., 8)`.
     let (down, up) = ((24 << 8) | 31, 24 << 8);
     let expected = |source: fn(u64) -> u64| (0..32).map(|lane| 100 + source(lane)).collect::<Vec<_>>();
     assert_eq!(shuffle(WaitKind::ShuffleDown, 3, down), expected(|l| if l % 8 < 5 { l + 3 } else { l }));

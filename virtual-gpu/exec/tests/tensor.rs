@@ -1,7 +1,7 @@
-//! Sums of real numbers on tensor cores beside those that an H100 gave (`h100_sums.txt`), bit for bit.
+//! Compares sums of floating-point numbers on tensor cores with those of an H100 (`h100_sums.txt`), bit for bit.
 //!
-//! Trap: all rows of A, columns of B and elements of C are equal, so that who holds which element is no matter here; the suite
-//! `tests/conformance/tensor/` has that.
+//! All rows of A, columns of B and elements of C are equal, so the assignment of elements to lanes does not matter
+//! here; the suite `tests/conformance/tensor/` covers that.
 
 use eager_exec::abi::{TENSOR_WORDS, tensor_form as form};
 use eager_exec::tensor::{Form, multiply};
@@ -28,8 +28,8 @@ fn words(hex: &str) -> Vec<u32> {
     hex.as_bytes().chunks(8).map(|word| bits(std::str::from_utf8(word).expect("text"))).collect()
 }
 
-/// A lane's registers of a matrix all of whose rows (or columns: the outer side) are these words. (PTX ISA 9.0, "Matrix
-/// Fragments for mma.m16n8k16" and "mma.m8n8k4".)
+/// A lane's registers of a matrix in which every row (or column: the outer side) consists of these words. (PTX ISA 9.0,
+/// "Matrix Fragments for mma.m16n8k16" and "mma.m8n8k4".)
 fn registers(words: &[u32], outer: u32, quads: bool, lane: usize) -> Vec<u32> {
     if quads {
         return words.to_vec();
@@ -38,7 +38,7 @@ fn registers(words: &[u32], outer: u32, quads: bool, lane: usize) -> Vec<u32> {
     (0..words.len() / 4 * rows).map(|register| words[lane % 4 + register / rows * 4]).collect()
 }
 
-/// The one result of a line, and what the GPU had.
+/// Returns the computed result of a line, and the one that the GPU gave.
 fn sum(line: &str) -> (u32, u32) {
     let fields: Vec<&str> = line.split(' ').collect();
     let [m, n, k] = [0, 1, 2].map(|at| fields[at].parse::<u32>().expect("a size"));

@@ -1,11 +1,11 @@
-//! Functions that stay functions: those whose address is taken (tables of functions, virtual functions) and those that call
-//! themselves. Everything else is inlined into the kernels.
+//! Functions that are not inlined: those whose address is taken (function tables, virtual functions) and recursive
+//! ones. Everything else is inlined into the kernels.
 //!
-//! They keep their own parameters, so that a pointer to one is called as any other; which thread they run for they read
-//! from a thread-local record that the kernel fills before the call. Their code lies in a section of its own, and a call
-//! through a pointer that does not lead there goes to address 0: a function of the host, or data, is never run for one of the
-//! device. Trap: such a function cannot wait. One that does, at a barrier or a warp operation, is inlined at every call
-//! through a pointer that may mean it, behind a comparison; where it calls itself besides, it is refused.
+//! They keep their own parameters, so that a pointer to one is called like any other; they read their thread from a
+//! thread-local record that the kernel fills before the call. Their code lies in a section of its own. A call through a
+//! pointer that leads elsewhere goes to address 0, so that no host function or data runs as device code. Trap: such a
+//! function cannot wait. If it waits at a barrier or a warp operation, it is inlined, behind a comparison, at every
+//! call through a pointer that may mean it; if it also calls itself, it is rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,18 +22,18 @@ const OUT: u64 = 8;
 const DYNAMIC: u64 = 16;
 const INDEX: u64 = 24;
 const MARKS: u64 = 36;
-/// A name that is an identifier of C: the linker says where such a section begins and ends.
+/// A C identifier, so that the linker defines symbols for the section's start and end.
 const SECTION: &str = "eager_device_code";
 
-/// What functions that stay functions have in static shared memory: the same place in every kernel.
+/// Static shared memory of functions that are not inlined: at the same place in every kernel.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layout {
     pub offsets: Vec<(Value, u64)>,
     pub bytes: u64,
 }
 
-/// Before anything is inlined: calls that may mean a function that waits get it inlined, and functions that call themselves
-/// stay.
+/// Runs before inlining: names waiting functions in the indirect calls that may mean them, and keeps recursive
+/// functions from being inlined.
 pub(crate) fn prepare(context: &Context, module: &Module, runtime: &Runtime) {
     let defined = || module.functions().into_iter().filter(|f| !f.is_declaration());
     let taken: Vec<Value> = defined().filter(|f| is_address_taken(*f)).collect();
@@ -52,13 +52,13 @@ pub(crate) fn prepare(context: &Context, module: &Module, runtime: &Runtime) {
     }
 }
 
-/// A call through a pointer.
+/// True for a call through a pointer.
 pub(crate) fn is_indirect(instruction: &Value) -> bool {
     let call = instruction.opcode() == Some(Opcode::LLVMCall) && instruction.callee().is_none();
     call && instruction.called_value().assembly().is_none()
 }
 
-/// Whether a function is used other than by being called.
+/// True if a function is used other than by being called.
 pub(crate) fn is_address_taken(function: Value) -> bool {
     function.users().into_iter().any(|user| {
         let calls = user.opcode() == Some(Opcode::LLVMCall) && user.callee() == Some(function);
@@ -66,7 +66,7 @@ pub(crate) fn is_address_taken(function: Value) -> bool {
     })
 }
 
-/// The functions that may come to a barrier or an operation of the warp.
+/// The functions that may reach a barrier or an operation of the warp.
 fn waiting(functions: &[Value], taken: &[Value], runtime: &Runtime) -> BTreeSet<Value> {
     let mut found: BTreeSet<Value> = BTreeSet::new();
     loop {
@@ -97,7 +97,7 @@ fn suspends(call: Value, runtime: &Runtime) -> bool {
     is_barrier_call(call) || call.callee().is_some_and(|callee| runtime.suspends(&callee.name()))
 }
 
-/// `if (pointer == f) f(…); else pointer(…);` for every one of `targets` that the call may mean.
+/// Emits `if (pointer == f) f(…); else pointer(…);` for each of `targets` that the call may mean.
 fn name_targets(context: &Context, call: Value, targets: &[Value]) {
     let ty = call.called_function_type();
     let targets: Vec<Value> = targets.iter().copied().filter(|target| target.value_type() == ty).collect();
@@ -137,7 +137,7 @@ fn name_targets(context: &Context, call: Value, targets: &[Value]) {
     }
 }
 
-/// Functions that call themselves, if only through others, and those on the way between two such.
+/// Functions that call themselves, directly or through others, and those on a path between two such.
 fn cycles(functions: &[Value]) -> Vec<Value> {
     let mut calls: BTreeMap<Value, BTreeSet<Value>> = BTreeMap::new();
     for &function in functions {
@@ -145,7 +145,7 @@ fn cycles(functions: &[Value]) -> Vec<Value> {
         let named = direct.filter_map(Value::callee).filter(|callee| !callee.is_declaration());
         calls.insert(function, named.collect());
     }
-    // What calls nobody that is left is in no cycle, nor is what nobody calls that is left.
+    // A function that calls none of those left is in no cycle, and neither is one that none of them calls.
     loop {
         let before = calls.len();
         let left: BTreeSet<Value> = calls.keys().copied().collect();
@@ -158,7 +158,7 @@ fn cycles(functions: &[Value]) -> Vec<Value> {
     }
 }
 
-/// Why a function that stays a function cannot be one, and the instruction that it is about.
+/// Reason why a function that cannot be inlined is rejected, and the instruction at fault; `None` if it is fine.
 pub(crate) fn refusal(function: Value, runtime: &Runtime) -> Option<(Value, &'static str)> {
     let instructions = function.instructions();
     if function.is_variadic() {
@@ -182,7 +182,7 @@ fn is_called(function: Value) -> bool {
     function.users().iter().any(calls)
 }
 
-/// Where static shared variables of these functions lie.
+/// Assigns places to the static shared variables of these functions.
 pub(crate) fn layout(maker: Maker, functions: &[Value]) -> Layout {
     let variables = shared_variables(maker);
     let used: Vec<Value> = functions.iter().flat_map(|f| static_shared(*f, &variables)).collect();
@@ -206,7 +206,7 @@ impl Layout {
     }
 }
 
-/// Makes CPU code of a function that stays one.
+/// Lowers a function that is not inlined to CPU code.
 pub(crate) fn make(maker: Maker, function: Value, layout: &Layout) -> Result<(), String> {
     let is_taken = is_address_taken(function);
     let context = maker.context;
@@ -254,15 +254,15 @@ pub(crate) fn make(maker: Maker, function: Value, layout: &Layout) -> Result<(),
     Ok(())
 }
 
-/// What a function that stays one begins with.
+/// Values that the prologue of such a function computes.
 struct Entered {
     prologue: Block,
     thread: Thread,
-    /// Where dynamic shared memory begins.
+    /// Offset of dynamic shared memory.
     dynamic: Value,
 }
 
-/// Puts a block in front that takes the stack slots and reads the thread's record.
+/// Inserts a first block that takes the stack slots and reads the thread's record.
 fn enter(maker: Maker, function: Value) -> Entered {
     let context = maker.context;
     let builder = context.builder();
@@ -287,7 +287,7 @@ fn enter(maker: Maker, function: Value) -> Entered {
     Entered { prologue, thread, dynamic }
 }
 
-/// In its place a function of the same type and address that does nothing.
+/// Replaces a function by one of the same type that does nothing, for its address.
 fn stub(maker: Maker, function: Value) {
     let name = function.name();
     function.set_name("");
@@ -318,7 +318,7 @@ fn finish(function: Value, is_taken: bool) {
     }
 }
 
-/// Whether a kernel calls functions that stay functions.
+/// True if a kernel calls functions that are not inlined.
 pub(crate) fn calls_any(function: Value) -> bool {
     function.instructions().into_iter().any(is_call)
 }
@@ -331,7 +331,8 @@ fn is_call(instruction: Value) -> bool {
     is_indirect(&instruction) || named()
 }
 
-/// Fills the thread's record before each call of `function`, a kernel's. Its dynamic shared memory begins at `dynamic`.
+/// Fills the thread's record before each such call in `function`, a kernel. Its dynamic shared memory begins at
+/// `dynamic`.
 pub(crate) fn enter_before_calls(maker: Maker, function: Value, thread: Thread, dynamic: Value) {
     check_pointers(maker, function);
     let enter = helper(maker.module, ENTER);
@@ -344,10 +345,10 @@ pub(crate) fn enter_before_calls(maker: Maker, function: Value, thread: Thread, 
     }
 }
 
-/// Fills the record; never inlined, for a coroutine may go on in another thread of the process.
+/// Helper that fills the record; never inlined, because a coroutine may resume in another thread of the process.
 pub(crate) const ENTER: &str = "eager.enter";
 
-/// Calls through pointers that lead to no function of the device go to address 0.
+/// Redirects calls through pointers that lead to no device function to address 0.
 fn check_pointers(maker: Maker, function: Value) {
     let check = helper(maker.module, "eager.callee");
     let builder = maker.context.builder();

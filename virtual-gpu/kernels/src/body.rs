@@ -1,8 +1,8 @@
-//! Makes of a kernel the code of one of its threads: a function of the block context, the thread index, a place for
-//! counters, and the kernel's own parameters.
+//! Lowers a kernel to a function that runs a single thread. Its parameters are the block context, the thread index,
+//! memory for counters, and the kernel's own parameters.
 //!
-//! Trap: the C interface cannot add parameters, so the kernel's blocks move into a new function. Stack slots must end up
-//! in its first block: elsewhere they would be allocated anew each time control passes.
+//! Trap: the C interface cannot add parameters, so the kernel's blocks move into a new function. Stack slots must end
+//! up in its first block: elsewhere they would be allocated again each time control passes.
 
 use std::collections::BTreeSet;
 
@@ -21,19 +21,19 @@ use crate::{Mode, clusters, coroutine, lockstep, polls, shared, suspend, warp};
 /// A kernel parameter as the launch passes it.
 #[derive(Debug)]
 pub(crate) struct Param {
-    /// LLVM's text of the type; `ptr` for one passed by value.
+    /// LLVM's text of the type; `ptr` for a parameter passed by value.
     pub ty: String,
-    /// The body takes the address of the value.
+    /// Passed by value: the body takes the address of the value.
     pub by_value: bool,
     pub size: u32,
     pub align: u32,
 }
 
-/// A kernel with more basic blocks is neither cut at its barriers nor searched for guards: both take a time that rises
+/// Limit on the basic blocks of a kernel that is cut at its barriers or searched for guards: both take time that grows
 /// with the square of them.
 pub(crate) const BLOCKS_MAX: usize = 4096;
 
-/// A kernel whose body was made.
+/// A kernel with its finished body.
 #[derive(Debug)]
 pub(crate) struct Body {
     /// The kernel's name.
@@ -42,33 +42,34 @@ pub(crate) struct Body {
     pub symbol: String,
     pub params: Vec<Param>,
     pub form: Form,
-    /// Threads have stack slots of their own in the block function, so that their order counts to the optimiser.
+    /// Threads have stack slots of their own in the block function, so that their order matters to the optimiser.
     pub has_slots: bool,
-    /// Of a kernel that is cut into regions.
+    /// Regions of a kernel that is cut at barriers.
     pub cut: Option<Cut>,
-    /// Of a kernel that runs warp by warp: where its lanes may wait, and how it was cut there.
+    /// For a kernel that runs warp by warp: the points where its lanes may wait, and how it was cut there.
     pub stops: Vec<Stop>,
     pub warp: Option<WarpCut>,
-    /// Number of the guard of the loop over threads; of one that is not.
+    /// Number of the guard of the loop over threads, for a kernel that is not cut.
     pub guard: Option<usize>,
     pub static_shared_bytes: u32,
     /// It has more than [`BLOCKS_MAX`] blocks.
     pub is_large: bool,
-    /// Where it relies on threads of a warp that run in step: `file:line`.
+    /// Places where it relies on threads of a warp running in step: `file:line`.
     pub lock_step: Vec<String>,
-    /// Where its threads wait for others by reading memory again and again: `file:line`.
+    /// Places where its threads poll memory that others write: `file:line`.
     pub polls: Vec<String>,
-    /// Some thread may give way to those of other blocks.
+    /// Some thread may yield to those of other blocks.
     pub gives_way: bool,
-    /// It must know its cluster of blocks.
+    /// It reads the position of its block in the cluster.
     pub uses_cluster: bool,
     pub economy: Economy,
-    /// Accesses to memory in the loop over threads; of a kernel that is cut, see its regions.
+    /// Number of memory accesses in the loop over threads; for a kernel that is cut, see its regions.
     pub accesses: usize,
 }
 
-/// # Errors
-/// What the kernel has that the check before did not foresee.
+/// Makes the thread function of a kernel.
+///
+/// # Errors The kernel has a construct that the check before did not foresee.
 pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode, apart: &Layout) -> Result<Body, String> {
     let old = maker.module.function(kernel).ok_or_else(|| format!("kernel {kernel} was lost"))?;
     let params = describe_params(old, maker.machine);
@@ -153,7 +154,7 @@ fn gives_way(instruction: Value) -> bool {
     call && instruction.callee().is_some_and(|callee| suspend::gives_way(&callee.name()))
 }
 
-/// A call that ends its thread becomes a return; what follows it can no longer be reached.
+/// Turns a call that ends its thread into a return; code after it becomes unreachable.
 fn end_threads(maker: Maker, kernel: Value) {
     for call in kernel.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall)) {
         if call.callee().is_some_and(|callee| Runtime::ends_thread(&callee.name())) {
@@ -186,7 +187,8 @@ fn form_of(maker: Maker, kernel: Value, mode: Mode, gives_way: bool) -> Form {
     }
 }
 
-/// Whether every run of a region may start with the function's first block: nothing in there that happens once.
+/// True if every run of a region may start with the function's first block, because nothing in it must happen only
+/// once.
 fn can_be_cut(kernel: Value) -> bool {
     let params = (0..).zip(kernel.params());
     let mut by_value = params.filter(|(index, _)| kernel.byval_type(*index).is_some());
@@ -233,7 +235,7 @@ fn new_function(maker: Maker, old: Value, symbol: &str, form: Form) -> (Value, T
     (function, thread)
 }
 
-/// Moves all blocks of `old` behind a new first block, which takes the stack slots and ends in a branch.
+/// Moves all blocks of `old` after a new first block, which takes the stack slots and ends in a branch.
 fn move_blocks(context: &Context, old: Value, function: Value) -> Block {
     let blocks = old.blocks();
     let prologue = context.append_block(function, "prologue");
@@ -254,7 +256,7 @@ fn move_blocks(context: &Context, old: Value, function: Value) -> Block {
     prologue
 }
 
-/// Connects the kernel's parameters; returns the addresses of those passed by value.
+/// Connects the kernel's parameters; returns the addresses of those that are passed by value.
 fn pass_params(maker: Maker, old: Value, function: Value, prologue: Block) -> Vec<Value> {
     let mut private = Vec::new();
     let own = function.params().len() - old.params().len();
@@ -281,8 +283,8 @@ fn pass_params(maker: Maker, old: Value, function: Value, prologue: Block) -> Ve
     private
 }
 
-/// Memory that nobody writes while a kernel runs: parameters passed by value that all threads share, and `__constant__`
-/// variables.
+/// Memory that is not written while a kernel runs: parameters passed by value that all threads share, and
+/// `__constant__` variables.
 pub(crate) fn fixed_memory(maker: Maker, function: Value, params: &[Param]) -> Vec<Value> {
     let own = function.params().len() - params.len();
     let values = function.params().into_iter().skip(own).zip(params);
@@ -290,7 +292,7 @@ pub(crate) fn fixed_memory(maker: Maker, function: Value, params: &[Param]) -> V
     shared.chain(maker.constants.iter().copied()).collect()
 }
 
-/// Whether nothing can write through `address`, so that all threads may share what it leads to.
+/// True if nothing writes through `address`, so that all threads may share the memory.
 fn only_read(address: Value) -> bool {
     let mut open = vec![address];
     while let Some(address) = open.pop() {
@@ -313,7 +315,7 @@ fn only_read(address: Value) -> bool {
     true
 }
 
-/// The thread's own counters, zero at first; they become registers.
+/// Allocates the thread's counters, initially zero; they become registers.
 pub(crate) fn add_counters(maker: Maker, prologue: Block) -> Value {
     let i64 = maker.context.int_type(64);
     let builder = maker.context.builder();
@@ -325,7 +327,7 @@ pub(crate) fn add_counters(maker: Maker, prologue: Block) -> Value {
     counters
 }
 
-/// Calls of device functions become calls of the helpers that stand for them, around a suspension where they wait.
+/// Replaces calls of device functions by calls of their helpers, with a suspension if they wait.
 pub(crate) fn replace_device_calls(
     maker: Maker,
     function: Value,
@@ -359,7 +361,7 @@ pub(crate) fn replace_device_calls(
     Ok(())
 }
 
-/// Makes of a call that may wait: what it waits for, the suspension, and the answer.
+/// Replaces a call that may wait by three steps: write the wait record, suspend, read the result.
 fn suspend_in(
     maker: Maker,
     call: Value,
@@ -404,8 +406,8 @@ fn call_helper(
     Ok(builder.call(helper, &args))
 }
 
-/// Static shared variables of a kernel get offsets, behind those of functions that stay functions if it calls any. Returns
-/// the bytes they take.
+/// Assigns offsets to the static shared variables of a kernel, after those of functions that are not inlined if it
+/// calls any. Returns the bytes that they take.
 fn share(maker: Maker, function: Value, thread: Thread, apart: &Layout) -> Result<u32, String> {
     let calls = apart::calls_any(function);
     let mut layout = if calls { apart.clone() } else { Layout::default() };
@@ -415,7 +417,7 @@ fn share(maker: Maker, function: Value, thread: Thread, apart: &Layout) -> Resul
     let static_bytes =
         u32::try_from(layout.bytes).map_err(|_| "static shared memory beyond 4 GiB".to_owned())?;
     let i64 = maker.context.int_type(64);
-    // `extern __shared__` arrays all start where the static variables end.
+    // All `extern __shared__` arrays start where the static variables end.
     let dynamic = i64.constant(layout.bytes.next_multiple_of(16));
     let offsets = layout.offsets.iter().map(|(variable, at)| (*variable, i64.constant(*at)));
     place_shared_memory(maker, function, thread, offsets.collect(), dynamic)?;
@@ -429,15 +431,15 @@ pub(crate) fn shared_variables(maker: Maker) -> Vec<Value> {
     maker.module.globals().into_iter().filter(|g| g.ty().pointer_address_space() == SHARED).collect()
 }
 
-/// Those of `variables` of known size that `function` uses.
+/// The variables among `variables` that have a known size and that `function` uses.
 pub(crate) fn static_shared(function: Value, variables: &[Value]) -> BTreeSet<Value> {
     let sized = variables.iter().copied().filter(|v| v.initializer().is_some());
     let operands: Vec<Value> = function.instructions().into_iter().flat_map(Value::operands).collect();
     sized.filter(|variable| operands.iter().any(|operand| mentions(*operand, &[*variable]))).collect()
 }
 
-/// Addresses of shared variables are computed from the block context: those in `offsets` so many bytes behind its start,
-/// those without a size at `dynamic`.
+/// Computes addresses of shared variables from the block context: variables in `offsets` at these offsets, variables
+/// without a size at `dynamic`.
 pub(crate) fn place_shared_memory(
     maker: Maker,
     function: Value,
@@ -467,7 +469,7 @@ pub(crate) fn place_shared_memory(
     Ok(())
 }
 
-/// Whether a constant contains the address of one of `variables`.
+/// True if a constant contains the address of one of `variables`.
 fn mentions(value: Value, variables: &[Value]) -> bool {
     if value.is_global_variable() {
         return variables.contains(&value);

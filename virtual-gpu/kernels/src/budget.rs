@@ -1,27 +1,27 @@
-//! How much code a kernel may become before it gets a simpler form, so that the time to compile it stays in proportion.
+//! Limits on the code of a kernel beyond which it gets a simpler form, so that compile time stays in proportion.
 //!
-//! Trap: nothing here may change a result. What is left out is speed only, and a remark names it.
+//! Trap: nothing here may change a result. Only speed is given up, and a remark reports it.
 
 use crate::Budget;
 use crate::llvm::{Opcode, Value};
 
-/// What a kernel has to do without.
+/// Optimisations that a kernel has to do without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Economy {
-    /// Rows of threads are not cut where a comparison of the index changes.
+    /// Rows of threads are not cut where a comparison of the index changes its result.
     pub no_guards: bool,
-    /// One code for launches with a touch map and without.
+    /// One version serves launches with and without a touch map.
     pub one_version: bool,
-    /// Marks are calls.
+    /// Marks are calls instead of inline code.
     pub marks_apart: bool,
-    /// Straight code is not searched for operations that go together.
+    /// Straight code is not vectorised.
     pub no_slp: bool,
-    /// The optimiser does little.
+    /// Optimised as for `-O1`.
     pub little_optimised: bool,
 }
 
 impl Economy {
-    /// For a kernel of this many instructions; of a coroutine there is one version anyway.
+    /// Chooses for a kernel of this many instructions; a coroutine has one version anyway.
     pub fn of(instructions: usize, is_coroutine: bool, budget: &Budget) -> Economy {
         let mut economy = Economy {
             marks_apart: is_coroutine && instructions > budget.marks_inline,
@@ -41,7 +41,7 @@ impl Economy {
         economy
     }
 
-    /// What a remark says of it; nothing where nothing that a user may notice is left out.
+    /// Text for a remark; `None` if nothing is left out that a user may notice.
     pub fn told(&self) -> Option<String> {
         let parts = [
             (self.no_guards, "rows of threads are not cut at comparisons of the index"),
@@ -53,7 +53,7 @@ impl Economy {
     }
 }
 
-/// Accesses to memory that is no stack slot, of instructions that a loop over threads runs.
+/// Counts accesses to memory other than stack slots.
 pub(crate) fn count_accesses(instructions: &[Value]) -> usize {
     let is_slot = |address: Value| address.opcode() == Some(Opcode::LLVMAlloca);
     let counts = |i: &&Value| match i.opcode() {

@@ -1,16 +1,18 @@
-//! Casts of real numbers to integers: on a GPU one that does not fit gives the nearest integer that does.
+//! Casts of floating-point numbers to integers: on a GPU, a number out of range gives the nearest integer in range.
 //!
-//! Trap: in LLVM such a cast has no result at all, and this CPU's gives the least integer; so `(int)x` and `(unsigned)x`
-//! become calls of functions that hold it in range, before the optimiser may draw conclusions. Integers of 8 and 16 bits
-//! are cast to 16 bits first, as LLVM's own code for a GPU does it, and cut. LLVM's saturating casts, as clang writes them
-//! where it is told to, become the same calls: a constant is folded to the same number as at run time.
+//! Trap: in LLVM such a cast is undefined, and this CPU returns the least integer; so `(int)x` and `(unsigned)x` must
+//! become calls of functions that clamp before the optimiser may draw conclusions. For integers of 8 and 16 bits the
+//! number is clamped to 16 bits first, as in LLVM's own code for a GPU, and then truncated. LLVM's saturating casts,
+//! which clang emits on request, become the same calls, so that a constant is folded to the number that the code
+//! computes at run time.
 
 use std::fmt::Write;
 
 use crate::llvm::{Context, Module, Opcode, TypeKind, Value};
 
-/// # Errors
-/// LLVM does not take the functions: a defect of their text.
+/// Replaces casts whose result differs out of range.
+///
+/// # Errors LLVM rejects the functions: a defect of their text.
 pub(crate) fn saturate(context: &Context, module: &Module) -> Result<(), String> {
     let builder = context.builder();
     for function in module.functions() {
@@ -32,7 +34,7 @@ pub(crate) fn saturate(context: &Context, module: &Module) -> Result<(), String>
     Ok(())
 }
 
-/// From which type, LLVM's suffix for it, to which integer, and whether that is signed.
+/// Source type of a cast, LLVM's suffix for it, the integer type, and whether that is signed.
 fn out_of_range_matters(instruction: Value) -> Option<(&'static str, &'static str, String, bool)> {
     let signed = match instruction.opcode()? {
         Opcode::LLVMFPToSI => true,
@@ -59,7 +61,8 @@ fn out_of_range_matters(instruction: Value) -> Option<(&'static str, &'static st
 fn definition(name: &str, (real, suffix): (&str, &str), integer: &str, signed: bool) -> Option<String> {
     let head = format!("define {integer} @{name}({real} %x) alwaysinline {{");
     if matches!(integer, "i8" | "i16") {
-        // To 32 bits, held in the range of 16. A NaN is 0 there, but for a `double` that becomes signed: so on an H200.
+        // Converts to 32 bits, clamped to the range of 16. A NaN becomes 0, except for a `double` cast to signed; so
+        // measured on an H200.
         let (body, declarations) = conversion_body(real, "", "i32", true, "rz")?;
         let body = if real == "double" && !signed {
             body.replace(" %r = ", " %whole = ")
@@ -79,10 +82,10 @@ fn definition(name: &str, (real, suffix): (&str, &str), integer: &str, signed: b
     Some(format!("{head}\n{body} ret {integer} %r\n}}\n{declarations}"))
 }
 
-/// From `%x` to `%r`, and what that declares. Conversions saturate; a NaN becomes 0, or only the highest bit set where
-/// either type has 64 bits. (PTX ISA 9.0, "cvt".)
+/// Text that converts `%x` to `%r`, and the declarations that it needs. Conversions saturate; a NaN becomes 0, or only
+/// the highest bit set if either type has 64 bits. (PTX ISA 9.0, "cvt".)
 ///
-/// LLVM's own saturating conversion is not vectorised by its back end for this CPU; what stands here instead is.
+/// LLVM's own saturating conversion is not vectorised by its back end for this CPU; this text is.
 pub(crate) fn conversion_body(
     real: &str,
     suffix: &str,
@@ -109,7 +112,8 @@ pub(crate) fn conversion_body(
     let [low, largest, beyond] = [ends.low, ends.largest, ends.beyond].map(constant);
     let sign = if signed { 's' } else { 'u' };
     let of_nan = if real == "float" && bits == 32 { 0 } else { i64::MIN >> (64 - bits) };
-    // It is not above the least number of the range either, and so becomes that: most of the time what is wanted.
+    // A NaN is not above the least number of the range, so it becomes that number, which is usually the required
+    // result.
     let becomes_low = (of_nan != 0) == signed;
     let _ = writeln!(
         body,
@@ -133,15 +137,15 @@ pub(crate) fn conversion_body(
     Some((body, declarations))
 }
 
-/// The range of an integer type as numbers of a real one. Trap: its last number is none of those where the real type has
-/// fewer digits.
+/// The range of an integer type as floating-point numbers. Its last number is not among them if the floating-point type
+/// has fewer digits.
 struct Ends {
     low: f64,
-    /// The greatest number of the real type that is in the range, but for a fraction.
+    /// Greatest floating-point number in the range, fractions aside.
     largest: f64,
-    /// The least that is beyond it.
+    /// Least floating-point number beyond it.
     beyond: f64,
-    /// The last number of the range less `largest`: the low digits, all ones.
+    /// Last number of the range minus `largest`: the low digits, all ones.
     rest: u64,
 }
 

@@ -1,7 +1,8 @@
-//! Finds what a kernel does that the virtual GPU cannot do, before any code is made.
+//! Finds constructs that the virtual GPU does not support, before any code is emitted.
 //!
-//! Trap: it runs after inlining, so a construct in a device function counts for every kernel that can reach it, and its
-//! place is the line in the kernel (the outermost inlined call), not the line of CUDA's header that implements it.
+//! Trap: it must run after inlining, so that a construct in a device function counts for every kernel that can reach
+//! it; its place is the line in the kernel (the outermost inlined call), not that of the CUDA header that implements
+//! it.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use crate::llvm::{Opcode, Value};
 use crate::math;
 use crate::runtime::{Runtime, is_block_barrier};
 
-/// All unsupported constructs of all kernels.
+/// Returns all unsupported constructs of all kernels.
 pub(crate) fn check(imported: &Imported, runtime: &Runtime) -> Vec<Unsupported> {
     let mut found = Vec::new();
     let mut add = |kernel: String, function: &str, construct, instruction: Value| {
@@ -44,7 +45,7 @@ pub(crate) fn check(imported: &Imported, runtime: &Runtime) -> Vec<Unsupported> 
     found
 }
 
-/// The kernel that `function` is, or one that comes to it.
+/// Returns `function` if it is a kernel, else a kernel that calls it.
 fn kernel_of(imported: &Imported, function: Value) -> String {
     let (mut seen, mut open) = (BTreeSet::from([function]), vec![function]);
     while let Some(function) = open.pop() {
@@ -54,7 +55,7 @@ fn kernel_of(imported: &Imported, function: Value) -> String {
         let callers = function.users().into_iter().filter(|user| user.is_instruction());
         open.extend(callers.map(|user| user.parent().function()).filter(|caller| seen.insert(*caller)));
     }
-    // Through a pointer, so that it may be any.
+    // Only called through a pointer, so it may belong to any kernel.
     imported.kernels.first().cloned().unwrap_or_default()
 }
 
@@ -68,10 +69,10 @@ fn unsupported(instruction: Value, runtime: &Runtime) -> Option<String> {
 
 fn unsupported_call(call: Value, runtime: &Runtime) -> Option<String> {
     if let Some(assembly) = call.called_value().assembly() {
-        // An empty text orders the compiler only, for the CPU as for the GPU.
+        // An empty text only constrains the compiler's order, on the CPU as on the GPU.
         return (!assembly.trim().is_empty()).then(|| describe_assembly(&assembly));
     }
-    // Through a pointer: to one of the functions that stay functions, which are looked at themselves.
+    // An indirect call: its targets are functions that are not inlined, which are checked themselves.
     let callee = call.callee()?;
     let name = callee.name();
     if is_block_barrier(call) || runtime.supports(&name) || Runtime::ends_thread(&name) {
@@ -95,7 +96,7 @@ fn unsupported_call(call: Value, runtime: &Runtime) -> Option<String> {
     Some(format!("a call of `{}`, which is not defined in this file,", readable(&name)))
 }
 
-/// A variable that another file defines; its name if `instruction` uses one.
+/// Reports a variable used by `instruction` that is defined in another file.
 fn undefined_variable(instruction: Value) -> Option<String> {
     instruction.operands().into_iter().find_map(|operand| {
         let mut value = operand;
@@ -109,10 +110,10 @@ fn undefined_variable(instruction: Value) -> Option<String> {
     })
 }
 
-/// Parts of the names of functions that clang makes of a launch in device code.
+/// Parts of the names of functions that clang emits for a launch in device code.
 const LAUNCHES: [&str; 2] = ["GetParameterBuffer", "LaunchDevice"];
 
-/// Intrinsics in the words of the CUDA documentation.
+/// Descriptions of intrinsics in the words of the CUDA documentation.
 const DESCRIPTIONS: &[(&str, &str)] = &[
     ("llvm.nvvm.barrier.cta.arrive", "arriving at a barrier without waiting"),
     ("llvm.nvvm.barrier", "a named or partial barrier"),
@@ -127,7 +128,7 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ("llvm.nvvm.cp.async", "an asynchronous copy"),
 ];
 
-/// Instructions that stand in CUDA's headers behind functions of the source, in the source's words.
+/// Descriptions of inline instructions in CUDA's headers, in the words of the source.
 const INSTRUCTIONS: &[(&str, &str)] = &[
     ("tex.", "a texture read"),
     ("tld4.", "a texture read"),
@@ -161,7 +162,7 @@ fn describe(intrinsic: &str) -> String {
     known.map_or_else(|| format!("`{intrinsic}`"), |(_, words)| (*words).to_owned())
 }
 
-/// The identifiers of a mangled C++ name (`a::b` for `_ZN1a1bEi`), or the name itself.
+/// Returns the identifiers of a mangled C++ name (`a::b` for `_ZN1a1bEi`), or the name itself.
 pub(crate) fn readable(mangled: &str) -> String {
     let Some(mut rest) = mangled.strip_prefix("_Z") else { return mangled.to_owned() };
     rest = rest.trim_start_matches(['N', 'L', 'K']);

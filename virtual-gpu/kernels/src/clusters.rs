@@ -1,25 +1,26 @@
-//! What kernels ask about their cluster of blocks: special registers, addresses of other blocks' shared memory. Its barrier is in
-//! [`crate::suspend`]. (PTX ISA 9.0, "%cluster_ctaid" and its neighbours, "mapa", "getctarank".)
+//! Access of kernels to their cluster of blocks: special registers, addresses of other blocks' shared memory. Its
+//! barrier is in [`crate::suspend`]. (PTX ISA 9.0, "%cluster_ctaid" and its neighbours, "mapa", "getctarank".)
 //!
-//! Trap: offsets are those of eager-exec's `ClusterView`, and `tests/layout.rs` keeps them in step. A kernel that asks
-//! anything of this, or waits at the barrier, is marked in the table, for only then the executor says what its cluster is.
+//! Trap: offsets are those of eager-exec's `ClusterView`, and `tests/layout.rs` keeps them in step. A kernel that uses
+//! any of this, or waits at the barrier, must be flagged in the table: only then does the executor describe its
+//! cluster.
 
 use std::fmt::Write;
 
 use crate::intrinsics::THREAD;
 use crate::llvm::{Opcode, Value};
 
-/// Completes an address of shared memory of the cluster that was cut to 32 bits.
+/// Completes an address of the cluster's shared memory that was cut to 32 bits.
 pub(crate) const ADDRESS: &str = "nvvm.cluster_address";
 
 const CLUSTER_AT: u32 = 168;
 const RANK_AT: u32 = 8;
 const COUNT_AT: u32 = 12;
-/// Special registers of three parts, and where they are.
+/// Special registers of three components, and their offsets.
 const TRIPLES: [(&str, u32); 4] =
     [("cluster.ctaid", 16), ("cluster.nctaid", 28), ("clusterid", 40), ("nclusterid", 52)];
 
-/// Whether a kernel with this instruction must know its cluster.
+/// True if a kernel with this instruction reads its cluster.
 pub(crate) fn concerns(instruction: Value) -> bool {
     let call = instruction.opcode() == Some(Opcode::LLVMCall);
     call && instruction.callee().is_some_and(|callee| {
@@ -78,13 +79,14 @@ pub(crate) fn text() -> String {
             "add i32 %low, 0",
             "i32",
             "  %wide = zext i32 %offset to i64\n  %there = getelementptr i8, ptr %memory, i64 %wide\n  ret ptr %there\n",
-            // No shared memory: an address that faults.
+            // Not in shared memory: an address that faults.
             "  ret ptr inttoptr (i64 16 to ptr)\n",
         )
     )
 }
 
-/// A function that finds the block of the cluster in whose shared memory an address is, and ends as `found` says.
+/// Text of a function that finds the block of the cluster whose shared memory contains an address, and continues with
+/// `found` or `none`.
 fn search(head: &str, param: &str, address: &str, ty: &str, found: &str, none: &str) -> String {
     let bytes = if ty == "i32" { "%bytes.narrow".to_owned() } else { "%bytes.wide".to_owned() };
     format!(

@@ -1,16 +1,16 @@
 //! Turns a thread's code into an LLVM coroutine that suspends at every barrier.
 //!
-//! The block function then resumes all threads of the block in rounds; one that has returned stays done. That is exactly
-//! CUDA's barrier since Volta: it waits for the threads that have not exited, whichever `__syncthreads` they are at.
-//! (LLVM, "Coroutines in LLVM", switched-resume lowering.) Trap: a suspended thread may be resumed by nobody but this
-//! loop, and its frame lies in the arena that `eager.frame` hands out, so nothing is ever destroyed or freed.
+//! The block function resumes all threads of the block in rounds; a thread that has returned stays done. That is
+//! exactly CUDA's barrier since Volta: it waits for the threads that have not exited, whichever `__syncthreads` they
+//! are at. (LLVM, "Coroutines in LLVM", switched-resume lowering.) Trap: only this loop may resume a suspended thread,
+//! and its frame lies in the arena that `eager.frame` allocates from, so nothing is ever destroyed or freed.
 
 use crate::llvm::{Block, Opcode, Split, Value};
 use crate::runtime::{helper, is_barrier_call};
 use crate::suspend;
 use crate::thread::{Form, Maker, Thread};
 
-/// The parts of a coroutine that suspension points refer to.
+/// The blocks of a coroutine to which suspension points branch.
 struct Ends {
     suspended: Block,
     cleanup: Block,
@@ -43,7 +43,7 @@ pub(crate) fn suspend_at_barriers(
     }
 }
 
-/// Gets a frame at the end of the prologue; returns the coroutine's handle.
+/// Allocates a frame at the end of the prologue; returns the coroutine's handle.
 fn begin(maker: Maker, thread: Thread, prologue: Block) -> Value {
     let (module, context) = (maker.module, maker.context);
     let null = context.ptr_type(0).null();
@@ -76,7 +76,7 @@ fn suspend_at(maker: Maker, barrier: Value, thread: Thread, counters: Value, end
     let Split { head, tail: resumed } = builder.split_before(barrier, "resumed");
     barrier.erase();
     builder.at_end(head);
-    // Counts go out before the thread stops, so that they need no place in its frame.
+    // Counters are flushed before the thread suspends, so that they need no place in its frame.
     builder.call(helper(maker.module, "eager.flush"), &[counters, thread.out]);
     let last = maker.context.int_type(1).constant(0);
     let suspend = maker.module.intrinsic("llvm.coro.suspend", &[]);

@@ -1,23 +1,25 @@
-//! Denormals of `float` as zeros, where a program asks for it (`-use_fast_math`, `-ftz=true`).
+//! Treats denormals of `float` as zeros, if a program asks for it (`-use_fast_math`, `-ftz=true`).
 //!
-//! An operation takes denormals as zeros of their sign, and gives such zeros in their place (PTX ISA 9.0, "add", "mul", "fma"
-//! and the others that have `.ftz`); copies, selections and numbers of `double` keep theirs. Trap: the processor's own mode for
-//! this is never set, as it would do the same to `double` and to the C library; the zeros are made by integer operations.
+//! An operation reads a denormal as a zero of its sign, and returns such a zero in its place (PTX ISA 9.0, "add",
+//! "mul", "fma" and the others that have `.ftz`); copies, selections and numbers of type `double` keep denormals. Trap:
+//! never set the processor's own mode for this, which would also affect `double` and the C library; the zeros are made
+//! by integer operations.
 
 use crate::llvm::{Context, Module, Opcode, Type, TypeKind, Value};
 
-/// How clang says so of a function; the second part is of what it reads.
+/// Function attribute by which clang requests it; the second part of the value is about operands.
 const ASKED: (&str, &str) = ("denormal-fp-math-f32", "preserve-sign,preserve-sign");
 
-/// `%r` is `%x`, or the zero of its sign if it is denormal.
+/// Computes `%r`: `%x`, or the zero of its sign if it is denormal.
 pub(crate) const BODY: &str = "%b = bitcast float %x to i32\n%exponent = and i32 %b, 2139095040\n\
     %small = icmp eq i32 %exponent, 0\n%sign = and i32 %b, -2147483648\n\
     %k = select i1 %small, i32 %sign, i32 %b\n%r = bitcast i32 %k to float";
 
 const FLUSH: &str = "eager_flush_denormal";
 
-/// # Errors
-/// LLVM does not take the function: a defect of its text.
+/// Flushes denormals in functions that request it.
+///
+/// # Errors LLVM rejects the function: a defect of its text.
 pub(crate) fn flush(context: &Context, module: &Module) -> Result<(), String> {
     let asks = |f: &Value| !f.is_declaration() && f.string_attribute(ASKED.0).as_deref() == Some(ASKED.1);
     let functions: Vec<Value> = module.functions().into_iter().filter(asks).collect();
@@ -64,12 +66,12 @@ fn flush_around(context: &Context, instruction: Value, flush: Value) {
     }
 }
 
-/// It comes from an operation that was looked at before.
+/// True if the value is the result of an operation that is already flushed.
 fn is_flushed(value: Value, flush: Value) -> bool {
     value.opcode() == Some(Opcode::LLVMCall) && value.callee() == Some(flush)
 }
 
-/// How many of its first operands are numbers that it computes with; nothing of what only moves them.
+/// Number of first operands that are numbers to compute with; `None` for instructions that only move numbers.
 fn arithmetic(instruction: Value) -> Option<u32> {
     match instruction.opcode()? {
         Opcode::LLVMFAdd
@@ -81,7 +83,7 @@ fn arithmetic(instruction: Value) -> Option<u32> {
         Opcode::LLVMFNeg | Opcode::LLVMFPExt | Opcode::LLVMFPTrunc => Some(1),
         Opcode::LLVMCall => {
             let name = instruction.callee()?.name();
-            // `__nv_fmaf_ieee_rn` is there for what must not be flushed.
+            // `__nv_fmaf_ieee_rn` and its like exist for numbers that must not be flushed.
             let function = name.strip_prefix("__nv_").filter(|name| !name.contains("_ieee_"));
             let moves =
                 |name: &str| name.contains("_as_") || name.starts_with("signbit") || name == "copysignf";

@@ -1,8 +1,7 @@
-//! LLVM IR of what surrounds the kernels' bodies: block functions, the kernel table, and the constructor that registers
-//! it.
+//! LLVM IR around the kernels' bodies: block functions, the kernel table, and the constructor that registers it.
 //!
-//! Trap: these texts fix the layouts of eager-exec's `abi.rs` (`KernelTable`, `KernelEntry`, `ParamDesc`,
-//! `VariableEntry`) a second time; a change there is a change here.
+//! Trap: these texts repeat the layouts of eager-exec's `abi.rs` (`KernelTable`, `KernelEntry`, `ParamDesc`,
+//! `VariableEntry`); a change there needs the same change here.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -15,17 +14,17 @@ use crate::thread::Form;
 use crate::thread_call::{Marks, guard_call, load_arguments, parallel};
 use crate::{Budget, DEVICE_CODE_SYMBOL, Options, guards, regions, warp};
 
-/// `KERNEL_ABI_VERSION`, `REGISTER_SYMBOL` of the binary interface.
+/// `KERNEL_ABI_VERSION` and `REGISTER_SYMBOL` of the binary interface.
 pub(crate) const ABI_VERSION: u32 = 6;
 pub(crate) const REGISTER_SYMBOL: &str = "eager_vgpu_register";
-/// `CHECKS` and `SAYS_ORDER` of it.
+/// `CHECKS` and `SAYS_ORDER` of the binary interface.
 const STRICT: u32 = 1 << 3 | 1 << 8;
-/// The constructor's name in the module; every other symbol defined is internal.
+/// The constructor's name in the module; every other defined symbol is internal.
 pub(crate) const CONSTRUCTOR: &str = "eager.register";
-/// Before clang's constructor (65535), which asks for the kernels.
+/// Runs before clang's constructor (65535), which looks up the kernels.
 const CONSTRUCTOR_PRIORITY: u32 = 101;
 
-/// The whole text for a module with these kernels and variables.
+/// Returns the whole text for a module with these kernels and variables.
 pub(crate) fn driver(bodies: &[Body], imported: &Imported, options: &Options) -> String {
     let mut text = String::from(
         "declare ptr @eager.arena(ptr, i64)\n\
@@ -47,12 +46,13 @@ pub(crate) fn block_symbol(body: &Body) -> String {
     escaped(&format!("{}.block", body.kernel))
 }
 
-/// Metadata of what says that threads do not depend on each other between barriers, and of loops that are not vectorised.
+/// Metadata for promises that threads are independent between barriers, and for loops that are not vectorised.
 const PARALLEL: &str = "!1 = distinct !{}\n!2 = !{!\"llvm.loop.parallel_accesses\", !1}\n!3 = distinct !{!3, !2}\n\
      !4 = distinct !{!4, !2, !5}\n!6 = distinct !{!6, !5}\n!5 = !{!\"llvm.loop.vectorize.enable\", i1 false}\n";
 
-/// A kernel that runs in loops has two: one that marks the touch map, and one without, whose loops the optimiser can make
-/// much faster; which one runs is decided for each block by whether there is a map (`BlockContext::touch_limit`).
+/// A kernel that runs in loops has two block functions: one that marks the touch map, and one that does not, whose
+/// loops the optimiser can make much faster. Each block picks one by whether there is a map
+/// (`BlockContext::touch_limit`).
 fn block_functions(body: &Body, options: &Options) -> String {
     let symbol = block_symbol(body);
     let one = |symbol: &str, marks| match (&body.cut, &body.warp) {
@@ -88,7 +88,7 @@ fn block_functions(body: &Body, options: &Options) -> String {
     text
 }
 
-/// Of the thread function and of guards.
+/// Declares the thread function and the guard functions.
 fn declarations(body: &Body) -> String {
     let (result, own) = match body.form {
         Form::Fission | Form::Warp => ("i32", ", i32, ptr, i64, i64, i32, ptr, ptr"),
@@ -112,7 +112,7 @@ fn block_function(body: &Body, symbol: &str, marks: Marks, budget: &Budget) -> S
     let mut text = format!(
         "define internal void @\"{symbol}\"(ptr dereferenceable(192) align 8 %ctx, ptr %args) {{\nentry:\n{DIMENSIONS}"
     );
-    // The counters of threads that run to their end stay in registers; what suspends adds to the block's own.
+    // Counters of threads that never suspend stay in registers; coroutines add to the block's own counters.
     text.push_str(if coroutine {
         "  %out = getelementptr i8, ptr %ctx, i64 96\n"
     } else {
@@ -156,9 +156,9 @@ fn block_function(body: &Body, symbol: &str, marks: Marks, budget: &Budget) -> S
     text
 }
 
-/// Resumes the threads that the executor's scheduler says can go on, warp by warp, rising or falling as it says. The threads of a
-/// warp start when it is its turn, so that they run in the order of the form `Warp`; a block that gave way to others goes on with
-/// the threads it has.
+/// Resumes the threads that the executor's scheduler releases, warp by warp, in rising or falling order as the
+/// scheduler says. The threads of a warp start at its first turn, so that they run in the order of the form `Warp`; a
+/// block that resumes after yielding continues with its existing threads.
 const SCHEDULED: &str = "\
   %phase.at = getelementptr i8, ptr %ctx, i64 92
   %phase = load i32, ptr %phase.at
@@ -227,7 +227,7 @@ sweep.end:
   br i1 %more, label %sweep, label %finish
 ";
 
-/// Resumes every thread that waits, round after round, until all have returned.
+/// Resumes every waiting thread, round after round, until all have returned.
 const ROUNDS: &str = "\
 started:
   %stride.at = getelementptr i8, ptr %ctx, i64 120
@@ -325,7 +325,8 @@ fn table(bodies: &[Body], imported: &Imported, options: &Options) -> String {
     text + &constructor()
 }
 
-/// Registers the table with the stand-in runtime; on NVIDIA's, which defines no such function, does nothing.
+/// Emits the constructor, which registers the table with the stand-in runtime; on NVIDIA's, which lacks the function,
+/// it does nothing.
 fn constructor() -> String {
     format!(
         "declare extern_weak void @{REGISTER_SYMBOL}(ptr)\n\

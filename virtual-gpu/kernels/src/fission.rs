@@ -1,13 +1,14 @@
-//! Cuts a thread's code at its barriers into regions, each of which is run for all threads of the block before the next.
+//! Cuts a thread's code at its barriers into regions, each of which is run for all threads of the block before the
+//! next.
 //!
-//! The thread function takes the number of the region to run and returns that of the next (0: the thread has exited); a
-//! region is what this function becomes when it is inlined with a constant number, so nothing is cloned here. Where all
-//! threads go the same way at every branch that decides about the next region (`flow`), it is cut at these branches too,
-//! so that they are taken once for the block; what all threads have in common across a cut is kept once, other values in
-//! arrays with one element per thread. Else threads may go different ways, and a region is run for those that are due
-//! there. (Continuation-based synchronisation: J. Meyer et al., "Implementation Techniques for SPMD Kernels on CPUs",
-//! IWOCL 2023.) Trap: LLVM's `reg2mem` must have run on the whole module between [`mark_regions`] and [`cut`]: it puts
-//! every value that crosses blocks into a stack slot, without which the cut would break them.
+//! The thread function takes the number of the region to run and returns that of the next (0: the thread has exited);
+//! inlined with a constant number, it becomes that region, so nothing is cloned here. If all threads go the same way at
+//! every branch that decides on the next region (`flow`), the function is cut at these branches too, so that they are
+//! taken once for the block; values common to all threads are then kept once across a cut, other values in arrays with
+//! one element per thread. Otherwise threads may diverge, and a region is run for those that are due there.
+//! (Continuation-based synchronisation: J. Meyer et al., "Implementation Techniques for SPMD Kernels on CPUs", IWOCL
+//! 2023.) Trap: LLVM's `reg2mem` must run on the whole module between [`mark_regions`] and [`cut`]: it puts every value
+//! that crosses blocks into a stack slot, without which the cut would break them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,46 +19,47 @@ use crate::runtime::{helper, is_barrier_call};
 use crate::thread::{Maker, PART};
 use crate::{pure, recompute};
 
-/// More barriers than this take longer to compile than they save.
+/// Kernels with more barriers than this are not cut: compiling them takes longer than they save.
 pub(crate) const BARRIERS_MAX: usize = 24;
-/// Nor is a thread's code cut into more regions than this.
+/// A thread's code is not cut into more regions than this.
 const REGIONS_MAX: usize = 48;
-/// Name of the block that region `n` starts with, `n` behind it.
+/// Name of the block that region `n` starts with, followed by `n`.
 pub(crate) const REGION: &str = "eager.region.";
-/// Name of the block whose stack slots belong to one run of a region.
+/// Name of the stack slot of the counters, which belongs to one run of a region.
 pub(crate) const COUNTERS: &str = "eager.counters";
 
-/// Parameters of the thread function behind those that every body has: arrays of values, the thread's place in them, their
-/// length, the region to run, and where the values lie that all threads have in common, before the region and after it.
+/// Parameters of the thread function after those that every body has: arrays of values, the thread's index in them,
+/// their length, the region to run, and the addresses of the values common to all threads, before the region and after
+/// it.
 pub(crate) const FRAMES: u32 = PART + 1;
 pub(crate) const INDEX: u32 = PART + 2;
 const THREADS: u32 = PART + 3;
 pub(crate) const STATE: u32 = PART + 4;
 pub(crate) const COMMON: u32 = PART + 5;
 pub(crate) const COMMON_NEXT: u32 = PART + 6;
-/// The kernel's own.
+/// First of the kernel's own parameters.
 pub(crate) const OWN: u32 = PART + 7;
 
 /// How a thread's code was cut.
 #[derive(Debug)]
 pub(crate) struct Cut {
-    /// In no order but that the first is where threads begin.
+    /// In no particular order, but threads begin with the first.
     pub regions: Vec<Region>,
-    /// All threads always go on with the same region.
+    /// All threads always continue with the same region.
     pub alike: bool,
-    /// Bytes per thread that the arrays take.
+    /// Bytes per thread of the arrays.
     pub bytes_per_thread: u64,
-    /// Bytes that the values take that all threads have in common.
+    /// Bytes of the values common to all threads.
     pub common_bytes: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct Region {
-    /// Of the region where threads begin it is 0, which as a next region means none.
+    /// 0 for the region where threads begin; as a next region, 0 means none.
     pub number: u64,
-    /// What may come next.
+    /// Numbers of the regions that may follow.
     pub next: BTreeSet<u64>,
-    /// Does nothing that differs between threads: one of them is enough.
+    /// Does nothing that differs between threads, so one thread may run it for all.
     pub once: bool,
     /// Number of its guard.
     pub guard: Option<usize>,
@@ -65,10 +67,10 @@ pub(crate) struct Region {
     pub accesses: usize,
 }
 
-/// Splits blocks at barriers, and lets each region compute again what is cheap. The barriers stay for [`cut`].
+/// Splits blocks at barriers, and recomputes cheap values in each region. The barriers stay for [`cut`].
 pub(crate) fn mark_regions(maker: Maker, function: Value, counters: Value, fixed: &[Value]) {
     counters.set_name(COUNTERS);
-    // The function returns the next region: valid code until [`cut`] says which.
+    // The function returns the next region: 0 keeps it valid until [`cut`] sets the number.
     let zero = maker.context.int_type(32).constant(0);
     for end in function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMRet)) {
         maker.context.builder().before(end).return_value(zero);
@@ -86,7 +88,7 @@ pub(crate) fn mark_regions(maker: Maker, function: Value, counters: Value, fixed
     recompute::recompute_across(maker.context, function, &starts, fixed);
 }
 
-/// Makes of the whole function one that runs a region. `fixed` is memory that nobody writes while the kernel runs.
+/// Turns the function into one that runs a single region. `fixed` is memory that is not written while the kernel runs.
 pub(crate) fn cut(maker: Maker, function: Value, fixed: &[Value]) -> Cut {
     let entry = function.blocks()[0];
     let slots: Vec<Value> =
@@ -109,7 +111,7 @@ pub(crate) fn cut(maker: Maker, function: Value, fixed: &[Value]) -> Cut {
     let mut kept: BTreeSet<Value> =
         live_at_starts(function, &simple, &starts).into_values().flatten().collect();
     kept.extend(others.into_iter().filter(|slot| Some(*slot) != counters));
-    // From large to small alignment: so all arrays are aligned, whatever the number of threads.
+    // In order of falling alignment, so that all arrays are aligned for any number of threads.
     let mut kept: Vec<Value> = kept.into_iter().collect();
     kept.sort_by_key(|slot| std::cmp::Reverse(slot.alignment()));
     let is_common = |slot: &Value| alike && simple.contains(slot) && !divergence.slots.contains(slot);
@@ -128,16 +130,16 @@ pub(crate) fn cut(maker: Maker, function: Value, fixed: &[Value]) -> Cut {
     Cut { regions, alike, bytes_per_thread, common_bytes }
 }
 
-/// Where a thread's run of a region ends.
+/// Blocks at which a thread's run of a region ends.
 pub(crate) struct Ends<'a> {
     pub maker: Maker<'a>,
     pub function: Value,
-    /// By the number of the next region, the block that returns it.
+    /// The block that returns a next region, by that region's number.
     pub blocks: BTreeMap<u64, Block>,
 }
 
 impl Ends<'_> {
-    /// The end of a region behind which `next` comes.
+    /// Returns the block that ends a region and continues with `next`.
     pub fn before(&mut self, next: u64) -> Block {
         let context = self.maker.context;
         *self.blocks.entry(next).or_insert_with(|| {
@@ -147,12 +149,13 @@ impl Ends<'_> {
         })
     }
 
-    /// The instructions that return.
+    /// Returns the return instructions.
     fn returns(&self) -> Vec<Value> {
         self.blocks.values().map(|block| block.terminator()).collect()
     }
 
-    /// Ends regions where the function did, and before barriers. Returns the first blocks of the regions behind these.
+    /// Ends regions at the function's returns and before barriers. Returns the first blocks of the regions after the
+    /// barriers.
     pub fn at_barriers(&mut self) -> BTreeMap<u64, Block> {
         let blocks = self.function.blocks();
         let starts = first_blocks(&blocks);
@@ -174,8 +177,7 @@ impl Ends<'_> {
         starts
     }
 
-    /// Ends regions before the ways that branches lead which all threads take alike, if it is then decided which region
-    /// comes next.
+    /// Ends regions at branches that all threads take alike, if the branch decides which region comes next.
     fn at_common_branches(
         &mut self,
         graph: &Graph,
@@ -211,13 +213,13 @@ impl Ends<'_> {
     }
 }
 
-/// The first blocks of regions, by their numbers; without the one that threads begin with.
+/// Returns the first blocks of regions by number, without the one that threads begin with.
 pub(crate) fn first_blocks(blocks: &[Block]) -> BTreeMap<u64, Block> {
     let number = |block: Block| block.name().strip_prefix(REGION)?.parse().ok();
     blocks.iter().filter_map(|&block| Some((number(block)?, block))).collect()
 }
 
-/// What the regions with these first blocks do and where they lead. `own` are the slots that threads have for themselves.
+/// Describes the regions with these first blocks. `own` are the slots that each thread has for itself.
 fn describe(
     function: Value,
     starts: &BTreeMap<u64, Block>,
@@ -240,7 +242,7 @@ fn describe(
     starts.iter().map(describe).collect()
 }
 
-/// Whether it matters how many threads run `instruction`.
+/// True if it matters how many threads run `instruction`.
 fn does_something(instruction: Value, own: &BTreeSet<Value>, fixed: &[Value]) -> bool {
     let is_slot = |at: Value| at.opcode() == Some(Opcode::LLVMAlloca) && !own.contains(&at);
     match instruction.opcode() {
@@ -252,8 +254,7 @@ fn does_something(instruction: Value, own: &BTreeSet<Value>, fixed: &[Value]) ->
     }
 }
 
-/// Takes away the markers of where a slot begins and ends to be used: they are for stack slots only, and an element of an
-/// array stays.
+/// Removes the lifetime markers of a slot: they are for stack slots only, and an element of an array stays alive.
 pub(crate) fn forget_lifetime(slot: Value) {
     for user in slot.users() {
         let call = user.opcode() == Some(Opcode::LLVMCall);
@@ -268,7 +269,7 @@ pub(crate) fn element_bytes(maker: Maker, slot: Value) -> u64 {
     maker.machine.size_of(slot.allocated_type()).next_multiple_of(u64::from(slot.alignment()).max(1))
 }
 
-/// Whether a slot's address goes nowhere but into loads and stores.
+/// True if a slot's address is used by loads and stores only.
 pub(crate) fn is_simple(slot: Value) -> bool {
     slot.users().into_iter().all(|user| match user.opcode() {
         Some(Opcode::LLVMLoad) => true,
@@ -277,11 +278,11 @@ pub(crate) fn is_simple(slot: Value) -> bool {
     })
 }
 
-/// For each region the slots whose contents it, or one that comes after it, needs from one before it; of those that are only
-/// loaded and stored.
+/// For each region, the slots of `tracked` (slots that are only loaded and stored) whose contents it or a later region
+/// needs from an earlier one.
 ///
-/// Trap: regions end with the number of the next one and no branch leads there. What only the next but one reads is live at
-/// the start of the next, too.
+/// Trap: regions end with the number of the next one, without a branch to it. A slot that only the next but one region
+/// reads must also be live at the start of the next.
 pub(crate) fn live_at_starts(
     function: Value,
     tracked: &BTreeSet<Value>,
@@ -302,7 +303,7 @@ pub(crate) fn live_at_starts(
             next => next.to_vec(),
         })
         .collect();
-    // What a block reads before it writes, and what it writes.
+    // For each block, slots that it reads before writing them, and slots that it writes.
     let effects: Vec<(BTreeSet<Value>, BTreeSet<Value>)> =
         graph.blocks.iter().map(|block| effects_of(*block, tracked)).collect();
     let mut live: Vec<BTreeSet<Value>> = vec![BTreeSet::new(); graph.blocks.len()];
@@ -343,8 +344,8 @@ fn effects_of(block: Block, tracked: &BTreeSet<Value>) -> (BTreeSet<Value>, BTre
     (reads, writes)
 }
 
-/// Replaces stack slots by elements of arrays, one array after the other, one element per thread of the block, behind the
-/// address in the parameter `arrays`.
+/// Replaces stack slots by elements of arrays, one array after the other, one element per thread of the block, starting
+/// at the address in the parameter `arrays`.
 pub(crate) fn place_in_arrays(maker: Maker, function: Value, arrays: u32, slots: &[Value], last_slot: Value) {
     let i64 = maker.context.int_type(64);
     let [frames, index, threads] = [arrays, INDEX, THREADS].map(|param| function.params()[param as usize]);
@@ -364,8 +365,8 @@ pub(crate) fn place_in_arrays(maker: Maker, function: Value, arrays: u32, slots:
     }
 }
 
-/// Loads the values of `slots` that all threads have in common when a region begins, and stores them where it ends.
-/// Returns the bytes that they take.
+/// Loads the values of `slots`, common to all threads, when a region begins, and stores them where it ends. Returns the
+/// bytes that they take.
 fn carry_common(maker: Maker, function: Value, slots: &[Value], last_slot: Value, ends: &[Value]) -> u64 {
     let i64 = maker.context.int_type(64);
     let [common, next] = [COMMON, COMMON_NEXT].map(|param| function.params()[param as usize]);

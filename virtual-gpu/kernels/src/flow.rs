@@ -1,21 +1,22 @@
-//! Which branches of a thread's code all threads of a block take alike, and which values they all have in common.
+//! Finds the branches of a thread's code that all threads of a block take alike, and the values common to them.
 //!
-//! Works on code whose values cross blocks in stack slots only (`reg2mem`): a slot is *common* if only common values are
-//! stored to it, and only where all threads come by. (R. Karrenberg, S. Hack, "Improving Performance of OpenCL on CPUs",
-//! CC 2012.) Trap: what is read from memory counts as different for each thread, even at one address: another thread may
-//! write there in the same region. Only what nobody can write while the kernel runs is common.
+//! Works on code whose values cross blocks in stack slots only (`reg2mem`): a slot is *common* if only common values
+//! are stored to it, and only in blocks that all threads run. (R. Karrenberg, S. Hack, "Improving Performance of OpenCL
+//! on CPUs", CC 2012.) Trap: a value read from memory must count as different for each thread, even at one address,
+//! because another thread may write there in the same region. Only memory that is not written while the kernel runs
+//! gives common values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::llvm::{Block, Opcode, Value};
 use crate::pure;
 
-/// A function's blocks as numbers, and what must come after each.
+/// Control-flow graph of a function, with its blocks as numbers.
 pub(crate) struct Graph {
     pub blocks: Vec<Block>,
     pub number: BTreeMap<Block, usize>,
     pub next: Vec<Vec<usize>>,
-    /// For each block, those that every way from it to the end passes; nothing where no way leads to the end.
+    /// For each block, the blocks that every path from it to the end passes; `None` if no path leads to the end.
     after: Vec<Option<Bits>>,
 }
 
@@ -31,7 +32,7 @@ impl Graph {
         Graph { blocks, number, next, after }
     }
 
-    /// The blocks that run or do not run as the branch at the end of `from` goes.
+    /// The blocks whose execution depends on the branch at the end of `from`.
     fn decided_by(&self, from: usize) -> Vec<usize> {
         let Some(own) = &self.after[from] else { return Vec::new() };
         let ways: Vec<&Bits> = self.next[from].iter().filter_map(|&to| self.after[to].as_ref()).collect();
@@ -42,17 +43,17 @@ impl Graph {
         (0..self.blocks.len()).filter(|&block| decided(block)).collect()
     }
 
-    /// Whether some end of the function is reached or not as the branch at the end of `from` goes.
+    /// True if the branch at the end of `from` decides whether some end of the function is reached.
     pub fn decides_an_end(&self, from: usize) -> bool {
         self.decided_by(from).into_iter().any(|block| is_return(self.blocks[block]))
     }
 
-    /// Whether every way from `start` to the end passes `block`.
+    /// True if every path from `start` to the end passes `block`.
     pub fn always_comes_by(&self, start: usize, block: usize) -> bool {
         self.after[start].as_ref().is_some_and(|after| after.contains(block))
     }
 
-    /// All that is reached from `start`, without passing `avoided`.
+    /// The blocks reachable from `start` without passing `avoided`.
     pub fn reached(&self, start: usize, avoided: Option<usize>) -> BTreeSet<usize> {
         let mut found = BTreeSet::from([start]);
         let mut open = vec![start];
@@ -111,18 +112,18 @@ impl Bits {
     }
 }
 
-/// What threads do not have in common.
+/// Parts of a function that differ between threads.
 pub(crate) struct Divergence {
     pub slots: BTreeSet<Value>,
     /// Blocks whose branch threads take differently.
     branches: BTreeSet<usize>,
-    /// Blocks that not all threads come by.
+    /// Blocks that only some threads run.
     pub blocks: BTreeSet<usize>,
 }
 
 impl Divergence {
-    /// Of a function with the thread's index in `own`, where `slots` hold values that cross blocks, and `fixed` is memory
-    /// that nobody writes.
+    /// Analyses a function. `own` is the thread's index, `slots` hold values that cross blocks, and `fixed` is memory
+    /// that is not written.
     pub fn find(graph: &Graph, own: &[Value], slots: &BTreeSet<Value>, fixed: &[Value]) -> Divergence {
         let mut found =
             Divergence { slots: BTreeSet::new(), branches: BTreeSet::new(), blocks: BTreeSet::new() };
@@ -144,12 +145,12 @@ impl Divergence {
         }
     }
 
-    /// Whether all threads come by the same end.
+    /// True if all threads reach the same end.
     pub fn ends_alike(&self, graph: &Graph) -> bool {
         self.blocks.iter().all(|&block| !is_return(graph.blocks[block]))
     }
 
-    /// Whether all threads come by the branch at the end of `block` and go the same way.
+    /// True if all threads reach the branch at the end of `block` and go the same way.
     pub fn goes_alike(&self, block: usize) -> bool {
         !self.branches.contains(&block) && !self.blocks.contains(&block)
     }
