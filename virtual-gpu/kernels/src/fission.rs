@@ -78,7 +78,8 @@ pub(crate) fn mark_regions(maker: Maker, function: Value, counters: Value, fixed
     }
     let mut starts = Vec::new();
     let barriers = function.instructions().into_iter().filter(|&i| is_barrier_call(i));
-    // The last first: a block keeps its end when it is split, so that the starts that were found stay starts.
+    // In reverse order: the tail of a split is the original block, so a split at a later barrier would move a recorded
+    // start.
     for (number, barrier) in (1..).zip(barriers).collect::<Vec<(u64, Value)>>().into_iter().rev() {
         let builder = maker.context.builder();
         let Split { head, tail } = builder.split_before(barrier, &format!("{REGION}{number}"));

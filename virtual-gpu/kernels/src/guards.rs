@@ -1,8 +1,8 @@
-//! Guards: branches that the threads of a row take or not by comparisons of their index, such as `if (i < n)`.
+//! Guards: branches that depend on comparisons of the thread index within a row, such as `if (i < n)`.
 //!
-//! A guard gets a function that says, for a thread of a row, which way it goes and how many behind it go the same way; the
-//! loops over threads then run each such stretch with the way known, without the branch. Trap: what the function computes
-//! must be computable before any code of the region has run, from the thread's index and what all threads have in common.
+//! For each guard a function is emitted that tells, for a thread of a row, which way it goes and how many threads after
+//! it go the same way; the loops over threads then run each such stretch without the branch. Trap: the function runs
+//! before any code of the region, so it may use only the thread's index and values common to all threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +17,11 @@ use crate::runtime::{Runtime, helper};
 use crate::stretches::WIDTHS;
 use crate::thread::{Maker, PART};
 
-/// Parameters of the thread function that a guard's function has too, in front of the kernel's own: block context, index,
-/// the end of the row, and where the values lie that all threads have in common.
+/// Types of a guard function's parameters, which precede the kernel's own: block context, index, the end of the row,
+/// and the address of the values common to all threads.
 pub(crate) const PARAMS: &str = "ptr, i32, i32, i32, i32, ptr";
 
-/// What a guard's number becomes in the parameter `part` of the thread function.
+/// Encodes a guard and its outcome for the parameter `part` of the thread function.
 pub(crate) fn part_number(guard: Option<usize>, part: Part) -> usize {
     match (guard, part) {
         (Some(guard), Part::Inside) => 2 * guard + 1,
@@ -34,19 +34,19 @@ pub(crate) fn symbol(kernel: &str, guard: usize) -> String {
     format!("{kernel}.guard.{guard}")
 }
 
-/// A thread function that guards are looked for in.
+/// A thread function that is searched for guards.
 struct Guarded<'a> {
     function: Value,
     kernel: &'a str,
-    /// Parameter that points to what threads have in common, if there is one.
+    /// Parameter that points to the values common to all threads, if there is one.
     common: Option<u32>,
-    /// The kernel's own parameters begin here.
+    /// Index of the first of the kernel's own parameters.
     own: u32,
-    /// Memory that nobody writes.
+    /// Memory that is not written while the kernel runs.
     fixed: Vec<Value>,
 }
 
-/// Finds a guard for each loop over the threads of `body`, and makes the guards' functions.
+/// Finds a guard for each loop over the threads of `body`, and emits the guard functions.
 pub(crate) fn find(maker: Maker, function: Value, body: &mut Body) {
     let graph = Graph::new(function);
     let mut starts = fission::first_blocks(&graph.blocks);
@@ -79,15 +79,15 @@ pub(crate) fn find(maker: Maker, function: Value, body: &mut Body) {
     make_functions(maker, &guarded, &branches);
 }
 
-/// A branch that is worth to be a guard.
+/// A branch that is chosen as a guard.
 #[derive(Clone, Copy)]
 struct Branch {
     condition: Value,
-    /// Every thread comes by, so that its condition is never poison.
+    /// Every thread reaches it, so its condition is never poison.
     always: bool,
 }
 
-/// Makes the functions of guards with these conditions, and lets the thread function know what they found.
+/// Emits the guard functions for these conditions, and makes the thread function use their results.
 fn make_functions(maker: Maker, guarded: &Guarded, branches: &[Branch]) {
     let guards: Vec<Guard> = branches
         .iter()
@@ -101,7 +101,7 @@ fn make_functions(maker: Maker, guarded: &Guarded, branches: &[Branch]) {
     }
 }
 
-/// The condition on which most of the region hangs.
+/// Returns the branch that decides on most of the region's accesses.
 fn best_guard(guarded: &Guarded, graph: &Graph, region: usize) -> Option<Branch> {
     let reached = graph.reached(region, None);
     let mut best: Option<(usize, Branch)> = None;
@@ -121,7 +121,7 @@ fn best_guard(guarded: &Guarded, graph: &Graph, region: usize) -> Option<Branch>
     best.map(|(_, branch)| branch)
 }
 
-/// How much a block does that is worth a loop without branches.
+/// Counts operations of a block that profit from a loop without branches.
 fn accesses(graph: &Graph, block: usize) -> usize {
     let counts = |i: &Value| match i.opcode() {
         Some(Opcode::LLVMLoad | Opcode::LLVMStore | Opcode::LLVMAtomicRMW | Opcode::LLVMAtomicCmpXchg) => {
@@ -133,7 +133,7 @@ fn accesses(graph: &Graph, block: usize) -> usize {
     graph.blocks[block].instructions().iter().filter(|i| counts(i)).count()
 }
 
-/// A condition taken apart: it holds, or fails, exactly where all the parts do.
+/// A decomposed condition: it holds (or fails, see `inside`) exactly where all parts hold.
 struct Guard {
     parts: Vec<Comparison>,
     /// The condition's value where all parts hold.
@@ -143,7 +143,7 @@ struct Guard {
 /// A part of a condition.
 struct Comparison {
     what: What,
-    /// It is the opposite that must hold.
+    /// The opposite of the comparison must hold.
     negated: bool,
     /// Never poison.
     sure: bool,
@@ -152,7 +152,7 @@ struct Comparison {
 enum What {
     /// The same for all threads of a row.
     Row(Value),
-    /// `left` rises by one from thread to thread, `right` is the same for all of a row.
+    /// `left` rises by one from thread to thread, `right` is constant within a row.
     Index { predicate: &'static str, left: Value, right: Value },
 }
 
@@ -165,7 +165,8 @@ impl Guarded<'_> {
         })
     }
 
-    /// Adds the parts of `condition`; says whether one depends on the index in the row. Nothing where they are alternatives.
+    /// Adds the parts of `condition`; returns whether a part depends on the index in the row. `None` if the parts are
+    /// alternatives.
     fn take_apart(
         &self,
         condition: Value,
@@ -180,7 +181,7 @@ impl Guarded<'_> {
             parts.push(Comparison { what: What::Row(condition), negated, sure });
             return Some(false);
         }
-        // Behind a `select` the second part may be poison where the first decides.
+        // In a `select` the second part may be poison if the first decides.
         let both = |one: u32, other: u32, sure: bool, parts: &mut Vec<Comparison>| {
             let first = self.take_apart(condition.operand(one), negated, sure, parts)?;
             Some(first | self.take_apart(condition.operand(other), negated, sure, parts)?)
@@ -203,7 +204,7 @@ impl Guarded<'_> {
         }
     }
 
-    /// A comparison of integers by one of five predicates, and whether the original is its opposite.
+    /// Normalises an integer comparison to one of five predicates; true if the original is the opposite.
     fn comparison(&self, comparison: Value) -> Option<(What, bool)> {
         use Predicate::*;
         let [one, other] = [comparison.operand(0), comparison.operand(1)];
@@ -242,7 +243,7 @@ impl Guarded<'_> {
         found.then_some((What::Index { predicate, left, right }, opposite))
     }
 
-    /// By how much `value` rises from one thread of a row to the next; nothing where that is not seen.
+    /// Difference of `value` between neighbouring threads of a row; `None` if unknown.
     fn steps(&self, value: Value) -> Option<i64> {
         let params = self.function.params();
         if !value.is_instruction() {
@@ -264,7 +265,7 @@ impl Guarded<'_> {
             Opcode::LLVMAdd => Some(steps[0]? + steps[1]?),
             Opcode::LLVMSub => Some(steps[0]? - steps[1]?),
             Opcode::LLVMOr if value.is_disjoint() => Some(steps[0]? + steps[1]?),
-            // The index itself is far from where it would wrap.
+            // The index itself is too small to wrap.
             Opcode::LLVMZExt | Opcode::LLVMSExt if self.is_index(value.operand(0)) => Some(1),
             Opcode::LLVMTrunc | Opcode::LLVMFreeze => steps[0],
             _ => None,
@@ -276,7 +277,7 @@ impl Guarded<'_> {
         value == self.function.params()[1] || (call && pure::index_call(value) == Some(0))
     }
 
-    /// From what a guard's function has.
+    /// True if a guard function can compute the value from its parameters.
     fn is_computable(&self, value: Value) -> bool {
         let params = self.function.params();
         let hidden: BTreeSet<Value> = params[4..self.own as usize]
@@ -288,7 +289,8 @@ impl Guarded<'_> {
         pure::is_computable(value, &[], &leaf) && !mentions(value, &hidden, &leaf)
     }
 
-    /// A value that all threads had in common when the region began, or that nobody writes.
+    /// True for a load of a value that was common to all threads when the region began, or of memory that is not
+    /// written.
     fn is_known_load(&self, value: Value) -> bool {
         if value.opcode() != Some(Opcode::LLVMLoad) || value.is_volatile() {
             return false;
@@ -300,16 +302,17 @@ impl Guarded<'_> {
     }
 }
 
-/// Whether `value` is computed from one of `params`.
+/// True if `value` is computed from one of `params`.
 fn mentions(value: Value, params: &BTreeSet<Value>, leaf: &dyn Fn(Value) -> bool) -> bool {
     if !value.is_instruction() {
         return params.contains(&value);
     }
-    // Calls get the thread's index and the block context, and answer from these alone.
+    // Calls take the thread's index and the block context as arguments, and depend on nothing else.
     !leaf(value) && value.operands().into_iter().any(|operand| mentions(operand, params, leaf))
 }
 
-/// `n << 1 | inside` for the thread of index x, and the n behind it that go the same way.
+/// Emits the guard function: it returns `n << 1 | inside` for the thread of index x, where the n threads after it go
+/// the same way.
 fn make_function(maker: Maker, guarded: &Guarded, guard: &Guard, number: usize) {
     let context = maker.context;
     let (ptr, i32, i64) = (context.ptr_type(0), context.int_type(32), context.int_type(64));
@@ -328,7 +331,7 @@ fn make_function(maker: Maker, guarded: &Guarded, guard: &Guard, number: usize) 
     if let Some(common) = guarded.common {
         known.insert(old[common as usize], params[5]);
     }
-    // What is computed with LLVM's promises about it, and what without.
+    // Values computed with LLVM's promises about operands, and values computed without them.
     let mut known = [known.clone(), known];
     let stretches: Vec<Value> = guard
         .parts
@@ -362,7 +365,7 @@ fn stretch(maker: Maker, builder: &Builder, part: &Comparison, known: &mut BTree
     builder.binary(Opcode::LLVMXor, found, opposite)
 }
 
-/// Puts what is known of the guard in place of its condition.
+/// Replaces the guard's condition by the outcome that the loop passes.
 fn tell(maker: Maker, guarded: &Guarded, condition: Value, inside: bool, number: usize) {
     let i32 = maker.context.int_type(32);
     let [holds, fails] = if inside { [Part::Inside, Part::Outside] } else { [Part::Outside, Part::Inside] };

@@ -1,8 +1,8 @@
-//! Reads a device module and makes it an ordinary x86-64 module whose kernels hold all their code.
+//! Reads a device module and turns it into an ordinary x86-64 module whose kernels contain all their code.
 //!
 //! Trap: `__constant__` variables are marked constant (and `externally_initialized`) although the host writes them; the
-//! mark must go before any optimisation, or every read becomes the zero they start with. A variable that no kernel of
-//! the file uses must survive too, because the host may copy to it.
+//! mark must be removed before any optimisation, or every read becomes the zero that they start with. A variable that
+//! no kernel of the file uses must survive too, because the host may copy to it.
 
 use std::collections::BTreeMap;
 
@@ -18,45 +18,45 @@ pub(crate) const SHARED: u32 = 3;
 pub(crate) const CONSTANT: u32 = 4;
 pub(crate) const LOCAL: u32 = 5;
 
-/// Everything into the kernels, then what makes addresses and values traceable. Barriers are still convergent calls
-/// that the passes do not look into.
+/// Inlines everything into the kernels, then simplifies so that addresses and values can be traced. Barriers are still
+/// convergent calls, opaque to the passes.
 const INLINE_AND_SIMPLIFY: &str = "always-inline,globaldce,function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg,\
     instcombine<no-verify-fixpoint>,gvn,simplifycfg,instcombine<no-verify-fixpoint>,sroa<modify-cfg>,adce,simplifycfg)";
 
-/// A recursion that does nothing after its last call, or only adds to its result, becomes a loop.
+/// Turns recursion into a loop if nothing, or only an addition to the result, follows the last call.
 const RECURSION_TO_LOOPS: &str = "function(sroa<modify-cfg>,simplifycfg,tailcallelim,simplifycfg)";
 
-/// Function attributes that stand in the way of inlining and optimising for another target.
+/// Function attributes that prevent inlining and optimising for another target.
 const DEVICE_ATTRIBUTES: &[&str] = &["noinline", "optnone", "optsize", "minsize", "convergent", "norecurse"];
 const DEVICE_STRING_ATTRIBUTES: &[&str] =
     &["target-cpu", "target-features", "tune-cpu", "no-trapping-math", "stack-protector-buffer-size"];
 
-/// How the mangled name of a class's table of virtual functions begins.
+/// Prefix of the mangled name of a class's table of virtual functions.
 const VIRTUAL_FUNCTIONS: &str = "_ZTV";
 
 /// A device variable.
 #[derive(Debug)]
 pub(crate) struct Variable {
-    /// As the host registers it, if it does.
+    /// Name under which the host registers it, if it does.
     pub name: String,
-    /// In the module.
+    /// Name in the module.
     pub symbol: String,
     pub bytes: u64,
     /// In `__constant__` memory.
     pub constant: bool,
 }
 
-/// What the program says of all launches of a kernel.
+/// Launch bounds that the program declares for a kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// Threads of a block, by `__launch_bounds__`; 0: it does not say.
+    /// Upper bound on the threads of a block, from `__launch_bounds__`; 0: none.
     pub threads_max: u32,
-    /// Blocks of a cluster, by `__cluster_dims__`, as in the table.
+    /// Cluster size from `__cluster_dims__`, encoded as in the kernel table; 0: none.
     pub cluster: u32,
 }
 
 impl Bounds {
-    /// LLVM's attributes, of one number or three.
+    /// Reads LLVM's attributes, each of one number or three.
     fn of(function: Value) -> Bounds {
         let numbers = |key: &str| -> Vec<u32> {
             let text = function.string_attribute(key).unwrap_or_default();
@@ -78,19 +78,19 @@ pub(crate) struct Imported {
     pub module: Module,
     /// Names of the kernels, in the order of the file.
     pub kernels: Vec<String>,
-    /// Names of the functions that stay functions ([`apart`]).
+    /// Names of the functions that are not inlined ([`apart`]).
     pub apart: Vec<String>,
-    /// What the program promises of launches, of the kernels that have any of it.
+    /// Launch bounds by kernel.
     pub bounds: BTreeMap<String, Bounds>,
     pub variables: Vec<Variable>,
-    /// Of the GPU it was compiled for: 90 for `sm_90`; 0 if it does not say.
+    /// Compute capability of the GPU that it was compiled for: 90 for `sm_90`; 0 if unknown.
     pub architecture: u32,
 }
 
-/// With `literals`, constants of the program count as variables, so that all its memory is listed.
+/// Imports a module. With `literals`, constants of the program count as variables, so that all its memory is listed.
 ///
 /// # Errors
-/// LLVM's own words, if it cannot read the module or a pass fails.
+/// LLVM's message, if it cannot read the module or a pass fails.
 pub(crate) fn import(
     context: &Context,
     machine: &Machine,
@@ -108,10 +108,10 @@ pub(crate) fn import(
     let bounds =
         kernels.iter().filter_map(|name| Some((name.clone(), Bounds::of(module.function(name)?)))).collect();
     module.set_target(machine);
-    // Before the bodies of functions are ours, which know nothing of what the program asks for.
+    // Before function bodies are replaced: the replacements do not carry the program's attributes.
     denormals::flush(context, &module)?;
     replace_math(context, &module)?;
-    // What libdevice's bodies referred to is no part of the program.
+    // Drops globals that only libdevice's bodies referred to.
     module.run_passes("globaldce", machine)?;
     for name in ["llvm.used", "llvm.compiler.used", "llvm.global.annotations"] {
         if let Some(list) = module.globals().into_iter().find(|g| g.name() == name) {
@@ -142,14 +142,14 @@ fn calls_itself(function: Value) -> bool {
     function.instructions().iter().any(calls)
 }
 
-/// `sm_90a` is 90.
+/// Compute capability from a function's target CPU; `sm_90a` gives 90.
 fn architecture_of(function: Value) -> Option<u32> {
     let cpu = function.string_attribute("target-cpu")?;
     let digits = cpu.strip_prefix("sm_")?.trim_end_matches(|c: char| c.is_ascii_lowercase());
     digits.parse().ok()
 }
 
-/// Names the kernels and makes them ordinary functions.
+/// Turns the kernels into ordinary functions; returns their names.
 fn take_kernels(module: &Module) -> Vec<String> {
     let mut kernels = Vec::new();
     for function in module.functions() {
@@ -180,8 +180,8 @@ fn take_variables(context: &Context, module: &Module, machine: &Machine, literal
             global.make_internal();
         }
         if (virtual_functions || local && global.is_global_constant()) && !literals {
-            // A literal. Other local variables are listed although the host cannot name them: LLVM takes a variable
-            // whose address goes nowhere to be safe from other threads at a suspension point.
+            // A literal. Other local variables are listed although the host cannot name them: LLVM assumes that a
+            // variable whose address does not escape is safe from other threads at a suspension point.
             continue;
         }
         let name = global.name();
@@ -204,8 +204,8 @@ fn take_variables(context: &Context, module: &Module, machine: &Machine, literal
     variables
 }
 
-/// Gives the `__nv_*` functions in use the bodies of [`math`] and [`library`], and takes libdevice's from all: one that has
-/// no body of ours is only declared, and the check names it.
+/// Gives the `__nv_*` functions in use the bodies of [`math`] and [`library`], and removes libdevice's body from all. A
+/// function without a replacement is only declared, and the check reports it.
 fn replace_math(context: &Context, module: &Module) -> Result<(), String> {
     let mut from_library = false;
     for function in module.functions() {
@@ -240,8 +240,8 @@ fn replace_math(context: &Context, module: &Module) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a function is from libdevice: CUDA's headers have names like its own, but not what older compilers said of floating
-/// point in every function.
+/// True for a function of libdevice: CUDA's headers use similar names, but lack the floating-point attribute that older
+/// compilers put on every function.
 fn is_libdevices(function: Value) -> bool {
     function.string_attribute("less-precise-fpmad").is_some()
 }
@@ -267,7 +267,7 @@ fn prepare_function(context: &Context, function: Value, is_kernel: bool) {
     }
     let invariant = context.metadata_kind("invariant.load");
     for instruction in function.instructions() {
-        // `__ldg` and loads through `restrict`: constant for a GPU kernel, but to us ordinary loads that are recorded.
+        // `__ldg` and loads through `restrict`: constant for a GPU kernel, but here ordinary loads that are recorded.
         if instruction.has_metadata(invariant) {
             instruction.remove_metadata(invariant);
         }

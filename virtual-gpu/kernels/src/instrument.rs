@@ -1,8 +1,8 @@
-//! Puts touch marks before accesses to global memory, cost counts into every basic block, and in strict mode checks before
-//! every access.
+//! Inserts touch marks before accesses to global memory, cost counters into every basic block, and in strict mode
+//! checks before every access.
 //!
-//! Trap: it works on the simplified kernel, before code for the CPU is made of it: later, shared memory is no longer
-//! told from global memory, and unrolling or vectorising would change what is counted.
+//! Trap: it must run on the simplified kernel, before CPU code is made of it: later, shared and global memory can no
+//! longer be told apart, and unrolling or vectorising would change the counts.
 
 use crate::llvm::{Block, Builder, Context, Machine, Module, Opcode, Split, Type, TypeKind, Value};
 use crate::provenance::{KnownAddresses, Memory, memory_of};
@@ -28,7 +28,7 @@ pub(crate) enum Bytes {
     Computed(Value),
 }
 
-/// Where instrumentation finds what it calls and adds to.
+/// Context of instrumentation: values that it reads and functions that it calls.
 pub(crate) struct Instrument<'a> {
     pub context: &'a Context,
     pub module: &'a Module,
@@ -38,9 +38,9 @@ pub(crate) struct Instrument<'a> {
     /// The thread's three counters.
     pub counters: Value,
     pub known: KnownAddresses<'a>,
-    /// The code runs with marks always.
+    /// The code always runs with marks.
     pub always_marks: bool,
-    /// A mark is a call, so that much code stays small.
+    /// A mark is a call, to keep large code small.
     pub marks_apart: bool,
 }
 
@@ -87,7 +87,8 @@ impl Instrument<'_> {
         }
     }
 
-    /// Tells LLVM that the program's memory is not the touch map, so that marks do not order the program's accesses.
+    /// Tells LLVM that the program's memory does not alias the touch map, so that marks do not order the program's
+    /// accesses.
     fn separate_from_touch_map(&self, instruction: Value) {
         let noalias = self.context.metadata_kind("noalias");
         if accesses(instruction, self.machine).is_empty() || instruction.has_metadata(noalias) {
@@ -108,7 +109,8 @@ impl Instrument<'_> {
         runtime::helper(self.module, name)
     }
 
-    /// Marks where the block is run with marks; elsewhere the branch around it and the code behind it go.
+    /// Inserts a mark. If marks are optional, it is behind a branch, which constant folding removes in the version
+    /// without marks.
     fn mark(&self, instruction: Value, access: &Access) {
         let builder = self.context.builder();
         if self.always_marks {
@@ -226,8 +228,8 @@ fn accesses_of_call(call: Value, machine: &Machine) -> Vec<Access> {
     }
 }
 
-/// Operations in single (or half) and in double precision. A fused multiply-add counts two, a square root one, a call of the
-/// C library's mathematics what a GPU needs for it.
+/// Floating-point operations in single (or half) and in double precision. A fused multiply-add counts two, a square
+/// root one, a call of the C library's mathematics the number that a GPU needs for it.
 fn flops(instruction: Value) -> (u64, u64) {
     let operations = match instruction.opcode() {
         Some(
@@ -247,7 +249,7 @@ fn flops(instruction: Value) -> (u64, u64) {
         _ => (ty, 1),
     };
     match scalar.kind() {
-        // What stands in for a function of `double` where the C library's is not good enough.
+        // Extended precision replaces `double` where the C library's function is not accurate enough.
         TypeKind::LLVMDoubleTypeKind | TypeKind::LLVMX86_FP80TypeKind => (0, operations * lanes),
         TypeKind::LLVMFloatTypeKind | TypeKind::LLVMHalfTypeKind | TypeKind::LLVMBFloatTypeKind => {
             (operations * lanes, 0)
@@ -256,7 +258,7 @@ fn flops(instruction: Value) -> (u64, u64) {
     }
 }
 
-/// Marks and counts everywhere in `blocks`.
+/// Instruments all `blocks`.
 pub(crate) fn instrument(instrument: &Instrument, blocks: &[Block]) {
     for &block in blocks {
         instrument.block(block);

@@ -1,14 +1,16 @@
-//! Shifts and divisions of integers with the results that they have on a GPU.
+//! Integer shifts and divisions with a GPU's results.
 //!
-//! A shift by the width or more gives 0, or the sign in every bit (PTX ISA 9.0, "shl", "shr": amounts beyond the width are
-//! clamped to it). A division by zero has a result that is not specified, and goes on ("div"); here it gives all ones, and
-//! the remainder is the dividend. The least integer by -1 wraps. Trap: in LLVM the first has no result at all and the others
-//! end the program on this CPU, so they become calls of functions before the optimiser may draw conclusions.
+//! A shift by the width or more gives 0, or the sign in every bit (PTX ISA 9.0, "shl", "shr": amounts beyond the width
+//! are clamped to it). A division by zero has an unspecified result and does not trap ("div"); here it gives all ones,
+//! and the remainder is the dividend. The least integer divided by -1 wraps. Trap: in LLVM the first is undefined, and
+//! the others end the program on this CPU, so they must become calls of functions before the optimiser may draw
+//! conclusions.
 
 use crate::llvm::{Context, Module, Opcode, TypeKind, Value};
 
-/// # Errors
-/// LLVM does not take the functions: a defect of their text.
+/// Replaces operations that LLVM leaves undefined for some operands.
+///
+/// # Errors LLVM rejects the functions: a defect of their text.
 pub(crate) fn define_all_results(context: &Context, module: &Module) -> Result<(), String> {
     let builder = context.builder();
     for function in module.functions() {
@@ -31,8 +33,8 @@ pub(crate) fn define_all_results(context: &Context, module: &Module) -> Result<(
     Ok(())
 }
 
-/// What clang folded itself, such as `5u << 32`, is no instruction any more: only that it had no result is left, and such a
-/// number becomes 0, which is what every shift of a number that is not negative gives.
+/// Replaces poison operands by 0. Clang folds expressions such as `5u << 32` to poison; every out-of-range shift of a
+/// non-negative number gives 0.
 fn fill_folded(instruction: Value) {
     for (index, operand) in (0..).zip(instruction.operands()) {
         if operand.is_poison() && operand.ty().kind() == TypeKind::LLVMIntegerTypeKind {
@@ -41,7 +43,7 @@ fn fill_folded(instruction: Value) {
     }
 }
 
-/// LLVM's name of an operation that has no result for some operands, unless these are seen not to be there.
+/// LLVM's name of an operation that is undefined for some operands; `None` if the operands are known to be harmless.
 fn undefined_somewhere(instruction: Value) -> Option<&'static str> {
     let operation = match instruction.opcode()? {
         Opcode::LLVMShl => "shl",
@@ -62,7 +64,7 @@ fn undefined_somewhere(instruction: Value) -> Option<&'static str> {
     (!is_harmless).then_some(operation)
 }
 
-/// Of an integer as C has it.
+/// Width in bits of a C integer type.
 fn width(ty: &str) -> Option<u64> {
     let bits = ty.strip_prefix('i')?.parse().ok()?;
     matches!(bits, 8 | 16 | 32 | 64).then_some(bits)
@@ -92,7 +94,7 @@ fn division(operation: &str, ty: &str) -> String {
              %r = select i1 %zero, {ty} {by_zero}, {ty} %q\n"
         );
     }
-    // By -1 is a negation, which wraps; so the divisor is neither where the division is done.
+    // Division by -1 is a negation, which wraps; so the divisor of the real division is neither 0 nor -1.
     let by_minus_one = if is_remainder { "0" } else { "%negative" };
     format!(
         " %zero = icmp eq {ty} %y, 0\n %minus = icmp eq {ty} %y, -1\n %special = or i1 %zero, %minus\n \

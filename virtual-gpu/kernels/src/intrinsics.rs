@@ -1,6 +1,6 @@
-//! NVVM's own arithmetic intrinsics, which libdevice's functions and clang's headers are made of.
+//! NVVM's arithmetic intrinsics, which libdevice's functions and clang's headers use.
 //!
-//! Trap: "approximate" ones are computed accurately, as everywhere here. Roundings other than to nearest are in `rounding`.
+//! "Approximate" ones are computed accurately, as everywhere here. Roundings other than to nearest are in `rounding`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,8 +8,7 @@ use std::fmt::Write;
 use crate::casts::conversion_body;
 use crate::{denormals, minmax};
 
-/// Intrinsics that are one LLVM or C library function: names behind `llvm.nvvm.`, the function, number of arguments.
-/// `f` is for `float`, `d` for `double`.
+/// Intrinsics that are one LLVM or C library function: name after `llvm.nvvm.`, the function, number of arguments.
 const FUNCTIONS: &[(&str, &str, usize)] = &[
     ("ceil", "llvm.ceil", 1),
     ("cos.approx", "cos", 1),
@@ -108,13 +107,13 @@ const BODIES: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// The parameters before a helper's own: the block and the thread.
+/// The parameters before a helper's own: block context and thread index.
 pub(crate) const THREAD: &str = "ptr %ctx, i32 %tx, i32 %ty, i32 %tz";
 const INTEGERS: [(&str, &str, bool); 4] =
     [("i", "i32", true), ("ui", "i32", false), ("ll", "i64", true), ("ull", "i64", false)];
 const TYPES: [(&str, &str, &str, &str); 2] = [("float", "f", "f32", "f"), ("double", "d", "f64", "")];
 
-/// Definitions of all rows, in every spelling that LLVM has had.
+/// Definitions of all rows, in every spelling that LLVM has used.
 pub(crate) fn text() -> String {
     let mut text =
         format!("define float @eager.flush_denormal(float %x) {{\n{}\nret float %r\n}}\n", denormals::BODY);
@@ -147,7 +146,7 @@ pub(crate) fn text() -> String {
         for (name, which) in [("fmin", "min"), ("fmax", "max")] {
             spellings(&mut text, name, (ty, letter, bits), &pair, &minmax::body(which, ty));
         }
-        // A NaN is above nothing, and becomes 0.
+        // A NaN fails the comparison, and becomes 0.
         let held = format!(
             "%above = fcmp ogt {ty} %a0, 0.0\n%l = select i1 %above, {ty} %a0, {ty} 0.0\n\
              %below = fcmp olt {ty} %l, 1.0\n%r = select i1 %below, {ty} %l, {ty} 1.0"
@@ -161,7 +160,7 @@ pub(crate) fn text() -> String {
     text
 }
 
-/// Between real numbers and integers, and between the sizes of real numbers.
+/// Conversions between floating-point numbers and integers, and between floating-point types.
 fn conversions(text: &mut String, declared: &mut BTreeSet<String>) {
     for (letters, integer, signed) in INTEGERS {
         for (letter, real, suffix, endings) in

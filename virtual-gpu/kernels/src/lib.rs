@@ -1,8 +1,8 @@
-//! Turns the device side of a CUDA program (NVPTX bitcode from clang, not optimised) into code for this CPU.
+//! Translates the device side of a CUDA program (NVPTX bitcode from clang, not optimised) to code for this CPU.
 //!
-//! [`convert`] is the whole interface: bitcode in, an x86-64 module and a report out. Trap: it runs inside clang, in the
-//! pass plugin, so it uses a context of its own, keeps no global state and never aborts; what it cannot translate comes
-//! back as [`ConvertError::Unsupported`], all of it at once.
+//! [`convert`] is the whole interface: bitcode in, an x86-64 module and a report out. Trap: it runs inside clang, in
+//! the pass plugin, so it must use a context of its own, keep no global state and never abort; all constructs that it
+//! cannot translate are returned together as [`ConvertError::Unsupported`].
 
 mod apart;
 mod body;
@@ -47,31 +47,31 @@ mod warp;
 
 use serde::{Deserialize, Serialize};
 
-/// Declared by the translated module for the address of the GPU code that is registered with CUDA, by which the runtime
-/// tells equal kernel names of two files apart. Who links the module in puts that address in its place; left alone it
-/// is null.
+/// Symbol that the translated module declares for the address of the GPU code registered with CUDA, by which the
+/// runtime tells equal kernel names of two files apart. The linker of the module, the compiler pass, replaces it by
+/// that address; otherwise it is null.
 pub const DEVICE_CODE_SYMBOL: &str = "eager.device_code";
 
-/// How a kernel's threads are run on one CPU thread.
+/// Form in which a kernel's threads run on one CPU thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// The fastest that a kernel allows: loops without a barrier, fission where all its waiting is at block barriers,
-    /// coroutines else.
+    /// The fastest form that a kernel allows: loops without a barrier, fission if it waits at block barriers only,
+    /// otherwise warps or coroutines.
     #[default]
     Auto,
     /// Loops for kernels without a barrier, coroutines for the others.
     Loops,
-    /// As `Auto`, and also where a kernel has more regions than pay.
+    /// Like `Auto`, but also for kernels with more barriers than pays off.
     Fission,
-    /// Coroutines for all kernels: the oracle that tests compare the others with.
+    /// Coroutines for all kernels: the oracle that tests compare other forms with.
     Coroutine,
-    /// As `Auto`, but threads of a warp always count as apart: for tests of what they do then.
+    /// Like `Auto`, but the threads of a warp always count as diverged, to test that path.
     LanesApart,
 }
 
 impl Mode {
-    /// The mode of this name, as the compiler driver's users write it.
+    /// Returns the mode by its name on the compiler driver's command line.
     pub fn from_name(name: &str) -> Option<Mode> {
         match name {
             "auto" => Some(Mode::Auto),
@@ -84,23 +84,23 @@ impl Mode {
     }
 }
 
-/// Which threads of a warp run in step where nothing says that they must.
+/// Kernels in which threads of a warp run in step where no barrier or warp operation demands it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockStep {
-    /// Those of no kernel: only barriers and operations of the warp order them.
+    /// No kernel: only barriers and operations of the warp order threads.
     Off,
-    /// Those of kernels that are seen to rely on it, at the accesses to shared memory that do.
+    /// Kernels that are seen to rely on it, at the accesses to shared memory that do.
     #[default]
     Auto,
-    /// Also where it is not seen whether a kernel relies on it.
+    /// Like `Auto`, and where it is unknown whether a kernel relies on it.
     Suspected,
-    /// Also at every volatile access to other memory.
+    /// Like `Suspected`, and at every volatile access to other memory.
     All,
 }
 
 impl LockStep {
-    /// As the compiler driver's users write it.
+    /// Returns the setting by its name on the compiler driver's command line.
     pub fn from_name(name: &str) -> Option<LockStep> {
         match name {
             "off" => Some(LockStep::Off),
@@ -112,26 +112,26 @@ impl LockStep {
     }
 }
 
-/// How many instructions a kernel may have, as the program wrote it and simplified, before something that costs time to
-/// compile is left out. Results do not depend on it.
+/// Limits on a kernel's instructions, counted after simplification, beyond which an optimisation that costs compile
+/// time is left out. Results do not depend on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Times the copies of it: rows are cut at comparisons of the thread index.
+    /// Instructions times copies up to which rows are cut at comparisons of the thread index.
     pub guards: usize,
-    /// Times the copies of it: a version for launches with a touch map and one for those without.
+    /// Instructions times copies up to which there are two versions, for launches with and without a touch map.
     pub versions: usize,
-    /// Times the copies of it: the optimiser works as for `-O3`.
+    /// Instructions times copies up to which the optimiser works as for `-O3`.
     pub optimiser: usize,
-    /// Marks of a coroutine are part of its code.
+    /// Instructions of a coroutine up to which its marks are inline.
     pub marks_inline: usize,
-    /// Straight code is vectorised.
+    /// Instructions up to which straight code is vectorised.
     pub slp: usize,
-    /// Accesses to memory in a loop over threads: it is vectorised.
+    /// Memory accesses in a loop over threads up to which it is vectorised.
     pub vectorised_accesses: usize,
 }
 
 impl Budget {
-    /// Everything that can be left out is.
+    /// Leaves out everything that can be left out.
     pub const NOTHING: Budget =
         Budget { guards: 0, versions: 0, optimiser: 0, marks_inline: 0, slp: 0, vectorised_accesses: 0 };
 }
@@ -149,26 +149,26 @@ impl Default for Budget {
     }
 }
 
-/// What to make of a device module.
+/// Options of a translation.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// LLVM's name of the CPU to generate code for.
     pub cpu: String,
     /// Record accesses to global memory in the executor's touch map.
     pub touch: bool,
-    /// Count bytes of global memory asked for and floating-point operations.
+    /// Count bytes of global memory requested and floating-point operations.
     pub counters: bool,
-    /// Ask before every access whether it may happen: strict mode.
+    /// Check every access before it happens: strict mode.
     pub strict: bool,
     pub mode: Mode,
     pub lock_step: LockStep,
     pub budget: Budget,
-    /// Named in messages; the source file as the user wrote it.
+    /// Name in messages: the source file as the user wrote it.
     pub module_name: String,
 }
 
 impl Default for Options {
-    /// All that measures on, strict mode off. `x86-64-v2` has no fused multiply-add: results do not depend on what the
+    /// All measurements on, strict mode off. `x86-64-v2` has no fused multiply-add: results do not depend on what the
     /// optimiser fuses, and the code runs on every x86-64 server of the last fifteen years.
     fn default() -> Self {
         Options {
@@ -184,7 +184,7 @@ impl Default for Options {
     }
 }
 
-/// How one kernel was translated.
+/// Result of translating one kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelReport {
     /// Mangled name.
@@ -194,7 +194,7 @@ pub struct KernelReport {
     pub static_shared_bytes: u32,
 }
 
-/// How a kernel's threads were laid out; the numbers are those of the binary interface.
+/// Form of a translated kernel; the numbers are those of the binary interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KernelMode {
@@ -220,13 +220,13 @@ pub struct Report {
     pub notes: Vec<Note>,
 }
 
-/// What the user is told of a kernel: what was done in a simpler way than asked for, and what it should not rely on.
+/// A message to the user about a kernel: a simpler form than requested, or a construct that it should not rely on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// Mangled name.
     pub kernel: String,
     pub text: String,
-    /// The program is at fault, so it is said unasked.
+    /// The program is at fault, so the note is shown by default.
     pub is_warning: bool,
 }
 
@@ -243,9 +243,9 @@ pub struct Converted {
 pub struct Unsupported {
     /// Mangled name of the kernel.
     pub kernel: String,
-    /// What it is, in the user's terms where possible.
+    /// Description of the construct, in the user's terms where possible.
     pub construct: String,
-    /// `file:line` if the device code was compiled with line tables, else the function it is in.
+    /// `file:line` if the device code was compiled with line tables, else the name of its function.
     pub place: String,
 }
 
@@ -265,7 +265,7 @@ impl std::fmt::Display for Unsupported {
 pub enum ConvertError {
     #[error("{module}: not NVPTX bitcode that this LLVM can read: {reason}")]
     Malformed { module: String, reason: String },
-    /// Every construct found, in order of kernels; one line each.
+    /// Every unsupported construct, in order of kernels; one line each.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Unsupported(Vec<Unsupported>),
     #[error("{module}: no code for CPU `{cpu}`: {reason}")]

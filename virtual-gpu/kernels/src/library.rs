@@ -1,21 +1,22 @@
-//! What CUDA's mathematics has and the C library has not: functions of our own for all that `math` has no entry for.
+//! CUDA mathematical functions that the C library lacks, implemented here if `math` has no entry for them.
 //!
-//! The larger ones are `library/functions.c`, as LLVM IR in `library/functions.ll`. Trap: no body that NVIDIA's libdevice has
-//! gets into CPU code; a function of a new CUDA that is neither here nor in `math` makes its kernels refused by name.
+//! The larger ones are `library/functions.c`, as LLVM IR in `library/functions.ll`. Trap: no body of NVIDIA's libdevice
+//! may get into CPU code; a kernel that uses a function of a new CUDA that is neither here nor in `math` is rejected,
+//! naming the function.
 
 use crate::casts::conversion_body;
 
-/// Functions that are linked in as a whole where one of them is called.
+/// Functions that are linked in as a whole if one of them is called.
 pub(crate) const TEXT: &str = include_str!("library/functions.ll");
 
-/// Whether [`TEXT`] defines `name`.
+/// True if [`TEXT`] defines `name`.
 pub(crate) fn defines(name: &str) -> bool {
     TEXT.lines()
         .filter(|line| line.starts_with("define ") && !line.contains(" internal "))
         .any(|line| line.split_once(&format!("@{name}")).is_some_and(|(_, rest)| rest.starts_with('(')))
 }
 
-/// Functions of one rounding: their name without it, the operation, its type, the number of arguments.
+/// Functions with a directed rounding: name without its suffix, operation, type, number of arguments.
 const DIRECTED: &[(&str, &str, &str, usize)] = &[
     ("dadd", "add", "double", 2),
     ("ddiv", "div", "double", 2),
@@ -34,7 +35,7 @@ const DIRECTED: &[(&str, &str, &str, usize)] = &[
     ("fsub", "sub", "float", 2),
 ];
 
-/// Conversions of one rounding: name, intrinsic, from, to.
+/// Conversions with a directed rounding: name, intrinsic, source and target type.
 const CONVERTED: &[(&str, &str, &str, &str)] = &[
     ("double2float", "d2f", "double", "float"),
     ("int2float", "i2f", "i32", "float"),
@@ -45,7 +46,7 @@ const CONVERTED: &[(&str, &str, &str, &str)] = &[
     ("ull2float", "ull2f", "i64", "float"),
 ];
 
-/// A function that is one call: name, result, callee, types of the arguments, the callee's in terms of its own.
+/// A function that is a single call: name, result, callee, types of its arguments, and which of them the callee gets.
 type Call = (&'static str, &'static str, &'static str, &'static [&'static str], &'static [usize]);
 
 const CALLS: &[Call] = &[
@@ -66,7 +67,7 @@ const CALLS: &[Call] = &[
     ("usad", "i32", "llvm.nvvm.sad.ui", &["i32", "i32", "i32"], &[0, 1, 2]),
 ];
 
-/// Functions of some operations: name, result, parameters, body from `%x` to `%r`, declarations.
+/// Functions of a few operations: name, result, parameters, body from `%x` to `%r`, declarations.
 const COMPOSED: &[(&str, &str, &str, &str, &str)] = &[
     (
         "ffs",
@@ -124,7 +125,7 @@ const COMPOSED: &[(&str, &str, &str, &str, &str)] = &[
     ("signbitf", "i32", "float %x", "%b = bitcast float %x to i32\n%r = lshr i32 %b, 31", ""),
 ];
 
-/// LLVM IR that defines the device function `name`, which is `function` behind its prefix.
+/// LLVM IR that defines the device function `name`; `function` is the name without its prefix. `None` if unknown.
 pub(crate) fn definition(name: &str, function: &str) -> Option<String> {
     if let Some((_, result, params, body, declarations)) = COMPOSED.iter().find(|(f, ..)| *f == function) {
         return Some(format!(
@@ -150,7 +151,7 @@ fn call(name: &str, result: &str, callee: &str, types: &[&str], order: &[usize])
     )
 }
 
-/// `llrint` and `llround`, which hold the range as every cast does.
+/// `llrint` and `llround`, which clamp to the range like every cast.
 fn whole(name: &str, function: &str) -> Option<String> {
     let (real, suffix) = if function.ends_with('f') { ("float", "f32") } else { ("double", "f64") };
     let (before, declaration, rounding) = match function.trim_end_matches('f') {

@@ -1,24 +1,24 @@
 //! LLVM IR of the loops over the threads of a block, x innermost.
 //!
-//! Trap: threads run in rising order, whatever a guard cuts a row into: atomics on floating-point numbers give the same
-//! sums in every form then.
+//! Trap: threads must run in rising order, however a guard cuts a row: then atomics on floating-point numbers give the
+//! same sums in every form.
 
-/// What the loops do for each thread, and what they say to the optimiser.
+/// Body of the loops, and metadata for the optimiser.
 pub(crate) struct Loops<'a> {
-    /// Before the names of all values and labels.
+    /// Prefix of the names of all values and labels.
     pub prefix: &'a str,
-    /// Where control goes behind the last thread.
+    /// Label reached after the last thread.
     pub exit: &'a str,
-    /// Code for one thread: from the prefix of the names `x` (its index in the row) and `i` (in the block), and from what
-    /// is known of the guard. It ends in a branch to `thread.end` with that prefix.
+    /// Returns code for one thread, given the prefix of the names `x` (its index in the row) and `i` (in the block),
+    /// and the outcome of the guard. It ends in a branch to `thread.end` with that prefix.
     pub thread: &'a dyn Fn(&str, Part) -> String,
-    /// A call that tells how far the threads of a row go the same way, from the prefix of `y`, `z` and `first`.
+    /// Returns a call that tells how many threads of the row go the same way, given the prefix of `y`, `z` and `first`.
     pub guard: Option<&'a dyn Fn(&str) -> String>,
-    /// Behind the branch that ends the innermost loop.
+    /// Metadata appended to the branch that ends the innermost loop.
     pub parallel_loop: &'a str,
 }
 
-/// What is known of a region's guard.
+/// Known outcome of a region's guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Unknown,
@@ -27,7 +27,7 @@ pub(crate) enum Part {
 }
 
 impl Loops<'_> {
-    /// Begins at the label `begin` with the prefix.
+    /// Text of the loops; it begins at the label `begin` with the prefix.
     pub fn text(&self) -> String {
         let (p, exit) = (self.prefix, self.exit);
         let row = match self.guard {
@@ -54,7 +54,7 @@ impl Loops<'_> {
         )
     }
 
-    /// A row, cut where the guard begins or ceases to hold.
+    /// Text of a row that is cut where the guard's outcome changes.
     fn guarded_row(&self, guard: &str) -> String {
         let p = self.prefix;
         let [inside, outside] = ["in", "out"].map(|way| format!("{p}.{way}"));
@@ -74,8 +74,8 @@ impl Loops<'_> {
         )
     }
 
-    /// The thread `first` of a row and the `rest` behind it. (The count starts at 0 so that LLVM sees at once how often
-    /// the loop runs.)
+    /// Text of the thread `first` of a row and the `rest` after it. (The count starts at 0 so that LLVM sees the trip
+    /// count at once.)
     fn row(&self, p: &str, first: &str, from: &str, exit: &str, part: Part) -> String {
         let whole = self.prefix;
         format!(
@@ -91,7 +91,7 @@ impl Loops<'_> {
     }
 }
 
-/// The block's dimensions, which the loops run over.
+/// Loads the block's dimensions, which the loops run over.
 pub(crate) const DIMENSIONS: &str = "  \
   %nx.at = getelementptr i8, ptr %ctx, i64 12\n  %nx = load i32, ptr %nx.at, !invariant.load !0\n  \
   %ny.at = getelementptr i8, ptr %ctx, i64 16\n  %ny = load i32, ptr %ny.at, !invariant.load !0\n  \

@@ -1,13 +1,14 @@
-//! CUDA's device math library (`__nv_*`) in terms of LLVM operations and the C library's accurate scalar functions.
+//! CUDA's device math library (`__nv_*`), implemented with LLVM operations and the C library's accurate scalar
+//! functions.
 //!
-//! Trap: the fast variants (`__powf`, `__expf`) map to the accurate functions too. Programs rely on small exact results,
-//! such as `(int)__powf(2, 3)` being 8, which an approximation with a few units of error would make 7. What has no entry
-//! here has one in `library`; libdevice's own bodies are never used.
+//! Trap: the fast variants (`__powf`, `__expf`) must map to the accurate functions too. Programs rely on small exact
+//! results, such as `(int)__powf(2, 3)` being 8, which an approximation with a few units of error would make 7.
+//! Functions without an entry here have one in `library`; libdevice's own bodies are never used.
 
 use crate::casts::conversion_body;
 use crate::library;
 
-/// How the names of the functions begin.
+/// Prefix of the names of the functions.
 pub(crate) const PREFIX: &str = "__nv_";
 
 /// C library functions of one argument that take and return `double` (with suffix `f`: `float`).
@@ -16,11 +17,11 @@ const LIBM_UNARY: &[&str] = &[
     "exp2", "expm1", "j0", "j1", "lgamma", "log", "log10", "log1p", "log2", "logb", "sin", "sinh", "tan",
     "tanh", "tgamma", "y0", "y1",
 ];
-/// Functions of `double` for which the C library's is not within CUDA's bounds: its one of `long double` is.
+/// Functions of `double` for which the C library is not within CUDA's error bounds, but its `long double` variant is.
 const BY_LONG_DOUBLE: &[&str] = &["cbrt", "exp10", "log10", "tanh"];
-/// The same for large arguments only (2^27 and above), near the zeros there.
+/// Functions that need the `long double` variant for large arguments only (2^27 and above), near the zeros there.
 const FAR_BY_LONG_DOUBLE: &[&str] = &["cos", "sin", "tan"];
-/// Of `double`, the C library's are thousands of units off near their zeros: `library` has others.
+/// Functions whose `double` variant in the C library is thousands of units off near their zeros: `library` has others.
 const SINGLE_ONLY: &[&str] = &["j0", "j1", "y0", "y1"];
 const LIBM_BINARY: &[&str] = &["atan2", "fdim", "fmod", "hypot", "nextafter", "pow", "remainder"];
 
@@ -42,7 +43,7 @@ const INTRINSICS: &[(&str, &str, usize)] = &[
     ("trunc", "trunc", 1),
 ];
 
-/// Operations with the rounding named (round to nearest is what the CPU does anyway).
+/// Operations with a named rounding (round to nearest is the CPU's default).
 const ROUNDED: &[(&str, &str, &str)] = &[
     ("fadd_rn", "fadd", "float"),
     ("fsub_rn", "fsub", "float"),
@@ -71,7 +72,7 @@ const INTEGER: &[(&str, &str, &str, usize, &str)] = &[
     ("brevll", "i64", "bitreverse.i64", 1, ""),
 ];
 
-/// Functions that need more than one operation, `{n}` for the function's name.
+/// Functions that need more than one operation; `{n}` stands for the function's name.
 const COMPOSED: &[(&str, &str)] = &[
     (
         "rsqrtf",
@@ -152,7 +153,7 @@ const COMPOSED: &[(&str, &str)] = &[
         "tgammaf",
         "define float @{n}(float %x) {\n %d = fpext float %x to double\n %g = call double @tgamma(double %d)\n %r = fptrunc double %g to float\n ret float %r\n}\ndeclare double @tgamma(double) #0\n",
     ),
-    // The C library knows negative orders, CUDA does not.
+    // The C library supports negative orders, CUDA does not.
     (
         "jn",
         "define double @{n}(i32 %n, double %x) {\n %v = call double @jn(i32 %n, double %x)\n %o = icmp slt i32 %n, 0\n %r = select i1 %o, double 0x7FF8000000000000, double %v\n ret double %r\n}\ndeclare double @jn(i32, double) #0\n",
@@ -187,7 +188,7 @@ const COMPOSED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Bit patterns read as another type: name, from, to.
+/// Reinterpretations of bits: name, source and target type.
 const BITCASTS: &[(&str, &str, &str)] = &[
     ("float_as_int", "float", "i32"),
     ("float_as_uint", "float", "i32"),
@@ -197,23 +198,23 @@ const BITCASTS: &[(&str, &str, &str)] = &[
     ("longlong_as_double", "i64", "double"),
 ];
 
-/// Of other arguments or, behind an `l`, only used by `library`.
+/// Functions with other arguments, or (suffix `l`) used by `library` only.
 const OTHERS: &[&str] = &["jn", "ldexp", "remquo", "yn", "ynl"];
 
-/// C library functions that translated kernels may call.
+/// True for C library functions that translated kernels may call.
 pub(crate) fn is_c_library(name: &str) -> bool {
     let double = name.strip_suffix('f').or_else(|| long_double(name)).unwrap_or(name);
     [name, double].iter().any(|n| LIBM_UNARY.contains(n) || LIBM_BINARY.contains(n) || OTHERS.contains(n))
 }
 
-/// The function of `double` that one of `long double` stands for.
+/// The `double` function to which a `long double` variant belongs.
 fn long_double(name: &str) -> Option<&str> {
     name.strip_suffix('l').filter(|name| LIBM_UNARY.contains(name))
 }
 
-/// Floating-point operations that a GPU needs for a function of the C library, where they are many: those in libdevice's
-/// body on the way of ordinary arguments (CUDA 13.0, `libdevice.10.bc`, counted and rounded; a fused multiply-add is two), in
-/// double and in single precision. Approximate variants such as `__expf` would take fewer.
+/// Floating-point operations that a GPU needs for a function of the C library, if they are many: those in libdevice's
+/// body on the path of ordinary arguments (CUDA 13.0, `libdevice.10.bc`, counted and rounded; a fused multiply-add is
+/// two), in double and in single precision. Approximate variants such as `__expf` would take fewer.
 const LIBM_FLOPS: &[(&[&str], u64, u64)] = &[
     (&["exp", "exp2", "exp10", "expm1"], 30, 10),
     (&["log", "log2", "log10"], 50, 25),
@@ -232,7 +233,7 @@ const LIBM_FLOPS: &[(&[&str], u64, u64)] = &[
     (&["tgamma", "lgamma"], 120, 100),
 ];
 
-/// Floating-point operations that a call of a C library function counts as; none for other functions.
+/// Floating-point operations that a call of a C library function counts as; `None` for other functions.
 pub(crate) fn c_library_flops(name: &str) -> Option<u64> {
     let cost = |name: &str| LIBM_FLOPS.iter().find(|(names, ..)| names.contains(&name));
     let double = cost(long_double(name).unwrap_or(name)).map(|(_, double, _)| *double);
@@ -240,7 +241,7 @@ pub(crate) fn c_library_flops(name: &str) -> Option<u64> {
     double.or_else(single).or_else(|| is_c_library(name).then_some(1))
 }
 
-/// LLVM IR that defines the device function `name`; nothing for those of [`library::TEXT`] and unknown ones.
+/// LLVM IR that defines the device function `name`; `None` for those of [`library::TEXT`] and unknown ones.
 pub(crate) fn definition(name: &str) -> Option<String> {
     let function = name.strip_prefix(PREFIX)?;
     let function = function.strip_prefix("fast_").unwrap_or(function);
@@ -254,7 +255,7 @@ pub(crate) fn definition(name: &str) -> Option<String> {
     Some(format!("{text}attributes #0 = {{ nounwind willreturn memory(none) }}\n"))
 }
 
-/// `define` of `name` that calls `callee` with its own arguments, and the callee's declaration.
+/// Defines `name` as a call of `callee` with the same arguments, and declares the callee.
 fn forward(name: &str, ty: &str, arguments: usize, callee: &str, constants: &str) -> String {
     let list = |item: &dyn Fn(usize) -> String| (0..arguments).map(item).collect::<Vec<_>>().join(", ");
     let params = list(&|i| format!("{ty} %a{i}"));
@@ -277,7 +278,7 @@ fn composed(name: &str, function: &str) -> Option<String> {
     Some(text + &parts[0] + &parts[1].replace("declare double @llvm.fabs.f64(double)\n", ""))
 }
 
-/// `double` by way of `long double`, always or for large arguments.
+/// Defines a `double` function by its `long double` variant, always or for large arguments.
 fn by_long_double(name: &str, function: &str) -> Option<String> {
     let call = format!(
         "%l = fpext double %x to x86_fp80\n %m = call x86_fp80 @{function}l(x86_fp80 %l)\n \

@@ -1,12 +1,12 @@
-//! The smaller and the larger of two numbers as a GPU has them.
+//! Minimum and maximum of two numbers with a GPU's results.
 //!
-//! A NaN beside a number gives the number, and `-0` is less than `+0` (PTX ISA 9.0, "min", "max" of floating point). Trap:
-//! LLVM's `minnum` and `maxnum` leave open which of the two zeros they give, and what is folded before may be another one
-//! than what this CPU computes; so calls of them become calls of functions that say it.
+//! For a NaN and a number the result is the number, and `-0` is less than `+0` (PTX ISA 9.0, "min", "max" of floating
+//! point). Trap: LLVM's `minnum` and `maxnum` leave open which of two zeros they return, and constant folding may
+//! differ from this CPU; so calls of them become calls of functions that define it.
 
 use crate::llvm::{Context, Module, Opcode};
 
-/// LLVM's names of what leaves it open, by type.
+/// LLVM's intrinsics that leave the zero open, by type.
 const CALLS: [(&str, &str, &str); 4] = [
     ("llvm.minnum.f32", "min", "float"),
     ("llvm.minnum.f64", "min", "double"),
@@ -14,10 +14,11 @@ const CALLS: [(&str, &str, &str); 4] = [
     ("llvm.maxnum.f64", "max", "double"),
 ];
 
-/// From `%a0` and `%a1` to `%r`.
+/// Text that computes `%r` from `%a0` and `%a1`.
 pub(crate) fn body(name: &str, ty: &str) -> String {
     let bits = if ty == "double" { "i64" } else { "i32" };
-    // Equal numbers have equal bits, unless they are zeros: then all bits of either are wanted, or those of both.
+    // Equal numbers have equal bits, unless they are zeros: then the bits are combined by "or" for the minimum and
+    // "and" for the maximum.
     let (closer, both) = if name == "min" { ("olt", "or") } else { ("ogt", "and") };
     format!(
         "%closer = fcmp {closer} {ty} %a0, %a1\n%one = select i1 %closer, {ty} %a0, {ty} %a1\n\
@@ -28,8 +29,9 @@ pub(crate) fn body(name: &str, ty: &str) -> String {
     )
 }
 
-/// # Errors
-/// LLVM does not take the functions: a defect of their text.
+/// Replaces LLVM's minimum and maximum by functions with defined zeros.
+///
+/// # Errors LLVM rejects the functions: a defect of their text.
 pub(crate) fn order(context: &Context, module: &Module) -> Result<(), String> {
     for (intrinsic, name, ty) in CALLS {
         let Some(open) = module.function(intrinsic) else { continue };

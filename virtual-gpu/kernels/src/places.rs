@@ -1,13 +1,13 @@
-//! Where the program says what an instruction does, noted at the instruction itself.
+//! Source lines of instructions, noted as metadata at the instructions themselves.
 //!
-//! Trap: debug information is gone before a kernel's code is made, because it would contradict functions that are put
-//! together anew; these notes stay until a pass rebuilds the instruction.
+//! Trap: debug information must be gone before a kernel's code is made, because it would contradict functions that are
+//! assembled from moved blocks; these notes stay until a pass rebuilds the instruction.
 
 use crate::llvm::{Context, Module, Opcode, Value};
 
 const KIND: &str = "eager.place";
 
-/// Notes the place of everything in `function` that may access memory.
+/// Notes the place of every instruction in `function` that may access memory.
 pub(crate) fn note(context: &Context, function: Value) {
     let kind = context.metadata_kind(KIND);
     for instruction in function.instructions() {
@@ -30,7 +30,7 @@ pub(crate) fn note(context: &Context, function: Value) {
     }
 }
 
-/// The line itself, and the one in the kernel that leads there.
+/// Text of a place: the line itself, and the line in the kernel from which it is reached.
 fn describe(places: &[String]) -> Option<String> {
     match places {
         [] => None,
@@ -40,12 +40,12 @@ fn describe(places: &[String]) -> Option<String> {
     }
 }
 
-/// What was noted at `instruction`.
+/// The place noted at `instruction`.
 pub(crate) fn noted(context: &Context, instruction: Value) -> Option<String> {
     instruction.metadata(context.metadata_kind(KIND))?.node_text()
 }
 
-/// The constant that holds the text of a place, one for each.
+/// Returns the constant that holds the text of a place; one per text.
 pub(crate) fn constant(context: &Context, module: &Module, place: &str) -> Value {
     let name = format!("eager.place.{place}");
     module.global(&name).unwrap_or_else(|| {

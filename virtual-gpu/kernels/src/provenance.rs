@@ -1,30 +1,31 @@
-//! Which kind of memory an address leads to.
+//! Determines the kind of memory that an address points to.
 //!
-//! Trap: unknown means global. A pointer loaded from memory or passed as an argument may lead anywhere, and an access
-//! that is recorded for nothing only marks the touch map's "outside" entry, while one that is missed would be a kernel
-//! with too small a footprint.
+//! Trap: unknown must mean global. A pointer loaded from memory or passed as an argument may point anywhere. An access
+//! recorded needlessly only marks the touch map's "outside" entry, while a missed access makes a kernel's footprint too
+//! small.
 
 use std::collections::BTreeSet;
 
 use crate::import::{CONSTANT, LOCAL, SHARED};
 use crate::llvm::{Opcode, Value};
 
-/// An address that comes from more values may lead anywhere: each access asks, so that this bounds the square of them.
+/// Limit on the values that an address is traced through; beyond it, it may point anywhere. Every access is traced, so
+/// this bounds quadratic time.
 const VALUES_MAX: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// A thread's own: local variables, parameters.
+    /// Memory of a single thread: local variables, parameters.
     Private,
     /// The block's shared memory.
     Shared,
     /// `__constant__` variables.
     Constant,
-    /// Device memory, or not known.
+    /// Device memory, or unknown.
     Global,
 }
 
-/// Addresses whose memory their type no longer tells.
+/// Addresses whose type does not show their memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownAddresses<'a> {
     /// Parameters passed by value.
@@ -44,7 +45,7 @@ pub(crate) fn memory_of(address: Value, known: KnownAddresses) -> Memory {
     .unwrap_or(Memory::Global)
 }
 
-/// Whether an address is seen to lead to shared memory, if only sometimes.
+/// True if an address may point to shared memory on some path.
 pub(crate) fn may_be_shared(address: Value, known: KnownAddresses) -> bool {
     let found = std::cell::Cell::new(false);
     walk(address, |value| match memory_at(value, known) {
@@ -57,18 +58,18 @@ pub(crate) fn may_be_shared(address: Value, known: KnownAddresses) -> bool {
     found.get()
 }
 
-/// The one value that an address is computed from, whichever way control went; nothing where there are several.
+/// The single value that an address is computed from on every path; `None` if there are several.
 pub(crate) fn origin(address: Value) -> Option<Value> {
     walk(address, |value| computed_from(value).map_or(Step::Found(value), Step::From))
 }
 
 enum Step<T> {
     Found(T),
-    /// The address is one of these, or lies in the same object.
+    /// The address is one of these, or points into the same object.
     From(Vec<Value>),
 }
 
-/// What is found wherever an address may come from, if that is one thing.
+/// Traces an address to all its origins; returns what `step` finds there, if it is the same for all.
 fn walk<T: PartialEq>(address: Value, step: impl Fn(Value) -> Step<T>) -> Option<T> {
     let mut seen = BTreeSet::new();
     let mut found = None;
@@ -89,7 +90,7 @@ fn walk<T: PartialEq>(address: Value, step: impl Fn(Value) -> Step<T>) -> Option
     found
 }
 
-/// What an address is one of, or lies in the same object as; nothing where it begins.
+/// Values that an address equals, or shares an object with; `None` if it starts there.
 fn computed_from(value: Value) -> Option<Vec<Value>> {
     match value.opcode()? {
         Opcode::LLVMGetElementPtr | Opcode::LLVMAddrSpaceCast | Opcode::LLVMBitCast => {
@@ -101,7 +102,7 @@ fn computed_from(value: Value) -> Option<Vec<Value>> {
     }
 }
 
-/// The memory that an address is seen to lead to without looking at what it is computed from.
+/// Memory of an address that is evident without tracing it.
 fn memory_at(value: Value, known: KnownAddresses) -> Option<Memory> {
     if known.private.contains(&value) {
         return Some(Memory::Private);

@@ -1,7 +1,6 @@
-//! Makes instructions, and the one piece of control-flow surgery: splitting a block.
+//! Builds instructions, and splits blocks.
 //!
-//! Trap: a builder inserts where it was last positioned, and keeps doing so before or at the end of that place; position
-//! it anew before each group of instructions.
+//! Trap: a builder inserts where it was last positioned; position it again before each group of instructions.
 
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
@@ -16,7 +15,7 @@ pub(crate) struct Builder {
 /// A block cut in two.
 #[derive(Clone, Copy)]
 pub(crate) struct Split {
-    /// New, and still without a terminator.
+    /// New, and without a terminator.
     pub head: Block,
     pub tail: Block,
 }
@@ -32,17 +31,17 @@ impl Builder {
         self
     }
 
-    /// Moves all that stands before `instruction` in its block into a new block in front of it, without a terminator, and
-    /// returns both blocks. `instruction` and the end stay where they are, and the PHIs of what follows stay true; PHIs move
-    /// as they are, and so values that were found before keep what they are the name of.
+    /// Moves everything before `instruction` in its block to a new block in front of it, without a terminator, and
+    /// returns both blocks. `instruction` and the rest stay in the original block, so PHIs of its successors stay
+    /// valid. PHIs are moved, not copied, so values found before stay valid.
     pub fn split_before(&self, instruction: Value, name: &str) -> Split {
         let tail = instruction.parent();
         let head = Block(llvm!(LLVMInsertBasicBlockInContext(self.context, tail.0, c"".as_ptr())));
         let old_name = tail.name();
         tail.set_name(name);
         head.set_name(&old_name);
-        // Without a terminator the block has no successors, so that only what leads to it is redirected: the PHIs of its
-        // successors, its own among them, go on to name it.
+        // Without its terminator the block has no successors, so only branches to it are redirected: PHIs of its
+        // successors, its own among them, still name it.
         let end = tail.terminator();
         llvm!(LLVMInstructionRemoveFromParent(end.0));
         tail.replace_uses_with(head);
@@ -118,7 +117,7 @@ impl Builder {
         Value(llvm!(LLVMBuildIntCast2(self.raw, value.0, to.0, 0, c"".as_ptr())))
     }
 
-    /// `value` as a `to`, if they differ by address space at most.
+    /// Converts `value` to type `to`; `None` if they differ by more than the address space.
     pub fn fit(&self, value: Value, to: Type) -> Option<Value> {
         let pointers = [value.ty(), to].map(|t| t.kind() == TypeKind::LLVMPointerTypeKind);
         match pointers {
@@ -128,7 +127,7 @@ impl Builder {
         }
     }
 
-    /// Takes an instruction out of its block and inserts it here.
+    /// Moves an instruction from its block to this position.
     pub fn move_here(&self, instruction: Value) {
         llvm!(LLVMInstructionRemoveFromParent(instruction.0));
         llvm!(LLVMInsertIntoBuilder(self.raw, instruction.0));
@@ -141,7 +140,7 @@ impl Builder {
         Value(copy)
     }
 
-    /// `value`, but some one value where it would be poison.
+    /// Returns `value`, or an arbitrary but fixed value if it is poison.
     pub fn freeze(&self, value: Value) -> Value {
         Value(llvm!(LLVMBuildFreeze(self.raw, value.0, c"".as_ptr())))
     }
@@ -158,7 +157,7 @@ impl Builder {
         Value(llvm!(LLVMBuildCondBr(self.raw, condition.0, then.0, otherwise.0)))
     }
 
-    /// `switch value`, to `otherwise` unless one of `cases` holds.
+    /// Emits `switch value`, with `otherwise` as the default.
     pub fn switch(&self, value: Value, otherwise: Block, cases: &[(u64, Block)]) {
         let switch = llvm!(LLVMBuildSwitch(self.raw, value.0, otherwise.0, cases.len() as u32));
         for &(case, block) in cases {

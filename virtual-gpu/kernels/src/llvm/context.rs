@@ -1,6 +1,6 @@
-//! The context that owns everything, and what LLVM says on the way.
+//! The LLVM context that owns all modules, and its diagnostics.
 //!
-//! Trap: without a handler of our own LLVM prints diagnostics, and ends the process (clang!) at the first error.
+//! Trap: without the handler installed here, LLVM prints diagnostics, and ends the process (clang!) at the first error.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -17,7 +17,7 @@ use llvm_sys::prelude::*;
 
 use super::{Block, Builder, Module, Type, Value, c_string, llvm, take_message};
 
-/// An LLVM context of our own; its diagnostics are collected instead of printed (or, for errors, exiting).
+/// An LLVM context; its diagnostics are collected instead of printed (or, for errors, exiting).
 pub(crate) struct Context {
     raw: LLVMContextRef,
     messages: Rc<RefCell<Vec<String>>>,
@@ -39,7 +39,7 @@ impl Context {
         Context { raw, messages }
     }
 
-    /// What LLVM said so far.
+    /// All diagnostics so far.
     pub fn messages(&self) -> String {
         self.messages.borrow().join("; ")
     }
@@ -69,7 +69,7 @@ impl Context {
             llvm!(LLVMDisposeMemoryBuffer(buffer));
             failed
         };
-        // The older function takes the buffer.
+        // The older function takes ownership of the buffer.
         #[cfg(not(feature = "llvm22"))]
         let failed = llvm!(LLVMParseIRInContext(self.raw, buffer, &mut module, &mut message));
         if failed == 0 { Ok(Module { raw: module }) } else { Err(take_message(message)) }
@@ -79,14 +79,14 @@ impl Context {
         llvm!(LLVMGetMDKindIDInContext(self.raw, name.as_ptr().cast(), name.len() as u32))
     }
 
-    /// A metadata node that holds a text.
+    /// Creates a metadata node that holds a text.
     pub fn text_node(&self, text: &str) -> Value {
         let mut part = llvm!(LLVMMDStringInContext2(self.raw, text.as_ptr().cast(), text.len()));
         let node = llvm!(LLVMMDNodeInContext2(self.raw, &mut part, 1));
         Value(llvm!(LLVMMetadataAsValue(self.raw, node)))
     }
 
-    /// A constant text that ends in NUL.
+    /// Creates a constant NUL-terminated text.
     pub fn text(&self, text: &str) -> Value {
         let (start, length) = (text.as_ptr().cast(), text.len());
         #[cfg(feature = "llvm22")]

@@ -1,7 +1,7 @@
 //! Instructions and basic blocks.
 //!
-//! Trap: most of these questions may only be asked of the opcode that has an answer (`incoming` of a PHI, `callee` of a
-//! call); callers look at the opcode first.
+//! Trap: most functions are valid only for certain opcodes (`incoming` for a PHI, `callee` for a call); callers must
+//! check the opcode first.
 
 use llvm_sys::core::*;
 use llvm_sys::debuginfo::*;
@@ -18,7 +18,7 @@ impl Value {
         llvm!(LLVMInstructionEraseFromParent(self.0));
     }
 
-    /// The function a call names, unless it calls through a pointer or is inline assembly.
+    /// The function that a call names; `None` if it calls through a pointer or is inline assembly.
     pub fn callee(self) -> Option<Value> {
         let called = self.called_value();
         called.is_function().then_some(called)
@@ -52,7 +52,7 @@ impl Value {
         Type(llvm!(LLVMGetCalledFunctionType(self.0)))
     }
 
-    /// Calls another function of the same type instead.
+    /// Makes a call use another function of the same type.
     pub fn set_called_value(self, function: Value) {
         // The called value is a call's last operand.
         let last = llvm!(LLVMGetNumOperands(self.0)) - 1;
@@ -67,12 +67,12 @@ impl Value {
             .collect()
     }
 
-    /// Where a terminator may go.
+    /// Blocks to which a terminator may branch.
     pub fn successors(self) -> Vec<Block> {
         (0..llvm!(LLVMGetNumSuccessors(self.0))).map(|i| Block(llvm!(LLVMGetSuccessor(self.0, i)))).collect()
     }
 
-    /// The one after this in its block; not for a terminator.
+    /// The next instruction in its block; not for a terminator.
     pub fn next_instruction(self) -> Value {
         Value(llvm!(LLVMGetNextInstruction(self.0)))
     }
@@ -81,22 +81,22 @@ impl Value {
         llvm!(LLVMSetSuccessor(self.0, index, block.0));
     }
 
-    /// Of a comparison of integers.
+    /// Predicate of an integer comparison.
     pub fn predicate(self) -> LLVMIntPredicate {
         llvm!(LLVMGetICmpPredicate(self.0))
     }
 
-    /// Whether an `or` has no bit in both of its operands, and so is an addition.
+    /// True for an `or` whose operands have no bit in common, so that it equals an addition.
     pub fn is_disjoint(self) -> bool {
         llvm!(LLVMGetIsDisjoint(self.0)) != 0
     }
 
-    /// Of a widening without a sign, whether the number is known not to have the highest bit set.
+    /// True for a zero extension of a number that is known not to have the highest bit set.
     pub fn is_never_negative(self) -> bool {
         llvm!(LLVMGetNNeg(self.0)) != 0
     }
 
-    /// Takes from an instruction what makes its result poison: that nothing wraps, is lost or is negative.
+    /// Removes flags that can make an instruction's result poison: no wrap, exact, non-negative and so on.
     pub fn forget_promises(self) {
         use super::Opcode::*;
         match self.opcode() {
@@ -115,17 +115,18 @@ impl Value {
         }
     }
 
-    /// Of a load or store.
+    /// True for a volatile load or store.
     pub fn is_volatile(self) -> bool {
         llvm!(LLVMGetVolatile(self.0)) != 0
     }
 
-    /// Of a load: other threads may write there meanwhile, and the load is one.
+    /// True for an atomic load or store.
     pub fn is_atomic(self) -> bool {
         llvm!(LLVMGetOrdering(self.0)) != llvm_sys::LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic
     }
 
-    /// Of an atomic change: it takes what is there and leaves it, or puts something in its place whatever it was.
+    /// True for an atomic read-modify-write that leaves the value unchanged, or stores a value that does not depend on
+    /// it.
     pub fn is_question(self) -> bool {
         use llvm_sys::LLVMAtomicRMWBinOp::*;
         let constant = self.operand(1).constant_integer();
@@ -140,7 +141,7 @@ impl Value {
         }
     }
 
-    /// What a stack slot holds.
+    /// Type that a stack slot holds.
     pub fn allocated_type(self) -> Type {
         Type(llvm!(LLVMGetAllocatedType(self.0)))
     }
@@ -149,7 +150,7 @@ impl Value {
         Type(llvm!(LLVMGetGEPSourceElementType(self.0)))
     }
 
-    /// `file:line` of the outermost inlined call, which is where the user's kernel says it.
+    /// `file:line` of the outermost inlined call, which is the line in the user's kernel.
     pub fn source_place(self) -> Option<String> {
         self.source_places().pop()
     }
@@ -162,7 +163,7 @@ impl Value {
     }
 }
 
-/// `None` where there is no file.
+/// `file:line` of a location; `None` if it has no file.
 fn place_of(location: LLVMMetadataRef) -> Option<String> {
     let file = llvm!(LLVMDIScopeGetFile(LLVMDILocationGetScope(location)));
     if file.is_null() {
@@ -196,7 +197,7 @@ impl Block {
         Value(llvm!(LLVMGetBasicBlockTerminator(self.0)))
     }
 
-    /// Puts this block behind `other`, in `other`'s function.
+    /// Moves this block after `other`, into `other`'s function.
     pub fn move_after(self, other: Block) {
         llvm!(LLVMMoveBasicBlockAfter(self.0, other.0));
     }
@@ -205,7 +206,7 @@ impl Block {
         llvm!(LLVMBasicBlockAsValue(self.0))
     }
 
-    /// Redirects what refers to this block (branches to it, and PHIs of its successors) to `other`.
+    /// Redirects references to this block (branches to it, and PHIs of its successors) to `other`.
     pub(super) fn replace_uses_with(self, other: Block) {
         llvm!(LLVMReplaceAllUsesWith(self.as_value(), other.as_value()));
     }

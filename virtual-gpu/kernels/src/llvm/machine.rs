@@ -1,7 +1,7 @@
 //! The target: LLVM's knowledge of the CPU, and sizes of types on it.
 //!
-//! Trap: inside clang the x86 target is registered already; registering it again is harmless, but only because both
-//! come from the one LLVM library of the process.
+//! Inside clang the x86 target is registered already. Registering it again is harmless, but only because both
+//! registrations come from the one LLVM library of the process.
 
 use std::ptr::null_mut;
 
@@ -10,7 +10,7 @@ use llvm_sys::target_machine::*;
 
 use super::{Type, c_string, llvm, take_message};
 
-/// What all CPU code is for. The CPU itself is named per function, so host code in the same module keeps its own.
+/// Target triple of all CPU code. The CPU itself is named per function, so host code in the same module keeps its own.
 pub(super) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 /// LLVM's knowledge of the target CPU.
@@ -47,12 +47,12 @@ impl Machine {
         Ok(Machine { raw, layout: llvm!(LLVMCreateTargetDataLayout(raw)) })
     }
 
-    /// In bytes, as an array element.
+    /// Size in bytes, as an array element.
     pub fn size_of(&self, ty: Type) -> u64 {
         llvm!(LLVMABISizeOfType(self.layout, ty.0))
     }
 
-    /// Of a field, in bytes from the start of the structure.
+    /// Offset of a field in bytes from the start of the structure.
     pub fn offset_of(&self, structure: Type, field: u32) -> u64 {
         llvm!(LLVMOffsetOfElement(self.layout, structure.0, field))
     }

@@ -1,8 +1,8 @@
 //! Handles to LLVM's objects, so that the rest of the crate reads as compiler code and not as foreign calls.
 //!
-//! Trap: handles are plain pointers without lifetimes, as in LLVM itself. One is valid until its object is erased or its
-//! [`Context`] dropped; no function of this crate lets one escape from `convert`, which owns the only context, and values
-//! are re-read from the module after every pass run.
+//! Trap: handles are plain pointers without lifetimes, as in LLVM itself. A handle is valid until its object is erased
+//! or its [`Context`] dropped; none may escape from `convert`, which owns the only context, and values must be looked
+//! up again after every pass run.
 mod builder;
 mod context;
 mod instruction;
@@ -26,9 +26,9 @@ pub(crate) use value::constant_address_space_cast;
 /// Calls LLVM's C interface.
 macro_rules! llvm {
     ($call:expr) => {{
-        // SAFETY: every handle reaching a call is live (see the module header), on the one thread that owns the context,
-        // and of the kind the function documents: the wrappers take typed handles and check opcodes before they ask for
-        // what only some instructions have.
+        // SAFETY: every handle reaching a call is live (see the module header), on the one thread that owns the
+        // context, and of the kind that the function documents: the wrappers take typed handles and check opcodes
+        // before they call functions that are valid for some instructions only.
         unsafe { $call }
     }};
 }
@@ -46,7 +46,7 @@ fn take_message(message: *mut c_char) -> String {
     if message.is_null() {
         return String::new();
     }
-    // SAFETY: LLVM returns NUL-terminated strings here, ours to dispose of.
+    // SAFETY: LLVM returns NUL-terminated strings here, which the caller must dispose of.
     let text = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
     llvm!(LLVMDisposeMessage(message));
     text
@@ -56,7 +56,7 @@ fn bytes_at(start: *const c_char, length: usize) -> String {
     if start.is_null() {
         return String::new();
     }
-    // SAFETY: LLVM names are valid for the length it returned beside them, until the object changes; copied at once.
+    // SAFETY: LLVM names are valid for the length returned with them, until the object changes; copied at once.
     let bytes = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), length) };
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -71,7 +71,7 @@ fn c_string(text: &str) -> CString {
     CString::new(text).expect("names and passes have no NUL")
 }
 
-/// `name` as a quoted LLVM identifier or string: bytes outside plain ASCII become `\xx`.
+/// Escapes `name` for a quoted LLVM identifier or string: bytes outside plain ASCII become `\xx`.
 pub(crate) fn escaped(name: &str) -> String {
     name.bytes().fold(String::new(), |mut text, byte| {
         if byte.is_ascii_graphic() && byte != b'"' && byte != b'\\' {
@@ -83,7 +83,7 @@ pub(crate) fn escaped(name: &str) -> String {
     })
 }
 
-/// An intrusive list of LLVM's, from its first element to the null that ends it.
+/// Iterates over an intrusive list of LLVM's, from its first element to the null at its end.
 fn walk<T>(first: *mut T, next: impl Fn(*mut T) -> *mut T) -> impl Iterator<Item = *mut T> {
     let some = |at: *mut T| (!at.is_null()).then_some(at);
     std::iter::successors(some(first), move |&at| some(next(at)))

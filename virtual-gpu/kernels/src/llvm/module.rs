@@ -1,4 +1,4 @@
-//! Modules: parsing results, linking, verifying, running passes, writing out.
+//! Modules: linking, verifying, running passes, writing bitcode.
 //!
 //! Trap: linking consumes the other module, and a pass run or a link may free any value found before it.
 
@@ -37,13 +37,13 @@ impl Module {
         llvm!(LLVMSetModuleDataLayout(self.raw, machine.layout));
     }
 
-    /// Leaves the target triple open. The linker warns when two modules spell theirs differently (`-pc-`, `-unknown-`),
-    /// and clang's handler of such a warning crashes when it comes from a pass.
+    /// Clears the target triple. The linker warns when two modules spell theirs differently (`-pc-`, `-unknown-`), and
+    /// clang's handler crashes on such a warning from a pass.
     pub fn forget_triple(&self) {
         llvm!(LLVMSetTarget(self.raw, c"".as_ptr()));
     }
 
-    /// Takes over target and data layout, so that linking into `other` brings no warning.
+    /// Copies target and data layout of `other`, so that linking into it causes no warning.
     pub fn set_layout_of(&self, other: &Module) {
         // SAFETY: both strings belong to `other` and are copied by the calls.
         unsafe {
@@ -80,14 +80,14 @@ impl Module {
         (!found.is_null()).then_some(Value(found))
     }
 
-    /// Declares an intrinsic that LLVM itself spells: signatures of coroutine intrinsics change between versions.
+    /// Declares an intrinsic with the signature of this LLVM: those of coroutine intrinsics change between versions.
     pub fn intrinsic(&self, name: &str, overloads: &[Type]) -> Value {
         let id = llvm!(LLVMLookupIntrinsicID(name.as_ptr().cast(), name.len()));
         let mut overloads: Vec<LLVMTypeRef> = overloads.iter().map(|t| t.0).collect();
         Value(llvm!(LLVMGetIntrinsicDeclaration(self.raw, id, overloads.as_mut_ptr(), overloads.len())))
     }
 
-    /// Moves everything of `other` here.
+    /// Moves everything from `other` into this module.
     pub fn link(&self, other: Module) -> Result<(), ()> {
         let source = other.raw;
         std::mem::forget(other);
@@ -106,7 +106,7 @@ impl Module {
         self.run_passes_with(passes, machine, true)
     }
 
-    /// With or without vectorising straight code.
+    /// Runs passes; `slp`: vectorise straight code.
     pub fn run_passes_with(&self, passes: &str, machine: &Machine, slp: bool) -> Result<(), String> {
         let options = llvm!(LLVMCreatePassBuilderOptions());
         llvm!(LLVMPassBuilderOptionsSetSLPVectorization(options, i32::from(slp)));
@@ -116,7 +116,7 @@ impl Module {
             return Ok(());
         }
         let message = llvm!(LLVMGetErrorMessage(error));
-        // SAFETY: the message is NUL-terminated and ours to dispose of.
+        // SAFETY: the message is NUL-terminated, and the caller must dispose of it.
         let text = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
         llvm!(LLVMDisposeErrorMessage(message));
         Err(text)

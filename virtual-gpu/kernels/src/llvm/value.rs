@@ -1,7 +1,7 @@
 //! Types, constants, functions and global variables.
 //!
-//! Trap: a constant expression is not an instruction but has an opcode and operands like one; most questions here are
-//! answered for both.
+//! A constant expression is not an instruction but has an opcode and operands like one; most functions here work for
+//! both.
 
 use std::ptr::null_mut;
 
@@ -18,7 +18,7 @@ impl Type {
         llvm!(LLVMGetTypeKind(self.0))
     }
 
-    /// Of an integer type.
+    /// Width of an integer type.
     pub fn integer_bits(self) -> Option<u32> {
         (self.kind() == TypeKind::LLVMIntegerTypeKind).then(|| llvm!(LLVMGetIntTypeWidth(self.0)))
     }
@@ -171,7 +171,7 @@ impl Value {
         llvm!(LLVMSetMetadata(self.0, kind, node.0));
     }
 
-    /// The text that a node holds (`Context::text_node`).
+    /// Text that a node holds (`Context::text_node`).
     pub fn node_text(self) -> Option<String> {
         if llvm!(LLVMGetMDNodeNumOperands(self.0)) != 1 {
             return None;
@@ -183,7 +183,7 @@ impl Value {
         Some(bytes_at(start, length as usize))
     }
 
-    /// The first texts of the nodes in a node, as `llvm.loop` has them.
+    /// First texts of a node's inner nodes, as in `llvm.loop`.
     pub fn inner_node_texts(self) -> Vec<String> {
         let parts = |node: Value| {
             let count = llvm!(LLVMGetMDNodeNumOperands(node.0));
@@ -272,7 +272,7 @@ impl Value {
         llvm!(LLVMIsGlobalConstant(self.0)) != 0
     }
 
-    /// From now on a variable that anybody may write, whatever the module said.
+    /// Makes the variable writable, whatever the module declared.
     pub fn make_mutable(self) {
         llvm!(LLVMSetGlobalConstant(self.0, 0));
         llvm!(LLVMSetExternallyInitialized(self.0, 0));
@@ -305,7 +305,7 @@ impl Value {
         llvm!(LLVMAddAttributeAtIndex(self.0, llvm_sys::LLVMAttributeFunctionIndex, attribute));
     }
 
-    /// Whether a function neither reads nor writes memory.
+    /// True if a function neither reads nor writes memory.
     pub fn touches_no_memory(self) -> bool {
         let at = llvm_sys::LLVMAttributeFunctionIndex;
         let attribute = llvm!(LLVMGetEnumAttributeAtIndex(self.0, at, attribute_kind("memory")));
@@ -321,7 +321,7 @@ impl Value {
         }
         let mut length = 0;
         let text = llvm!(LLVMGetStringAttributeValue(attribute, &mut length));
-        // SAFETY: needed because LLVM hands out text as pointer and length; it stays as long as the context.
+        // SAFETY: needed because LLVM returns text as pointer and length; it stays valid as long as the context.
         let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length as usize) };
         Some(String::from_utf8_lossy(bytes).into_owned())
     }
@@ -331,7 +331,7 @@ impl Value {
         llvm!(LLVMRemoveEnumAttributeAtIndex(self.0, at, attribute_kind(name)));
     }
 
-    /// Whether a function takes any number of arguments.
+    /// True if a function takes a variable number of arguments.
     pub fn is_variadic(self) -> bool {
         llvm!(LLVMIsFunctionVarArg(self.value_type().0)) != 0
     }
@@ -346,7 +346,7 @@ impl Value {
         llvm!(LLVMRemoveStringAttributeAtIndex(self.0, at, key.as_ptr().cast(), key.len() as u32));
     }
 
-    /// The type a pointer parameter is passed by value as.
+    /// Type of the value behind a pointer parameter that is passed by value.
     pub fn byval_type(self, param: u32) -> Option<Type> {
         let attribute = llvm!(LLVMGetEnumAttributeAtIndex(self.0, param + 1, attribute_kind("byval")));
         (!attribute.is_null()).then(|| Type(llvm!(LLVMGetTypeAttributeValue(attribute))))
@@ -358,7 +358,7 @@ impl Value {
     }
 }
 
-/// A constant address in another address space.
+/// Casts a constant address to another address space.
 pub(crate) fn constant_address_space_cast(value: Value, to: Type) -> Value {
     Value(llvm!(LLVMConstAddrSpaceCast(value.0, to.0)))
 }

@@ -1,7 +1,8 @@
-//! Pairs of accesses by which threads of a warp exchange values without a barrier between: what only running in step makes right.
+//! Pairs of accesses by which threads of a warp exchange values without a barrier in between, which is right only if
+//! they run in step.
 //!
-//! Trap: what is called reliance costs a kernel its speed, never its result. What is missed costs the result, on this machine
-//! and, since Volta, on a GPU; `--eager-lockstep` then helps, and strict mode finds it as it happens.
+//! A pair wrongly taken for one costs a kernel speed, never its result. A missed pair gives wrong results, on this
+//! machine and, since Volta, on a GPU; `--eager-lockstep` then helps, and strict mode reports the race as it happens.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,19 +15,20 @@ use crate::llvm::{Machine, Opcode, Value};
 use crate::provenance::{KnownAddresses, may_be_shared, origin};
 use crate::runtime::{Runtime, is_block_barrier};
 
-/// A kernel with more accesses to shared memory is left alone: each is compared with each.
+/// Limit on a kernel's accesses to shared memory; kernels with more are not analysed, because each is compared with
+/// each.
 const ACCESSES_MAX: usize = 512;
 const WARP: usize = 32;
-/// Loops whose turns are told apart for one pair, and the effort for all.
+/// Limits on the number of loops whose turns are told apart for one pair, and on the effort for all pairs.
 const COUNTERS_MAX: usize = 2;
 const CASE_BLOCKS_MAX: usize = 100_000;
 
-/// How sure it is that an exchange relies on threads in step.
+/// Certainty that an exchange relies on threads in step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verdict {
-    /// Each thread comes to what it brought itself only.
+    /// Each thread only accesses its own data.
     Apart,
-    /// It is not seen whether threads meet.
+    /// It is unknown whether threads access each other's data.
     MayRely,
     Relies,
 }
@@ -45,7 +47,7 @@ pub(super) struct Access {
     by: Mask,
 }
 
-/// All of a kernel, in the order of control.
+/// All accesses of a kernel, in the order of control.
 pub(super) fn accesses(order: &Order, machine: &Machine, constants: &[Value]) -> Vec<Access> {
     let known = KnownAddresses { private: &[], constant: constants };
     let lanes = Lanes::new(machine, BTreeMap::new());
@@ -86,7 +88,7 @@ fn accessed(instruction: Value) -> Option<(Value, crate::llvm::Type)> {
     }
 }
 
-/// Whether `kernel` stores to shared memory at all.
+/// True if `kernel` may store to shared memory.
 pub(super) fn stores_shared(kernel: Value) -> bool {
     let shared = |address: Value| {
         origin(address).is_none_or(|object| {
@@ -97,8 +99,8 @@ pub(super) fn stores_shared(kernel: Value) -> bool {
     kernel.instructions().into_iter().any(|i| i.opcode() == Some(Opcode::LLVMStore) && shared(i.operand(1)))
 }
 
-/// The threads that may come by each block. Where `plain` is given, `lanes` are of one turn of some loops, and threads leave
-/// loops in other turns too.
+/// The threads that may reach each block. If `plain` is given, `lanes` describe one turn of some loops; leaving a loop
+/// is decided by `plain`, because threads leave in other turns too.
 fn threads_of_blocks(order: &Order, lanes: &Lanes, plain: Option<&Lanes>) -> Vec<Mask> {
     let mut by: Vec<Mask> = vec![0; order.blocks.len()];
     if let Some(first) = by.first_mut() {
@@ -133,7 +135,8 @@ fn threads_of_blocks(order: &Order, lanes: &Lanes, plain: Option<&Lanes>) -> Vec
     by
 }
 
-/// For every pair of accesses with a store that may follow each other with no barrier between, what is to be thought of it.
+/// Judges every pair of accesses, at least one of them a store, that may follow each other without a barrier in
+/// between.
 pub(super) fn exchanges(
     accesses: &[Access],
     order: &Order,
@@ -157,7 +160,7 @@ pub(super) fn exchanges(
     }
 }
 
-/// Where control can come to with no barrier or operation of the warp on the way.
+/// Paths of control without a barrier or operation of the warp.
 struct Stretches<'a> {
     order: &'a Order,
     /// Positions of barriers in each block.
@@ -177,7 +180,7 @@ impl<'a> Stretches<'a> {
         Stretches { order, barriers: order.blocks.iter().map(positions).collect() }
     }
 
-    /// The accesses that may follow `from`.
+    /// The accesses that may follow `from` on such a path.
     fn reached(
         &self,
         from: &Access,
@@ -210,24 +213,24 @@ impl<'a> Stretches<'a> {
     }
 }
 
-/// What numbers of threads are in one turn of loops, and who comes by each block then.
+/// Values of threads in given turns of loops, and the threads that reach each block then.
 struct Case<'a> {
     lanes: Lanes<'a>,
     by: Vec<Mask>,
 }
 
-/// Nothing where the turns are not seen.
+/// `None` if the turns are unknown.
 type Cases<'a> = Option<Rc<Vec<Case<'a>>>>;
 
 struct Judge<'a> {
     order: &'a Order,
     machine: &'a Machine,
-    /// By the counters of the loops.
+    /// Cases by the counters of their loops.
     cases: RefCell<BTreeMap<Vec<Value>, Cases<'a>>>,
 }
 
 impl<'a> Judge<'a> {
-    /// Whether one thread may come to what another of its warp brings, by these two.
+    /// Judges if, by these accesses, a thread may access data of another thread of its warp.
     fn meet(&self, one: &Access, other: &Access) -> Verdict {
         if let (Some(object), Some(another)) = (one.object, other.object)
             && object != another
@@ -240,7 +243,7 @@ impl<'a> Judge<'a> {
         if !meet {
             return Verdict::Apart;
         }
-        // Without `volatile`, compilers may do what they like with two stores, and one place that all write is a flag.
+        // Without `volatile`, compilers may reorder two stores; and a single place that all threads write is a flag.
         let is_flag = |access: &Access| {
             let number = access.address.as_ref();
             access.writes && number.is_none_or(|number| number.own.iter().all(|own| *own == number.own[0]))
@@ -248,7 +251,7 @@ impl<'a> Judge<'a> {
         if one.writes && other.writes || is_flag(one) || is_flag(other) { unclear } else { Verdict::Relies }
     }
 
-    /// Whether different threads of a warp come to the same bytes; nothing where that is not seen.
+    /// True if different threads of a warp access the same bytes; `None` if unknown.
     fn overlap(&self, one: &Access, other: &Access) -> Option<bool> {
         let (at, there) = (one.address.as_ref()?, other.address.as_ref()?);
         if at.common == there.common {
@@ -268,7 +271,7 @@ impl<'a> Judge<'a> {
         Some(meet)
     }
 
-    /// Turns of the loops that `counters` count, the first and last of each with those of the others.
+    /// Turns of the loops counted by `counters`: the first and last turns of each, in all combinations.
     fn cases(&self, counters: Vec<Value>) -> Cases<'a> {
         if let Some(known) = self.cases.borrow().get(&counters) {
             return known.clone();
@@ -303,8 +306,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Whether two accesses of different threads of a warp have a byte in common, of addresses that are the same but for what is
-/// the threads' own.
+/// True if two accesses of different threads of a warp share a byte, given that their addresses differ only in the
+/// threads' own parts.
 fn overlap(
     (one, at, by): (&Access, &Number, Mask),
     (other, there, by_other): (&Access, &Number, Mask),

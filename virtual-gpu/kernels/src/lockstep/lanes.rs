@@ -1,28 +1,29 @@
-//! Numbers in a kernel as the threads of two warps have them: what they have in common, and what each adds.
+//! Symbolic values in a kernel for the threads of two warps: a part common to all threads, and a number of each
+//! thread's own.
 //!
-//! Trap: this only tells where threads may rely on running in step, and running them so is always right. So it may be wrong
-//! about a block whose rows are no multiple of 32 threads, and of what all threads have in common it needs no proof.
+//! The analysis only decides where threads run in step, which is always right. So it may be wrong about blocks whose
+//! rows are not a multiple of 32 threads, and may assume without proof that values are common.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::llvm::{LLVMIntPredicate as Predicate, Machine, Opcode, TypeKind, Value};
 
-/// Of two warps: what only one of them does is told from what every one does.
+/// Two warps, so that behaviour of a single warp can be told from behaviour of every warp.
 pub(super) const THREADS: usize = 64;
 const WARP: i64 = 32;
-/// Longer computations are not followed.
+/// Limit on the depth of computations that are followed.
 const DEPTH_MAX: usize = 48;
-/// Turns of a loop that are counted, and those of them that are looked at.
+/// Limits on the turns of a loop that are counted, and on those that are analysed.
 const TURNS_MAX: usize = 4096;
 const TURNS_TRIED: usize = 6;
 const REGISTER: &str = "llvm.nvvm.read.ptx.sreg.";
 
-/// Which of the threads.
+/// Set of threads, one bit each.
 pub(super) type Mask = u64;
 pub(super) const ALL: Mask = u64::MAX;
 
-/// A sum: of values that all threads have in common, each so many times, and a number of each thread's own.
+/// A sum: values common to all threads, each with a factor, plus a number of each thread's own.
 #[derive(Clone, PartialEq)]
 pub(super) struct Number {
     pub common: BTreeMap<Value, i64>,
@@ -61,7 +62,7 @@ impl Number {
         Number::constant(0).plus(self, factor)
     }
 
-    /// The number, if it is one and the same for all.
+    /// The number, if it is a constant that is equal for all threads.
     fn as_constant(&self) -> Option<i64> {
         let same = self.own.iter().all(|own| *own == self.own[0]);
         (self.common.is_empty() && same).then_some(self.own[0])
@@ -74,7 +75,7 @@ impl Number {
 
 pub(super) struct Lanes<'a> {
     machine: &'a Machine,
-    /// Values that count as these numbers.
+    /// Values that are assumed to be these numbers.
     given: BTreeMap<Value, i64>,
     numbers: RefCell<BTreeMap<Value, Option<Number>>>,
     alike: RefCell<BTreeMap<Value, bool>>,
@@ -85,7 +86,7 @@ impl<'a> Lanes<'a> {
         Lanes { machine, given, numbers: RefCell::default(), alike: RefCell::default() }
     }
 
-    /// What `value` is for each thread; nothing where that is not seen.
+    /// Value of `value` in each thread; `None` if unknown.
     pub fn number(&self, value: Value) -> Option<Number> {
         self.number_at(value, 0)
     }
@@ -153,7 +154,8 @@ impl<'a> Lanes<'a> {
         Some(fails)
     }
 
-    /// A number that rises by the same for all threads in each turn of a loop: threads in step have made as many turns.
+    /// A number that all threads change by the same amount in each turn of a loop: threads in step have made equally
+    /// many turns.
     fn carried(&self, phi: Value, depth: usize) -> Option<Number> {
         let incoming = phi.incoming();
         let steps = |next: Value| {
@@ -171,11 +173,11 @@ impl<'a> Lanes<'a> {
         }
         let first = self.number_at(first, depth)?;
         let turns = Number::common(phi);
-        // What they begin with in common is part of what they have in common later.
+        // The common part of its initial value becomes part of the PHI's common value.
         Some(Number { common: turns.common, own: first.own })
     }
 
-    /// The address that `step` leads to.
+    /// The address that `step` computes.
     fn address(&self, step: Value, depth: usize) -> Option<Number> {
         let mut sum = self.number_at(step.operand(0), depth)?;
         let mut ty = step.gep_source();
@@ -197,7 +199,7 @@ impl<'a> Lanes<'a> {
         Some(sum)
     }
 
-    /// For which threads `condition` may hold, and for which it may fail.
+    /// The threads for which `condition` may hold, and those for which it may fail.
     pub fn condition(&self, condition: Value) -> (Mask, Mask) {
         self.condition_at(condition, 0)
     }
@@ -222,7 +224,7 @@ impl<'a> Lanes<'a> {
                 }
                 _ => (ALL, ALL),
             },
-            // `a && b` and `a || b` as LLVM has them.
+            // LLVM's form of `a && b` and `a || b`.
             Some(Opcode::LLVMSelect) => {
                 let (a, not_a) = operand(0);
                 let ((b, not_b), (c, not_c)) = (operand(1), operand(2));
@@ -238,7 +240,7 @@ impl<'a> Lanes<'a> {
         let sides = [0, 1].map(|index| self.number_at(comparison.operand(index), depth));
         let [Some(left), Some(right)] = sides else { return (ALL, ALL) };
         let apart = left.clone().plus(&right, -1);
-        // A thread's number in its block counts rows before its own: what it says of a warp is seen in the first row.
+        // The difference counts rows of the block, so it is 0 in the first row, which shows how a warp behaves.
         if !apart.common.is_empty()
             && (apart.is_alike() || !apart.common.keys().all(|value| counts_rows(*value)))
         {
@@ -251,7 +253,7 @@ impl<'a> Lanes<'a> {
         (holds, !holds)
     }
 
-    /// Whether all threads that come by have `value` in common, as far as is seen.
+    /// True if `value` seems to be common to all threads that reach it.
     fn is_alike(&self, value: Value) -> bool {
         self.is_alike_among(value, &mut BTreeSet::new())
     }
@@ -264,7 +266,7 @@ impl<'a> Lanes<'a> {
             return known;
         }
         if !open.insert(value) || open.len() > 4 * DEPTH_MAX {
-            // Round a loop: whatever else comes in decides.
+            // Found again around a loop: the other operands decide.
             return open.len() <= 4 * DEPTH_MAX;
         }
         let mut all = |values: Vec<Value>| values.into_iter().all(|v| self.is_alike_among(v, open));
@@ -274,7 +276,7 @@ impl<'a> Lanes<'a> {
                 None => crate::pure::computes(value) && all(value.call_arguments()),
             },
             Some(Opcode::LLVMLoad) => !value.is_volatile() && all(value.operands()),
-            // Elsewhere it depends on which way a thread came.
+            // At other places a PHI depends on the path that a thread took.
             Some(Opcode::LLVMPHI) => is_head(value) && all(value.operands()),
             _ => crate::pure::computes(value) && all(value.operands()),
         };
@@ -288,7 +290,7 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// What a loop's counter is in its turns, the first and the last few, where that is seen.
+/// Values of a loop's counter in its first and last few turns; `None` if unknown.
 pub(super) fn turns(phi: Value) -> Option<Vec<i64>> {
     let constant = |value: Value| {
         let bits = value.ty().integer_bits()?.clamp(1, 64);
@@ -318,7 +320,7 @@ pub(super) fn turns(phi: Value) -> Option<Vec<i64>> {
             counter.users().into_iter().find(|user| is_test(user) && constant(user.operand(1)).is_some())?;
         Some((test.predicate(), constant(test.operand(1))?))
     };
-    // The test is of the counter, or of what it becomes.
+    // The test compares the counter itself, or its next value.
     let (of_next, (predicate, bound)) = match (tests(next), tests(phi)) {
         (Some(test), _) => (true, test),
         (None, test) => (false, test?),
@@ -365,7 +367,7 @@ fn compare(predicate: Predicate, a: i64, b: i64) -> bool {
     }
 }
 
-/// Whether something in the loop that begins at the block of `phi` comes back there.
+/// True if the PHI's block is part of a loop.
 fn is_head(phi: Value) -> bool {
     let start = phi.parent();
     let (mut seen, mut open) = (BTreeSet::new(), start.terminator().successors());
@@ -388,7 +390,7 @@ fn product(one: &Number, other: &Number) -> Option<Number> {
     }
 }
 
-/// An operation on numbers that threads have nothing in common of.
+/// Applies an operation thread by thread, to numbers without a common part.
 fn thread_by_thread(operation: Opcode, one: &Number, other: &Number) -> Option<Number> {
     if !one.common.is_empty() || !other.common.is_empty() {
         return None;
@@ -414,7 +416,7 @@ fn thread_by_thread(operation: Opcode, one: &Number, other: &Number) -> Option<N
     Some(Number { common: BTreeMap::new(), own })
 }
 
-/// The index of a thread, in its block and in its warp.
+/// The index of a thread, in its block or in its warp.
 fn register(call: Value) -> Option<Number> {
     let callee = call.callee()?.name();
     match callee.strip_prefix(REGISTER)? {
@@ -426,7 +428,7 @@ fn register(call: Value) -> Option<Number> {
     }
 }
 
-/// Whether `value` is nought in the first row of a block, whatever the block's size: it is computed from y and z.
+/// True if `value` is 0 in the first row of a block of any size, because it is computed from y and z.
 fn counts_rows(value: Value) -> bool {
     let is_zero = |value: Value| value.is_instruction() && counts_rows(value);
     match value.opcode() {
@@ -442,8 +444,8 @@ fn counts_rows(value: Value) -> bool {
     }
 }
 
-/// Whether a call that asks for more than its arguments has one answer for all; nothing for other calls. Rows of a block are
-/// taken for a multiple of a warp, so that a warp's threads have y and z in common.
+/// For a call that depends on more than its arguments, true if the result is common; `None` for other calls. Rows of a
+/// block are assumed to be a multiple of a warp, so that a warp's threads have y and z in common.
 fn is_alike_call(call: Value) -> Option<bool> {
     const OWN: &[&str] = &["tid.x", "laneid", "warpid", "lanemask", "clock"];
     let name = call.callee()?.name();

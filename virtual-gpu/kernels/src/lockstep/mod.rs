@@ -1,10 +1,11 @@
-//! Threads of a warp in step, for code that relies on it: before Volta a warp's threads ran each instruction together, and old
-//! reductions, scans and transposes exchange values through shared memory with no `__syncwarp()` between.
+//! Runs threads of a warp in step, for code that relies on it: before Volta a warp's threads ran each instruction
+//! together, and old reductions, scans and transposes exchange values through shared memory without `__syncwarp()`.
 //!
-//! Such code is wrong by CUDA's rules (CUDA C++ programming guide, "Independent Thread Scheduling"), and right on many a GPU.
-//! Here every access that takes part in such an exchange becomes a *step*: no thread of the warp goes on before those behind it
-//! have come as far ([`order`] says who is behind). Trap: a step names no threads and is answered last of all, so none can wait
-//! for ever; but the order of threads is then no longer rising, which sums of atomics on floating-point numbers show.
+//! Such code is wrong by CUDA's rules (CUDA C++ programming guide, "Independent Thread Scheduling"), but works on many
+//! GPUs. Here every access that takes part in such an exchange becomes a *step*: a thread of the warp waits there until
+//! the threads behind it have come as far ([`order`] defines which are behind). A step names no threads and is answered
+//! last of all, so no thread can wait forever. Trap: threads then no longer run in rising order, which sums of atomics
+//! on floating-point numbers show.
 
 mod hazards;
 mod lanes;
@@ -18,12 +19,12 @@ use crate::{LockStep, places, polls, suspend};
 use hazards::{Access, Verdict};
 use order::Order;
 
-/// A kernel with more basic blocks is left alone.
+/// Limit on the basic blocks of a kernel that is analysed.
 const BLOCKS_MAX: usize = 2048;
-/// Places named in a note.
+/// Number of places named in a note.
 const PLACES_MAX: usize = 4;
 
-/// Makes steps in `kernel` where it relies on them, and returns where that is: each `file:line` once.
+/// Inserts steps where `kernel` relies on them, and returns those places: each `file:line` once.
 pub(crate) fn keep(maker: Maker, kernel: Value) -> Vec<String> {
     let way = maker.options.lock_step;
     let blocks = kernel.blocks().len();
@@ -39,7 +40,7 @@ pub(crate) fn keep(maker: Maker, kernel: Value) -> Vec<String> {
     if relying.is_empty() {
         return Vec::new();
     }
-    // A thread that waits for another there would be waited for.
+    // Blocks with polling loops get no step: its thread might wait there for a thread that waits at the step.
     let waiting = polls::waiting_blocks(kernel, maker.runtime);
     relying.retain(|access, _| !waiting.contains(&access.parent()));
     let mut said: Vec<String> = Vec::new();
@@ -55,18 +56,18 @@ pub(crate) fn keep(maker: Maker, kernel: Value) -> Vec<String> {
     if said.is_empty() && !relying.is_empty() { vec!["an unknown line".to_owned()] } else { said }
 }
 
-/// For sorting: `f.cu:9` comes before `f.cu:10`.
+/// Line number of a place, for sorting: `f.cu:9` comes before `f.cu:10`.
 fn line_of(place: &str) -> u64 {
     let digits = place.split(':').nth(1).map_or("", |rest| rest.trim_start_matches(' '));
     digits.bytes().take_while(u8::is_ascii_digit).fold(0, |line, digit| line * 10 + u64::from(digit - b'0'))
 }
 
-/// Whether threads of `kernel` may exchange values through shared memory.
+/// True if threads of `kernel` may exchange values through shared memory.
 pub(crate) fn concerns(kernel: Value) -> bool {
     hazards::stores_shared(kernel)
 }
 
-/// The accesses that take part in exchanges, and the block of each.
+/// Returns the accesses that take part in exchanges, with the block of each.
 fn relying(maker: Maker, accesses: &[Access], order: &Order) -> BTreeMap<Value, usize> {
     let wanted = match maker.options.lock_step {
         LockStep::Off | LockStep::Auto => Verdict::Relies,
@@ -83,7 +84,7 @@ fn relying(maker: Maker, accesses: &[Access], order: &Order) -> BTreeMap<Value, 
     relying
 }
 
-/// Volatile accesses that are not to shared memory.
+/// Returns volatile accesses to memory other than shared memory.
 fn volatile_global(order: &Order, shared: &[Access]) -> Vec<(Value, usize)> {
     let shared: BTreeSet<Value> = shared.iter().map(|access| access.instruction).collect();
     let mut found = Vec::new();
@@ -97,8 +98,8 @@ fn volatile_global(order: &Order, shared: &[Access]) -> Vec<(Value, usize)> {
     found
 }
 
-/// The ends of blocks at which threads wait for those that are still in the same turn of a loop, and the number of that step:
-/// one for each loop in which some come by no other step.
+/// Returns ends of blocks at which threads wait for those still in the same turn of a loop, with the number of the last
+/// block of the loop: for each loop that some path passes without another step.
 fn steps_of_cycles(
     order: &Order,
     relying: &BTreeMap<Value, usize>,
@@ -118,7 +119,7 @@ fn steps_of_cycles(
     steps
 }
 
-/// Puts the calls in, with numbers that rise with the order of control.
+/// Inserts the calls, with numbers that rise with the order of control.
 fn make(maker: Maker, order: &Order, relying: &BTreeMap<Value, usize>, of_cycles: &BTreeMap<usize, usize>) {
     let (context, module) = (maker.context, maker.module);
     let i32 = context.int_type(32);
@@ -130,7 +131,7 @@ fn make(maker: Maker, order: &Order, relying: &BTreeMap<Value, usize>, of_cycles
     };
     let length = order.blocks.iter().map(|block| block.instructions().len() as u64).max().unwrap_or(0) + 2;
     for (number, block) in order.blocks.iter().enumerate() {
-        // Whether all threads of the warp have come by since this one stored.
+        // True if all threads of the warp have come this far since this thread last stored.
         let mut settled = false;
         for (position, instruction) in (1..).zip(block.instructions()) {
             let stores = instruction.opcode() == Some(Opcode::LLVMStore);

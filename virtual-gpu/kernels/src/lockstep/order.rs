@@ -1,8 +1,8 @@
-//! The blocks of a kernel in an order in which those behind catch up first: loops in one piece, each block before those it leads
-//! to but for the ways back.
+//! Orders the blocks of a kernel so that threads that lag behind catch up first: each loop is contiguous, and each
+//! block precedes its successors, back edges aside.
 //!
-//! Trap: threads of a warp wait for each other at places that are numbered in this order, and the lowest goes on first. Were a
-//! loop not in one piece, threads that have left it would go on before those still in it.
+//! Trap: threads of a warp wait for each other at places numbered in this order, and those at the lowest continue
+//! first. If a loop were not contiguous, threads that have left it would continue before those still in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +11,18 @@ use crate::llvm::{Block, Value};
 /// A loop; blocks are numbers in the order.
 pub(crate) struct Cycle {
     pub head: usize,
-    /// Those of loops inside it too.
+    /// Blocks of the loop, those of inner loops included.
     pub members: BTreeSet<usize>,
-    /// Those that lead back to its head.
+    /// Blocks that branch back to its head.
     pub latches: Vec<usize>,
-    /// The last block of it.
+    /// Its last block in the order.
     pub last: usize,
 }
 
 pub(crate) struct Order {
     pub blocks: Vec<Block>,
     pub next: Vec<Vec<usize>>,
-    /// Inner ones before those around them.
+    /// Inner loops before the loops around them.
     pub cycles: Vec<Cycle>,
 }
 
@@ -49,18 +49,18 @@ impl Order {
                 Cycle { head: place[&head], members, latches, last }
             })
             .collect();
-        // What control cannot reach has no place.
+        // Unreachable blocks are left out.
         let next = line.iter().map(|&block| next[block].iter().map(moved).collect()).collect();
         let blocks = line.iter().map(|&block| blocks[block]).collect();
         Order { blocks, next, cycles }
     }
 
-    /// Whether a loop has the first block in it, and not the second.
+    /// True if some loop contains block `from` but not block `to`.
     pub fn leaves_cycle(&self, from: usize, to: usize) -> bool {
         self.cycles.iter().any(|cycle| cycle.members.contains(&from) && !cycle.members.contains(&to))
     }
 
-    /// Whether every way round `cycle` passes one of `through` that is in no loop inside it.
+    /// True if every path around `cycle` passes a block of `through` that is in no inner loop.
     pub fn always_passes(&self, cycle: &Cycle, through: &BTreeSet<usize>) -> bool {
         let is_inside = |block: &usize| {
             let inner = |other: &&Cycle| other.members.len() < cycle.members.len();
@@ -87,12 +87,12 @@ impl Order {
 struct Layout<'a> {
     next: &'a [Vec<usize>],
     line: Vec<usize>,
-    /// Head and members.
+    /// Head and members of each loop.
     cycles: Vec<(usize, BTreeSet<usize>)>,
 }
 
 impl Layout<'_> {
-    /// Puts what is reached from `first` within `among` in line; ways to `heads` do not count.
+    /// Appends the blocks of `among` reachable from `first`; edges to `heads` are ignored.
     fn lay_out(&mut self, among: &BTreeSet<usize>, first: usize, heads: &BTreeSet<usize>) {
         let ways = |block: usize| -> Vec<usize> {
             let inside = |to: &&usize| among.contains(to) && !heads.contains(to);
@@ -124,8 +124,8 @@ impl Layout<'_> {
     }
 }
 
-/// The strongly connected components reached from `first`, each before those it leads to. (S. R. Kosaraju's way: what finishes
-/// last comes first, and what leads to it of the rest is its component.)
+/// Strongly connected components reachable from `first`, each before its successors. (Kosaraju's algorithm: in reverse
+/// order of finishing, each block's component is the set of remaining blocks that lead to it.)
 fn components(first: usize, ways: &dyn Fn(usize) -> Vec<usize>) -> Vec<Vec<usize>> {
     let (mut seen, mut finished) = (BTreeSet::from([first]), Vec::new());
     let mut from: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -161,7 +161,7 @@ fn components(first: usize, ways: &dyn Fn(usize) -> Vec<usize>) -> Vec<Vec<usize
 mod tests {
     use super::*;
 
-    /// The order of a graph, and head, members and latches of its loops.
+    /// Lays out a graph; returns the order, and head and members of its loops.
     fn laid_out(next: &[&[usize]]) -> (Vec<usize>, Vec<(usize, Vec<usize>)>) {
         let next: Vec<Vec<usize>> = next.iter().map(|ways| ways.to_vec()).collect();
         let mut layout = Layout { next: &next, line: Vec::new(), cycles: Vec::new() };
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn loops_in_loops_and_on_themselves() {
-        // 1 is the head of all, 2 goes round by itself, 3 and 4 are a loop of their own.
+        // 1 is the head of the outer loop, 2 loops to itself, 3 and 4 form an inner loop.
         let (line, cycles) = laid_out(&[&[1], &[2, 6], &[2, 3], &[4], &[3, 5], &[1, 6], &[]]);
         assert_eq!(line, [0, 1, 2, 3, 4, 5, 6]);
         assert_eq!(cycles, [(2, vec![2]), (3, vec![3, 4]), (1, vec![1, 2, 3, 4, 5])]);

@@ -1,15 +1,15 @@
-//! Ways round through a kernel's blocks that do nothing another thread could see.
+//! Cycles in a kernel's blocks that do nothing visible to other threads.
 //!
-//! Trap: their number can rise exponentially with the branches of a loop, so the search has a budget; what it does not reach
-//! is not found, and such a loop only runs as it did before there was this search.
+//! Their number can grow exponentially with the branches of a loop, so the search has a budget. A loop that it does not
+//! reach runs without yielding.
 
 use std::collections::BTreeMap;
 
 use crate::llvm::{Block, Value};
 
-/// Blocks visited in one kernel.
+/// Limit on the blocks visited in one kernel.
 const STEPS_MAX: usize = 20_000;
-/// Blocks of one way round.
+/// Limit on the blocks of one cycle.
 const LENGTH_MAX: usize = 64;
 
 struct Search<'a> {
@@ -20,7 +20,8 @@ struct Search<'a> {
     found: Vec<Vec<Block>>,
 }
 
-/// The simple cycles of blocks all of whose instructions are `quiet`, each from its first block in the order of control.
+/// Simple cycles of blocks whose instructions are all `quiet`, each starting with its first block in the order of
+/// control.
 pub(super) fn quiet(kernel: Value, quiet: impl Fn(Value) -> bool) -> Vec<Vec<Block>> {
     let blocks = in_order(kernel);
     let number: BTreeMap<Block, usize> = (0..).zip(&blocks).map(|(n, &block)| (block, n)).collect();
@@ -38,7 +39,7 @@ pub(super) fn quiet(kernel: Value, quiet: impl Fn(Value) -> bool) -> Vec<Vec<Blo
 }
 
 impl Search<'_> {
-    /// Goes on from the last block of `path`, which began at `start`.
+    /// Extends `path`, which began at `start`, from its last block.
     fn walk(&mut self, start: usize, path: &mut Vec<usize>) {
         let here = path[path.len() - 1];
         let mut ways = self.next[here].clone();
@@ -59,7 +60,7 @@ impl Search<'_> {
     }
 }
 
-/// The blocks that control can reach, each before those it leads to, but for ways back.
+/// Reachable blocks, each before its successors, back edges aside.
 fn in_order(kernel: Value) -> Vec<Block> {
     let Some(&first) = kernel.blocks().first() else { return Vec::new() };
     let mut seen = BTreeMap::from([(first, ())]);

@@ -1,7 +1,8 @@
-//! Whether a way round a loop leaves everything as it was, so that only memory that others write can end it.
+//! Detects idle turns of a loop: turns that leave everything unchanged, so that only memory written by others can end
+//! the loop.
 //!
-//! Trap: a loop that swaps by compare-and-swap until it succeeds brings a new value each time round, and a walk along a list
-//! another address: both get on by themselves, and giving way there would only cost time.
+//! A compare-and-swap loop computes a new value each turn, and a walk along a list a new address: both progress by
+//! themselves, and yielding there would only cost time.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,15 +11,15 @@ use crate::llvm::{Block, Opcode, Value};
 use crate::pure;
 use crate::runtime::{Runtime, is_block_barrier};
 
-/// Longer computations count as changing.
+/// Computations of more steps count as changing.
 const DEPTH_MAX: usize = 64;
 
-/// Whether no other thread can tell that `instruction` was executed, or only by what is asked with it: a lock that was not
-/// free, a barrier.
+/// True if no other thread can see that `instruction` was executed, or only by an operation that asks: a lock that was
+/// not free, a barrier.
 pub(super) fn is_quiet(instruction: Value, runtime: &Runtime) -> bool {
     use Opcode::*;
     match instruction.opcode() {
-        // Of stores, those that only hand on what was read are told apart later.
+        // Stores that only write back a value that was read are told apart later.
         Some(LLVMLoad | LLVMStore | LLVMFence | LLVMPHI | LLVMBr | LLVMSwitch | LLVMAtomicCmpXchg) => true,
         Some(LLVMAtomicRMW) => instruction.is_question(),
         Some(LLVMCall) => is_quiet_call(instruction, runtime),
@@ -38,7 +39,7 @@ fn name_of(call: Value) -> String {
     call.callee().map_or_else(String::new, Value::name)
 }
 
-/// Whether what is read behind `call` may have been written meanwhile: fences, barriers, operations of a warp.
+/// True if memory may have been written during `call`: fences, barriers, operations of a warp.
 pub(super) fn orders_memory(call: Value, runtime: &Runtime) -> bool {
     let name = name_of(call);
     let empty_assembly = || call.called_value().assembly().is_some_and(|text| text.trim().is_empty());
@@ -48,29 +49,29 @@ pub(super) fn orders_memory(call: Value, runtime: &Runtime) -> bool {
         || empty_assembly()
 }
 
-/// A scoped compare-and-swap or exchange, which LLVM has no instruction of its own for.
+/// True for a scoped compare-and-swap or exchange, for which LLVM has no instruction.
 pub(super) fn is_atomic_call(call: Value) -> bool {
     ["llvm.nvvm.atomic.cas.", "llvm.nvvm.atomic.exch."].iter().any(|start| name_of(call).starts_with(start))
 }
 
-/// What comes of a value from one turn to the next.
+/// Behaviour of a value from one turn to the next.
 #[derive(Debug, Clone, Copy, Default)]
 struct Nature {
-    /// It was read this turn, from memory that others write.
+    /// It depends on memory that others write, read in this turn.
     read: bool,
-    /// It is not what it was in the turn before, whatever others do.
+    /// It differs from the previous turn, whatever others do.
     changes: bool,
-    /// The same, but only by a constant each turn.
+    /// It differs from the previous turn, but only by a constant.
     counts: bool,
 }
 
-/// A value that the turn brings back to its first block.
+/// Behaviour of a value that the turn carries back to its first block.
 #[derive(Clone, Copy, PartialEq)]
 enum Carried {
     Same,
-    /// It rises or falls by a constant.
+    /// Rises or falls by a constant.
     Counter,
-    /// It was computed from what was read this turn.
+    /// Computed from memory read in this turn.
     Read,
     Other,
 }
@@ -79,22 +80,22 @@ struct Turn<'a> {
     blocks: &'a [Block],
     runtime: &'a Runtime,
     carried: BTreeMap<Value, Carried>,
-    /// Something in it orders memory, so that plain loads are made again.
+    /// Something in it orders memory, so plain loads must be repeated.
     fenced: bool,
     known: RefCell<BTreeMap<Value, Nature>>,
 }
 
-/// A turn after which all is as it was.
+/// A turn that leaves everything unchanged.
 pub(super) struct Idle {
-    /// What it reads that decides whether there is another.
+    /// The read value that decides whether there is another turn.
     pub asked: Value,
-    /// Values before and after the turn that must be the same for it to have been idle.
+    /// Pairs of values before and after the turn that must be equal for the turn to be idle.
     pub held: Vec<[Value; 2]>,
     /// The thread suspends in each turn anyway, at a barrier or an operation of its warp.
     pub suspends: bool,
 }
 
-/// What there is to know of the turn, if nothing but what others write can end the loop; a counter may bound it.
+/// Describes the turn, if only writes of other threads can end the loop; a counter may bound it.
 pub(super) fn asks_again(blocks: &[Block], runtime: &Runtime) -> Option<Idle> {
     let all: Vec<Value> = blocks.iter().flat_map(|block| block.instructions()).collect();
     let orders = |i: &Value| match i.opcode() {
@@ -102,7 +103,7 @@ pub(super) fn asks_again(blocks: &[Block], runtime: &Runtime) -> Option<Idle> {
         Some(Opcode::LLVMCall) => orders_memory(*i, runtime),
         _ => false,
     };
-    // A thread that sleeps or reads with `ld.acquire` gives way there.
+    // A thread that sleeps or reads with `ld.acquire` yields there.
     if all.iter().any(|i| i.opcode() == Some(Opcode::LLVMCall) && crate::suspend::gives_way(&name_of(*i))) {
         return None;
     }
@@ -118,7 +119,7 @@ pub(super) fn asks_again(blocks: &[Block], runtime: &Runtime) -> Option<Idle> {
 
 type Judged = (Value, Vec<[Value; 2]>);
 
-/// With `holds`, of a value that changes only where something is found, that it did not.
+/// With `holds`, values that change only on a condition are assumed unchanged, and are returned as pairs to compare.
 fn judge(blocks: &[Block], runtime: &Runtime, all: &[Value], fenced: bool, holds: bool) -> Option<Judged> {
     let mut held = Vec::new();
     let mut turn = Turn { blocks, runtime, carried: BTreeMap::new(), fenced, known: RefCell::default() };
@@ -166,7 +167,7 @@ impl Turn<'_> {
         value.is_instruction() && self.blocks.contains(&value.parent())
     }
 
-    /// What a PHI of a later block is in this turn.
+    /// The value that a PHI of a later block has in this turn.
     fn follow(&self, mut value: Value) -> Value {
         for _ in 0..self.blocks.len() {
             let phi = value.is_instruction() && value.opcode() == Some(Opcode::LLVMPHI);
@@ -178,7 +179,7 @@ impl Turn<'_> {
         value
     }
 
-    /// Whether no branch of the turn is decided against it by a constant that the turn itself brings.
+    /// False if a constant that the turn itself provides makes a branch leave the turn.
     fn can_be_gone(&self) -> bool {
         let next = self.blocks.iter().cycle().skip(1);
         self.blocks.iter().zip(next).all(|(block, next)| {
@@ -188,7 +189,7 @@ impl Turn<'_> {
             let Some(constant) = decided else { return true };
             let way = match end.opcode() {
                 Some(Opcode::LLVMBr) => usize::from(constant == 0),
-                // Its operands: what is asked, where else to go, and of each case the number and the block.
+                // Operands of a switch: the condition, the default, and for each case the number and the block.
                 _ => {
                     let is_case =
                         |&way: &usize| end.operand(2 * way as u32).constant_integer() == Some(constant);
@@ -199,7 +200,7 @@ impl Turn<'_> {
         })
     }
 
-    /// What a PHI of the first block becomes at the end of the turn.
+    /// The value of a PHI of the first block at the end of the turn.
     fn brought_back(&self, phi: Value) -> Option<Value> {
         incoming_from(phi, self.blocks[self.blocks.len() - 1]).map(|value| self.follow(value))
     }
@@ -214,7 +215,8 @@ impl Turn<'_> {
         if by_constant && self.follow(next.operand(0)) == phi { Carried::Counter } else { Carried::Other }
     }
 
-    /// Whether `next` is `phi` or something else, as a condition says. It must be known at the end of the turn.
+    /// True if `next` is either `phi` or another value, depending on a condition. It must be known at the end of the
+    /// turn.
     fn may_hold(&self, phi: Value, next: Value) -> bool {
         let in_time = [self.blocks[0], self.blocks[self.blocks.len() - 1]].contains(&next.parent());
         let bit = |value: Value| {
@@ -230,7 +232,7 @@ impl Turn<'_> {
             }
     }
 
-    /// As where the counter of a bounded wait counts idle turns only.
+    /// True for a sum that depends on values read, such as the counter of a bounded wait that counts idle turns only.
     fn counts_by_what_it_reads(&self, phi: Value, next: Value) -> bool {
         let sums = matches!(next.opcode(), Some(Opcode::LLVMAdd | Opcode::LLVMSub));
         sums && self.follow(next.operand(0)) == phi && !self.accumulates(next.operand(1))
@@ -249,15 +251,15 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether `value` itself reads what others write.
+    /// True if `value` itself reads memory that others write.
     fn reads(&self, value: Value) -> bool {
         let load = value.opcode() == Some(Opcode::LLVMLoad);
         load && (self.fenced || value.is_volatile() || value.is_atomic()) || self.is_atomic(value)
     }
 
-    /// Whether all that is written is what was just read where others write, always at one place.
+    /// True if stores only write back values just read from memory that others write, always at one place.
     fn stores_hand_on(&self, all: &[Value]) -> bool {
-        // What an earlier turn read may have been plain memory.
+        // A value read in an earlier turn may come from plain memory.
         let earlier = |carried| if carried == Carried::Read { Carried::Other } else { carried };
         let carried = self.carried.iter().map(|(&phi, &carried)| (phi, earlier(carried))).collect();
         let plainly = Turn { fenced: false, carried, known: RefCell::default(), ..*self };
@@ -309,7 +311,7 @@ impl Turn<'_> {
             nature.changes |= of.changes || accesses && of.counts;
             nature.counts |= of.counts;
         }
-        // What a warp agrees on hangs on what its threads bring.
+        // The result of a warp operation depends on the values of other threads.
         nature.read |= call && self.runtime.suspends(&name_of(value)) && !is_block_barrier(value);
         nature
     }

@@ -1,9 +1,9 @@
-//! Loops in which a thread waits for another by reading memory again and again: such a thread gives way.
+//! Polling loops: a thread that waits for another by reading memory repeatedly yields.
 //!
-//! A turn of such a loop that changes nothing (an *idle turn*, [`idle`]) ends in a call that every so often suspends the thread,
-//! so that those it waits for run, in its block and in blocks that have not begun. Trap: this is no promise of CUDA's for
-//! every loop. A loop that reads plain memory, with nothing in it that orders memory, may be read once and never again by any
-//! compiler, NVIDIA's too, and is left alone.
+//! A turn of such a loop that changes nothing (an *idle turn*, [`idle`]) ends in a call that suspends the thread every
+//! so often, so that the threads it waits for can run, in its block and in blocks that have not begun. CUDA does not
+//! promise progress for every loop: a loop that reads plain memory, without anything that orders memory, may be read
+//! once only by any compiler, NVIDIA's too, and is left alone.
 
 mod cycles;
 mod idle;
@@ -17,19 +17,19 @@ use crate::suspend;
 use crate::thread::Maker;
 use idle::Idle;
 
-/// Idle turns from one suspension to the next, a power of two: a suspension costs some hundred of them.
+/// Idle turns between suspensions, a power of two: a suspension costs as much as some hundred turns.
 const IDLE_TURNS: u64 = 64;
 
-/// One end of idle turns, and what is asked in them.
+/// The end of an idle turn at which the thread may yield.
 struct Poll {
-    /// Where the turn goes on from the branch there.
+    /// Block in which the turn continues after the branch.
     onward: Block,
-    /// `file:line` of what is read again, where that is known.
+    /// `file:line` of the repeated read, if known.
     place: Option<String>,
     idle: Idle,
 }
 
-/// Blocks in which threads of `kernel` wait by asking again.
+/// Blocks of polling loops of `kernel`.
 pub(crate) fn waiting_blocks(kernel: Value, runtime: &Runtime) -> BTreeSet<Block> {
     if !may_wait(kernel, runtime) {
         return BTreeSet::new();
@@ -38,7 +38,7 @@ pub(crate) fn waiting_blocks(kernel: Value, runtime: &Runtime) -> BTreeSet<Block
     turns.into_iter().filter(|turn| idle::asks_again(turn, runtime).is_some()).flatten().collect()
 }
 
-/// Makes threads of `kernel` give way in idle turns, and returns where they wait, each place once.
+/// Makes threads of `kernel` yield in idle turns, and returns the places where they poll, each once.
 pub(crate) fn give_way(maker: Maker, kernel: Value) -> Vec<String> {
     if !may_wait(kernel, maker.runtime) {
         return Vec::new();
@@ -66,7 +66,7 @@ pub(crate) fn give_way(maker: Maker, kernel: Value) -> Vec<String> {
     places
 }
 
-/// Whether there is anything in `kernel` with which a thread could wait for what others write.
+/// True if `kernel` contains an operation with which a thread could wait for writes of others.
 pub(crate) fn may_wait(kernel: Value, runtime: &Runtime) -> bool {
     kernel.instructions().into_iter().any(|instruction| match instruction.opcode() {
         Some(Opcode::LLVMLoad) => instruction.is_volatile() || instruction.is_atomic(),
@@ -78,7 +78,7 @@ pub(crate) fn may_wait(kernel: Value, runtime: &Runtime) -> bool {
     })
 }
 
-/// The thread's count of idle turns, which becomes a register.
+/// Allocates the thread's count of idle turns, which becomes a register.
 fn add_count(maker: Maker, kernel: Value) -> Value {
     let first = kernel.blocks()[0].instructions()[0];
     let i32 = maker.context.int_type(32);
@@ -89,13 +89,13 @@ fn add_count(maker: Maker, kernel: Value) -> Value {
     count
 }
 
-/// Puts the question whether it is time to suspend before the branch at the end of `block`.
+/// Inserts a check, before the branch at the end of `block`, whether the thread must yield now.
 fn suspend_at_end(maker: Maker, block: Block, poll: &Poll, count: Value) {
     let (context, module) = (maker.context, maker.module);
     let (bit, ptr) = (context.int_type(1), context.ptr_type(0));
     let place = poll.place.as_ref().map_or(ptr.null(), |place| places::constant(context, module, place));
     let end = block.terminator();
-    // Before the split, which gives what leads to `block` another name.
+    // Computed before the split, which renames the block that branches to `block` lead to.
     let onward: Vec<bool> = end.successors().into_iter().map(|to| to == poll.onward).collect();
     let builder = context.builder();
     let Split { head, tail } = builder.split_before(end, "polled");

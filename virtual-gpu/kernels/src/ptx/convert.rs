@@ -1,7 +1,7 @@
 //! `cvt`: between integers and floating point.
 //!
-//! Trap: the destination type is named before the source type, and conversions to integers saturate, as LLVM's
-//! saturating ones do. (PTX ISA 9.0, "cvt".)
+//! Trap: PTX names the destination type before the source type. Conversions to integers saturate, as LLVM's saturating
+//! casts do. (PTX ISA 9.0, "cvt".)
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::float::{flushed, narrow, narrow_directed, pair, widen};
@@ -39,7 +39,7 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
         } else {
             resize(e, &value, from_ty, to_ty, from_signed)
         };
-        // A narrow result is extended to the register it goes to.
+        // A narrow result is extended to the register that it is written to.
         let wide = if bits(to_ty) < 32 { "i32" } else { to_ty };
         let value = resize(e, &value, to_ty, wide, to_signed);
         return e.write(to_operand, wide, &value);
@@ -92,7 +92,7 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     finish(e, (instruction, words), to, ty, value, directed, saturates)
 }
 
-/// A real number as the nearest integer that a type can hold; a NaN becomes 0, or the highest bit where either has 64 bits.
+/// Converts to the nearest integer in range; a NaN becomes 0, or the highest bit if either type has 64 bits.
 fn to_integer(e: &mut Emitter, value: &str, from: &str, (to, signed): (&'static str, bool)) -> String {
     let (sign, suffix) = (if signed { 's' } else { 'u' }, if from == "double" { "f64" } else { "f32" });
     let number = e.call(to, &format!("llvm.fpto{sign}i.sat.{to}.{suffix}"), &[(from, value.to_owned())]);
@@ -104,7 +104,7 @@ fn to_integer(e: &mut Emitter, value: &str, from: &str, (to, signed): (&'static 
     e.value(&format!("select i1 {nan}, {to} {highest}, {to} {number}"))
 }
 
-/// An integer as a `float` or `double`, rounded as `mode` says.
+/// Converts an integer to `float` or `double`, rounded as `mode` says.
 fn integer_directed(
     e: &mut Emitter,
     value: &str,
@@ -120,7 +120,7 @@ fn integer_directed(
     Ok(e.call(ty, &format!("llvm.nvvm.{letters}2{}.{mode}", &ty[..1]), &[("i64", wide)]))
 }
 
-/// Writes a real number of LLVM type `ty` as a `to`, to nearest or as `directed` says.
+/// Writes a floating-point number of LLVM type `ty` as type `to`, rounded to nearest or as `directed` says.
 fn finish(
     e: &mut Emitter,
     (instruction, words): (&Instruction, &[&str]),
@@ -162,7 +162,7 @@ fn rounded_half(e: &mut Emitter, to: &str, ty: &str, value: &str, directed: Opti
     narrow_directed(e, to, mode, &double)
 }
 
-/// An integer held within the range of another type, by way of 128 bits.
+/// Clamps an integer to the range of another type, in 128 bits.
 fn saturated(e: &mut Emitter, value: &str, from: (&str, bool), to: (&str, bool)) -> Emitted<String> {
     let wide = resize(e, value, from.0, "i128", from.1);
     let width = bits(to.0);

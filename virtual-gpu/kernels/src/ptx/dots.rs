@@ -1,13 +1,13 @@
 //! `dp4a` and `dp2a`: sums of products of bytes. (PTX ISA 9.0, "dp4a", "dp2a".)
 //!
-//! Trap: each operand has a sign of its own, and the sum wraps at 32 bits, as a GPU's does.
+//! Trap: each operand has its own signedness, and the sum wraps at 32 bits, as on a GPU.
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::Instruction;
 use super::types::integer;
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
-    // How many products, and of how many bits their first factors are.
+    // Number of products, and the bits of each first factor.
     let (count, bits, signs, first_byte) = match *words {
         ["dp4a", a, b] => (4, 8, [a, b], 0),
         ["dp2a", "lo", a, b] => (2, 16, [a, b], 0),
@@ -27,7 +27,7 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     e.write(operand(instruction, 0)?, "i32", &sum)
 }
 
-/// `bits` bits of `value` from `first` on, as a number.
+/// Extracts `bits` bits of `value` from bit `first` on, as a number.
 fn part(e: &mut Emitter, value: &str, first: u32, bits: u32, signed: bool) -> String {
     let up = e.value(&format!("shl i32 {value}, {}", 32 - bits - first));
     e.value(&format!("{} i32 {up}, {}", if signed { "ashr" } else { "lshr" }, 32 - bits))

@@ -1,4 +1,4 @@
-//! The writer of a translated statement: LLVM IR under construction, its values and slots.
+//! Emits the LLVM IR of a translated statement: its values and slots.
 //!
 //! Trap: a name belongs to the innermost scope that declares it; operands and the carry flag are in the outermost.
 
@@ -7,12 +7,12 @@ use std::fmt::Write;
 
 use super::parse::{Instruction, Operand, literal};
 
-/// Instructions for which there is no row.
+/// Error: an instruction without a translation.
 pub(super) struct Unknown;
 
 pub(super) type Emitted<T = ()> = Result<T, Unknown>;
 
-/// An operand that must be there.
+/// Returns an operand that must exist.
 pub(super) fn operand(instruction: &Instruction, index: usize) -> Emitted<&Operand> {
     instruction.operands.get(index).ok_or(Unknown)
 }
@@ -21,11 +21,11 @@ pub(super) fn operand(instruction: &Instruction, index: usize) -> Emitted<&Opera
 pub(super) struct Emitter {
     body: String,
     slots: usize,
-    /// Lengths of arrays of words.
+    /// Lengths of arrays, in 32-bit words.
     arrays: Vec<usize>,
     values: usize,
     declarations: BTreeMap<String, String>,
-    /// Registers by scope, the innermost last; their slots.
+    /// Slots of registers by scope, the innermost last.
     scopes: Vec<BTreeMap<String, String>>,
 }
 
@@ -45,14 +45,14 @@ impl Emitter {
         let _ = writeln!(self.body, "  {text}");
     }
 
-    /// Writes `%v = {operation}` and returns `%v`.
+    /// Emits `%v = {operation}` and returns `%v`.
     pub fn value(&mut self, operation: &str) -> String {
         let name = format!("%v{}", self.unique());
         self.line(&format!("{name} = {operation}"));
         name
     }
 
-    /// A call of `function` with typed arguments (`i32 %x`), declared on the way.
+    /// Emits a call of `function` with typed arguments (`i32 %x`), and declares the function.
     pub fn call(&mut self, result: &str, function: &str, args: &[(&str, String)]) -> String {
         let types: Vec<&str> = args.iter().map(|(ty, _)| *ty).collect();
         let declaration = format!("declare {result} @{function}({})", types.join(", "));
@@ -66,12 +66,12 @@ impl Emitter {
         self.value(&call)
     }
 
-    /// What was written so far, slots excluded.
+    /// Text emitted so far, without slots.
     pub fn body_text(&self) -> &str {
         &self.body
     }
 
-    /// The whole function, and declarations of those that it calls.
+    /// Text of the whole function, and declarations of the functions that it calls.
     pub fn function(&self, head: &str, end: &str) -> String {
         let slots: String = (0..self.slots).fold(String::new(), |text, slot| {
             text + &format!("  %s{slot} = alloca i128\n  store i128 0, ptr %s{slot}\n")
@@ -86,7 +86,7 @@ impl Emitter {
         text
     }
 
-    /// Memory of the thread's own for `words` registers; its address.
+    /// Allocates thread-private memory for `words` registers; returns its address.
     pub fn array(&mut self, words: usize) -> String {
         self.arrays.push(words);
         format!("%w{}", self.arrays.len() - 1)
@@ -96,7 +96,7 @@ impl Emitter {
         let _ = writeln!(self.body, "{name}:");
     }
 
-    /// A number that no value has.
+    /// Returns a new number for names.
     pub fn unique(&mut self) -> usize {
         self.values += 1;
         self.values
@@ -114,12 +114,12 @@ impl Emitter {
         Ok(())
     }
 
-    /// Another name of a slot.
+    /// Gives a slot another name.
     pub fn alias(&mut self, name: &str, slot: &str) {
         self.scopes[0].insert(name.to_owned(), slot.to_owned());
     }
 
-    /// A new slot of this name.
+    /// Declares a new slot of this name.
     pub fn declare(&mut self, name: &str) -> String {
         let slot = format!("%s{}", self.slots);
         self.slots += 1;
@@ -131,7 +131,7 @@ impl Emitter {
         self.scopes.iter().rev().find_map(|scope| scope.get(name)).cloned()
     }
 
-    /// The slot of the carry flag, the same for the whole statement.
+    /// Returns the slot of the carry flag, which the whole statement shares.
     pub fn carry(&mut self) -> String {
         match self.slot("the carry flag") {
             Some(slot) => slot,
@@ -144,7 +144,7 @@ impl Emitter {
         }
     }
 
-    /// `name` as a value of LLVM type `ty`.
+    /// Reads `name` as a value of LLVM type `ty`.
     pub fn read_name(&mut self, name: &str, ty: &str) -> Emitted<String> {
         if let Some(slot) = self.slot(name) {
             return Ok(self.value(&format!("load {ty}, ptr {slot}")));

@@ -8,12 +8,12 @@ use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::{Instruction, Operand};
 use crate::rounding::MODES;
 
-/// How a 16-bit format is spelled.
+/// True for the spelling of a `bf16` format; otherwise it is `f16`.
 fn is_bfloat(word: &str) -> bool {
     word.starts_with("bf16")
 }
 
-/// 16 bits of a format as a `float`.
+/// Converts 16 bits of a format to a `float`.
 pub(super) fn widen(e: &mut Emitter, word: &str, bits: &str) -> String {
     if is_bfloat(word) {
         let wide = e.value(&format!("zext i16 {bits} to i32"));
@@ -24,7 +24,7 @@ pub(super) fn widen(e: &mut Emitter, word: &str, bits: &str) -> String {
     e.value(&format!("fpext half {half} to float"))
 }
 
-/// A `float` or `double` rounded to nearest even in 16 bits of a format.
+/// Rounds a `float` or `double` to nearest even in a 16-bit format.
 pub(super) fn narrow(e: &mut Emitter, word: &str, ty: &str, value: &str) -> String {
     if !is_bfloat(word) {
         let half = e.value(&format!("fptrunc {ty} {value} to half"));
@@ -42,8 +42,8 @@ pub(super) fn narrow(e: &mut Emitter, word: &str, ty: &str, value: &str) -> Stri
     e.value(&format!("trunc i32 {top} to i16"))
 }
 
-/// A `double` as a `float` whose last bit says whether anything was cut, so that rounding it again rounds once.
-/// (S. Boldo, G. Melquiond, "Emulation of a FMA and correctly rounded sums".)
+/// Converts a `double` to a `float` whose last bit is set if anything was cut off, so that rounding again gives the
+/// same as rounding once. (S. Boldo, G. Melquiond, "Emulation of a FMA and correctly rounded sums".)
 fn round_to_odd(e: &mut Emitter, value: &str) -> String {
     let near = e.value(&format!("fptrunc double {value} to float"));
     let back = e.value(&format!("fpext float {near} to double"));
@@ -59,7 +59,7 @@ fn round_to_odd(e: &mut Emitter, value: &str) -> String {
     e.value(&format!("bitcast i32 {odd} to float"))
 }
 
-/// With `.ftz`, a `float` that is denormal is the zero of its sign; others and other types stay as they are.
+/// With `.ftz`, replaces a denormal `float` by the zero of its sign; other values and types stay as they are.
 pub(super) fn flushed(e: &mut Emitter, words: &[&str], ty: &str, value: String) -> String {
     if ty != "float" || !words.contains(&"ftz") {
         return value;
@@ -109,7 +109,7 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     e.write(operand(instruction, 0)?, register, &result)
 }
 
-/// An operation that does not round to nearest.
+/// Emits an operation with a directed rounding.
 fn directed_operation(
     e: &mut Emitter,
     words: &[&str],
@@ -131,7 +131,7 @@ fn directed_operation(
     Ok(limited(e, words, ty, value))
 }
 
-/// A `double` in 16 bits of a format, with the rounding named.
+/// Rounds a `double` to a 16-bit format in a directed mode.
 pub(super) fn narrow_directed(e: &mut Emitter, word: &str, mode: &str, value: &str) -> String {
     let near = narrow(e, word, "double", value);
     let back = widen(e, word, &near);
@@ -145,7 +145,7 @@ fn half_of(e: &mut Emitter, both: &str, lane: u32) -> String {
     e.value(&format!("trunc i32 {down} to i16"))
 }
 
-/// Two 16-bit values as one register, the first in the low half.
+/// Packs two 16-bit values into one register, the first in the low half.
 pub(super) fn pair(e: &mut Emitter, low: &str, high: &str) -> String {
     let (low, high) =
         (e.value(&format!("zext i16 {low} to i32")), e.value(&format!("zext i16 {high} to i32")));
@@ -175,7 +175,7 @@ fn narrow_operation(e: &mut Emitter, words: &[&str], word: &str, inputs: &[Strin
     Ok(narrow(e, word, "double", &result))
 }
 
-/// An operation in `float` or `double`.
+/// Emits an operation in `float` or `double`.
 fn wide(e: &mut Emitter, words: &[&str], ty: &str, inputs: &[String]) -> Emitted<String> {
     let suffix = if ty == "double" { "f64" } else { "f32" };
     let input = |index: usize| inputs.get(index).cloned().ok_or(Unknown);
@@ -217,7 +217,7 @@ fn wide(e: &mut Emitter, words: &[&str], ty: &str, inputs: &[String]) -> Emitted
     Ok(limited(e, words, ty, value))
 }
 
-/// `.sat` keeps a result in 0..=1 (a NaN becomes 0), `.relu` makes negative ones 0.
+/// `.sat` clamps a result to 0..=1 (a NaN becomes 0), `.relu` turns negative results into 0.
 fn limited(e: &mut Emitter, words: &[&str], ty: &str, value: String) -> String {
     let suffix = if ty == "double" { "f64" } else { "f32" };
     if words.contains(&"relu") {
@@ -230,7 +230,7 @@ fn limited(e: &mut Emitter, words: &[&str], ty: &str, value: String) -> String {
     e.call(ty, &format!("llvm.minnum.{suffix}"), &[(ty, low), (ty, "1.0".to_owned())])
 }
 
-/// A comparison as an `i1`.
+/// Emits a comparison; returns an `i1`.
 pub(super) fn compare(
     e: &mut Emitter,
     words: &[&str],

@@ -1,20 +1,20 @@
 //! `cvt` between 8-bit floating point (`e4m3`, `e5m2`, in pairs) and `f32` or `f16`. (PTX ISA 9.0, "cvt"; the formats:
 //! P. Micikevicius and others, "FP8 Formats for Deep Learning", 2022.)
 //!
-//! Trap: `.satfinite` makes infinity the largest number; only what is no number stays none, and loses its sign. `e4m3` has no
-//! infinity at all.
+//! `.satfinite` turns infinity into the largest number; a NaN stays NaN, but loses its sign. `e4m3` has no infinity at
+//! all.
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::float::{narrow, pair, widen};
 use super::parse::Instruction;
 
-/// A format, by what rounding to it needs.
+/// Constants for rounding to a format.
 struct Format {
     mantissa_bits: u32,
     /// Exponent of the smallest number that is not denormal.
     least: i32,
     most: &'static str,
-    /// That smallest number, and how many of the steps below it make one, as LLVM writes them.
+    /// The smallest normal number, and the number of denormal steps per unit, in LLVM's notation.
     normal: &'static str,
     steps: &'static str,
 }
@@ -33,7 +33,7 @@ fn format(word: &str) -> Option<Format> {
     }
 }
 
-/// Whether a conversion from or to these types is this module's.
+/// True if this module handles conversions between these types.
 pub(super) fn converts(to: &str, from: &str) -> bool {
     format(to).is_some() || format(from).is_some()
 }
@@ -74,12 +74,12 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     e.write(target, "i16", &both)
 }
 
-/// The byte that is nearest to a `float`, to even, as an `i32`.
+/// Rounds a `float` to the nearest byte, ties to even, as an `i32`.
 fn rounded(e: &mut Emitter, format: &Format, value: &str, relu: bool) -> String {
     let bits = e.value(&format!("bitcast float {value} to i32"));
     let size = e.call("float", "llvm.fabs.f32", &[("float", value.to_owned())]);
     let size = e.call("float", "llvm.minnum.f32", &[("float", size), ("float", format.most.to_owned())]);
-    // Adding and taking away 2^23 of the steps there rounds to one: the sum has no place for less.
+    // Adding and subtracting 2^23 steps rounds to a multiple of the step, because the sum has no lower bits.
     let exponent = e.value(&format!("bitcast float {size} to i32"));
     let exponent = e.value(&format!("lshr i32 {exponent}, 23"));
     let least = (127 + format.least).to_string();
@@ -110,11 +110,11 @@ fn rounded(e: &mut Emitter, format: &Format, value: &str, relu: bool) -> String 
     e.value(&format!("select i1 {none}, i32 {NO_NUMBER}, i32 {held}"))
 }
 
-/// The `f16` of the byte that lies `down` bits up in `both`; each of them has one.
+/// Converts the byte at bit `down` of `both` to an `f16`, which is always exact.
 fn half(e: &mut Emitter, format: &Format, both: &str, down: u32, relu: bool) -> String {
     let byte = e.value(&format!("lshr i16 {both}, {down}"));
     let size = e.value(&format!("and i16 {byte}, 127"));
-    // Both formats are the upper bits of an `f16`, but `e4m3` has an exponent of four bits, whose bias is less by 8.
+    // Both formats are the upper bits of an `f16`, but `e4m3` has an exponent of four bits, with a bias smaller by 8.
     let bits = e.value(&format!("shl i16 {size}, {}", 10 - format.mantissa_bits));
     let (number, none) = if format.mantissa_bits == 3 {
         let real = widen(e, "f16", &bits);

@@ -1,4 +1,4 @@
-//! The frame of a translated statement: its operands, registers and guards.
+//! Frame of a translated statement: its operands, registers and guards.
 //!
 //! Trap: outputs come first in the constraint string and in the numbering (`$0`), but they are the function's results;
 //! an input tied to an output (`"0"`) starts with that output's slot.
@@ -10,7 +10,7 @@ use super::instructions;
 use super::parse::{Instruction, Statement, parse};
 use crate::llvm::{Type, TypeKind};
 
-/// The function `name` of type `ty` that does what `assembly` says; nothing if some of it is not known.
+/// Returns a function `name` of type `ty` that implements `assembly`; `None` if some instruction has no translation.
 pub(super) fn function(name: &str, assembly: &str, constraints: &str, ty: Type) -> Option<String> {
     let statements = parse(assembly).ok()?;
     let mut e = Emitter::new();
@@ -39,12 +39,12 @@ pub(super) fn function(name: &str, assembly: &str, constraints: &str, ty: Type) 
     let end = results(result, &output_slots);
     let list: Vec<String> =
         params.iter().enumerate().map(|(index, ty)| format!("{} %a{index}", ty.to_text())).collect();
-    // Linked in by name, so it may not be internal until then.
+    // It is linked in by name, so it may not be internal until then.
     let head = format!("define {} @{name}({}) alwaysinline", result.to_text(), list.join(", "));
     Some(e.function(&head, &end))
 }
 
-/// Number of outputs, and for each input the output it is tied to.
+/// Number of outputs, and for each input the output that it is tied to.
 fn operands(constraints: &str) -> Option<(usize, Vec<Option<usize>>)> {
     let mut outputs = 0;
     let mut inputs = Vec::new();
@@ -91,7 +91,7 @@ fn guarded(e: &mut Emitter, instruction: &Instruction) -> Emitted {
     Ok(())
 }
 
-/// The end of the function: what the outputs' slots hold.
+/// Ends the function: returns the values in the outputs' slots.
 fn results(result: Type, outputs: &[String]) -> String {
     if result.kind() == TypeKind::LLVMVoidTypeKind {
         return "  ret void\n".to_owned();

@@ -1,7 +1,7 @@
-//! Textures and surfaces: `tex`, `tld4`, `suld.b` and `sust.b` as calls of one function of the executor's. (PTX ISA 9.0,
+//! Textures and surfaces: `tex`, `tld4`, `suld.b` and `sust.b` as calls of one executor function. (PTX ISA 9.0,
 //! "Texture Instructions", "Surface Instructions".)
 //!
-//! Trap: an object has one level of detail, so levels and gradients are read over. Numbers in the call are those of
+//! An object has one level of detail, so levels and gradients are ignored. Trap: the numbers in the call are those of
 //! eager-exec's `abi` (`image_form`), and the test below keeps them in step.
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
@@ -9,9 +9,9 @@ use super::parse::{Instruction, Operand};
 use crate::llvm::{Context, Module, Opcode, Value};
 use crate::places;
 
-/// What a call of the executor's function is named before it has the block and the thread.
+/// Name of the executor function in calls that do not yet have block and thread.
 pub(crate) const FUNCTION: &str = "nvvm.image";
-/// The argument that says where the program makes the call.
+/// Index of the argument for the program's source line.
 const PLACE: u32 = 6;
 
 const LOAD: u32 = 1 << 2;
@@ -21,16 +21,16 @@ const GATHER: u32 = 1 << 5;
 const COMPONENT_SHIFT: u32 = 6;
 const BYTES_SHIFT: u32 = 10;
 
-/// Geometries: number of coordinates, and whether a layer comes before them. Cubes (`cube`, `acube`) have no row.
+/// Geometries: number of coordinates, and whether a layer comes before them. Cubes (`cube`, `acube`) are not supported.
 const GEOMETRIES: &[(&str, u32, bool)] =
     &[("1d", 1, false), ("2d", 2, false), ("3d", 3, false), ("a1d", 1, true), ("a2d", 2, true)];
-/// Types of what a texture gives: 32 bits each, whatever they mean.
+/// Result types of textures: 32 bits each, whatever they represent.
 const RESULTS: &[&str] = &["s32", "u32", "f32"];
-/// Types of coordinates, and whether they are indices.
+/// Types of coordinates; true for indices.
 const COORDINATES: &[(&str, bool)] = &[("s32", true), ("f32", false)];
-/// Components that `tld4` asks for.
+/// Components that `tld4` selects.
 const COMPONENTS: &[&str] = &["r", "g", "b", "a"];
-/// How many components a surface instruction has, and of how many bits.
+/// Number of components of a surface instruction, and their width in bits.
 const VECTORS: &[(&str, u32)] = &[("v2", 2), ("v4", 4)];
 const WIDTHS: &[(&str, u32)] = &[("b8", 8), ("b16", 16), ("b32", 32), ("b64", 64)];
 const BOUNDARIES: &[(&str, u32)] = &[("zero", 0), ("clamp", 1 << 8), ("trap", 2 << 8)];
@@ -128,7 +128,7 @@ fn surface_form(components: &[String], count: u32, bits: u32, boundary: &str) ->
     Ok(row(BOUNDARIES, boundary)? | bytes << BYTES_SHIFT)
 }
 
-/// An object, and where in it.
+/// An object, and a position in it.
 struct Place {
     object: String,
     dimensions: u32,
@@ -136,7 +136,7 @@ struct Place {
     z_layer: String,
 }
 
-/// `[object, {layer, x, y, z}]`
+/// Parses `[object, {layer, x, y, z}]`.
 fn place(e: &mut Emitter, operand: &Operand, geometry: &str) -> Emitted<Place> {
     let &(_, dimensions, layered) = GEOMETRIES.iter().find(|(name, ..)| *name == geometry).ok_or(Unknown)?;
     let Operand::Memory(text, 0) = operand else { return Err(Unknown) };
@@ -176,7 +176,7 @@ fn call(e: &mut Emitter, place: &Place, form: u32, [low, high]: [String; 2]) -> 
     [0, 1].map(|half| e.value(&format!("extractvalue {{ i64, i64 }} {both}, {half}")))
 }
 
-/// Components of `bits` bits from 16 bytes.
+/// Unpacks components of `bits` bits from 16 bytes.
 fn unpack(e: &mut Emitter, halves: &[String; 2], to: &[String], bits: u32) -> Emitted {
     for (index, name) in (0..).zip(to) {
         let half = halves.get((index * bits / 64) as usize).ok_or(Unknown)?;
@@ -187,14 +187,14 @@ fn unpack(e: &mut Emitter, halves: &[String; 2], to: &[String], bits: u32) -> Em
             let narrow = e.value(&format!("trunc i64 {moved} to i{bits}"));
             e.value(&format!("zext i{bits} {narrow} to i64"))
         };
-        // The whole register: a result of 8 bits is read as one of 16.
+        // Writes the whole register, because a result of 8 bits is read as one of 16.
         e.write_name(name, "i64", &value)?;
     }
     Ok(())
 }
 
-/// Whether an assembly statement uses a texture or surface. clang says of those that only read that they do not touch memory,
-/// which would let a read move across the write of what it reads.
+/// True if an assembly statement uses a texture or surface. clang marks statements that only read as not accessing
+/// memory, which would let a read move across a write to the same memory.
 pub(super) fn are_in(assembly: &str) -> bool {
     let starts = ["tex.", "tld4.", "suld.", "sust."];
     assembly
@@ -202,12 +202,12 @@ pub(super) fn are_in(assembly: &str) -> bool {
         .any(|w| starts.iter().any(|s| w.starts_with(s)))
 }
 
-/// Gives a use of an object the line of the program that it comes from.
+/// Adds the program's source line to a use of an object.
 pub(crate) fn note_place(context: &Context, module: &Module, instruction: Value) {
     let is_use = instruction.opcode() == Some(Opcode::LLVMCall)
         && instruction.callee().is_some_and(|callee| callee.name() == FUNCTION);
     let Some(place) = is_use.then(|| places::noted(context, instruction)).flatten() else { return };
-    // Where it is called says more than the line of CUDA's header.
+    // The line of the call is more useful than the line of CUDA's header.
     let place = place.split_once(" (called at ").map_or(&*place, |(_, at)| at.trim_end_matches(')'));
     instruction.set_operand(PLACE, places::constant(context, module, place));
 }
