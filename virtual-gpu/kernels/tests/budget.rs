@@ -1,4 +1,4 @@
-//! What is left out of kernels that are too large changes no result, and a note names it.
+//! Tests that optimisations left out of large kernels change no result, and that a note names them.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Program, Run, arg, toolchain};
 use eager_exec::TouchMap;
 use eager_kernels::{Budget, Mode, Options};
 
-/// A guard, barriers, loads that may be vectorised, straight code, stores of every thread and of some.
+/// A kernel with a guard, barriers, loads that may be vectorised, straight code, and stores by all threads and by some.
 const SOURCE: &str = "__global__ void mixed(float *out, const float *in, int n) {
     __shared__ float s[64];
     int l = threadIdx.x, i = blockIdx.x * blockDim.x + l;
@@ -33,7 +33,7 @@ __global__ void plain(float *out, const float *in, int n) {
     for (int k = 0; k < 8; k++) { float y = in[i + k * 37]; if (y > x) out[i + k * n] = x + y; x += y * 0.5f; }
 }";
 
-/// Bits of what both kernels write, the numbers that they report, and the memory that they mark.
+/// Bits of the values that both kernels write, the numbers that they report, and the memory that they mark.
 fn results(program: &Program, marked: bool) -> (Vec<u32>, Vec<String>) {
     let n = 150i32;
     let inputs = (n * 8 + 400) as usize;

@@ -1,19 +1,20 @@
-//! Loops over threads that know which way a guard goes, and branches taken once for a block, give what threads one by one do.
+//! Tests that loops over threads with a known guard outcome, and branches taken once for a block, give the results of
+//! threads that run one by one.
 //!
-//! Trap: coroutines take no such short cuts, so they are what the other forms are compared with; each kernel must leave a
-//! trace of every thread.
+//! Coroutines take no such short cuts, so the other forms are compared with them. Trap: each kernel must leave a trace
+//! of every thread.
 
 mod common;
 
 use common::{Program, Run, arg, toolchain};
 use eager_kernels::{KernelMode, Mode, Options};
 
-/// Numbers around which comparisons change, and where they wrap.
+/// Numbers around which comparisons change their result, and where they wrap.
 const BOUNDS: [i32; 12] = [0, 1, 2, 31, 32, 33, 63, -1, -40, i32::MAX, i32::MAX - 20, i32::MIN];
 const THREADS: [[u32; 3]; 4] = [[64, 1, 1], [33, 2, 1], [1, 7, 1], [5, 3, 2]];
 const OUT: usize = 128;
 
-/// What the kernel of this name writes in one block of `block`, as loops or regions and as coroutines.
+/// Values that the kernel of this name writes in one block of `block`, as loops or regions and as coroutines.
 fn both_forms(programs: &[Program; 2], name: &str, block: [u32; 3], numbers: [i32; 2]) -> [Vec<u32>; 2] {
     programs.each_ref().map(|program| {
         let mut out = vec![7u32; OUT];
@@ -76,7 +77,7 @@ fn comparisons_of_every_kind_wherever_they_wrap() {
     }
 }
 
-/// Kernels with barriers where control flow differs in what it hangs on.
+/// Kernels with barriers whose control flow depends on different things.
 const AROUND_BARRIERS: &str = "
     __constant__ int table[4] = {3, 1, 4, 1};
     __global__ void tree(unsigned *out, int a, int b) {

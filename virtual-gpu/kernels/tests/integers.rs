@@ -1,4 +1,4 @@
-//! Integers do what the PTX ISA says of them, also where C and this CPU leave it open.
+//! Tests that integer operations follow the PTX ISA, also where C and this CPU leave the result open.
 
 mod common;
 
@@ -30,7 +30,7 @@ const SOURCE: &str = "
         }
     }";
 
-/// A number shifted by amounts of which some are its width and more.
+/// A number shifted by amounts, some of them its width and more.
 fn shifted<T: Copy>(x: T, by: &[u64], up: impl Fn(T, u64) -> T, down: impl Fn(T, u64) -> T) -> Vec<T> {
     by.iter().flat_map(|&by| [up(x, by), down(x, by)]).collect()
 }

@@ -1,4 +1,4 @@
-//! CUDA kernels run on the CPU give what a CPU reference gives, in every mode and with any number of workers.
+//! Compares CUDA kernels run on the CPU with a CPU reference, in every mode and with any number of workers.
 
 mod common;
 
@@ -422,7 +422,8 @@ fn kernels_without_parameters_files_without_kernels_and_printf() {
 #[test]
 fn a_pointer_chase_in_one_block_and_loops_of_one_block_around_barriers_are_translated() {
     let Some(cuda) = toolchain() else { return };
-    // A loop that is one block and whose address is a value of that loop: what stands for it must survive the block's cut.
+    // A loop of a single block whose address is a value of that loop: the value that replaces it must survive the
+    // block's cut.
     let source = "struct Part { Part *next; long pad; };
     __global__ void chase(Part *p, Part **r) { Part *a = p; while (a->next) a = a->next; *r = a; }
     __global__ void turns(Part *p, Part **r, int n) {
@@ -441,7 +442,7 @@ fn a_pointer_chase_in_one_block_and_loops_of_one_block_around_barriers_are_trans
     for mode in [Mode::Auto, Mode::Loops, Mode::Fission, Mode::Coroutine] {
         let program = Program::build(&cuda, source, &Options { mode, ..Options::default() });
         assert_eq!(program.converted.report.notes, []);
-        // A ring's links, cut open at the last one.
+        // The links of a ring, cut open at the last one.
         let mut parts = [[0usize; 2]; 8];
         let address = |index: usize| parts.as_ptr().wrapping_add(index) as usize;
         let links: Vec<usize> = (0..8).map(|n| if n < 7 { address(n + 1) } else { 0 }).collect();

@@ -1,4 +1,4 @@
-//! The offsets that the translator writes into LLVM IR are those of the binary interface.
+//! Compares the offsets that the translator writes into LLVM IR with those of the binary interface.
 
 use std::mem::offset_of;
 

@@ -1,6 +1,7 @@
-//! Every function of CUDA's device math library has a translation, and none of them is libdevice's own body.
+//! Tests that every function of CUDA's device math library has a translation, and that none of them is libdevice's own
+//! body.
 //!
-//! Trap: the list is libdevice's own, so a new CUDA tree brings new functions here unasked.
+//! The list of functions is libdevice's own, so functions of a new CUDA tree are tested automatically.
 
 mod common;
 
@@ -40,7 +41,7 @@ fn signature(line: &str) -> Option<(&str, &str, Vec<&str>)> {
     name.starts_with("__nv_").then(|| Some((name, before.split_whitespace().last()?, params.collect())))?
 }
 
-/// libdevice with a call in each of its bodies, its own helpers' too, of what no CPU code may contain.
+/// libdevice with a call of a function that CPU code must not contain inserted into each body, also of its own helpers.
 fn marked(text: &str) -> String {
     let mark = |line: &str| match line {
         line if line.starts_with("define ") && line.ends_with('{') => {

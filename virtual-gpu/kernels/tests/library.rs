@@ -1,6 +1,7 @@
-//! `src/library/functions.ll` is what clang makes of `src/library/functions.c`.
+//! Compares `src/library/functions.ll` with clang's output for `src/library/functions.c`.
 //!
-//! Trap: what another LLVM may not know, or what says where code comes from, is left out: attributes, metadata, life times.
+//! Parts that another LLVM may not know, or that tell where code comes from, are left out: attributes, metadata,
+//! lifetimes.
 
 mod common;
 
@@ -25,7 +26,7 @@ const FLAGS: [&str; 9] = [
 const HEAD: &str =
     "; Made of `functions.c` by clang: EAGER_BLESS=1 cargo test -p eager-kernels --test library\n";
 
-/// Words that are left out wherever they stand, also with an argument: `captures(none)`.
+/// Words that are left out everywhere, together with an argument if they have one: `captures(none)`.
 const WORDS: [&str; 13] = [
     "dso_local",
     "local_unnamed_addr",
@@ -42,7 +43,7 @@ const WORDS: [&str; 13] = [
     "nonnull",
 ];
 
-/// The length of what stands in parentheses at the start.
+/// Length of the parenthesised text at the start.
 fn parentheses(text: &str) -> usize {
     let mut depth = 0;
     for (at, letter) in text.char_indices() {
@@ -76,13 +77,13 @@ fn cleaned(line: &str) -> String {
     let code = WORDS.iter().fold(code.to_owned(), |code, word| without(&code, word));
     let kept: Vec<&str> = code.split(" #").collect();
     let [first, rest @ ..] = &kept[..] else { return code };
-    // Behind the number of a group of attributes there is the body's bracket, or nothing.
+    // The number of an attribute group is followed by the body's bracket, or by nothing.
     rest.iter().fold((*first).to_owned(), |text, part| {
         text + part.trim_start_matches(|digit: char| digit.is_ascii_digit())
     })
 }
 
-/// clang's text without what is left out; declarations say that mathematics touches no memory.
+/// clang's text without the parts left out; declarations state that mathematical functions touch no memory.
 fn reduced(text: &str) -> String {
     let mut out = HEAD.to_owned();
     for line in text.lines() {

@@ -1,8 +1,8 @@
-//! Threads of a warp that exchange values with no barrier between: right where they run in step, and left in their form where
-//! they do not rely on it.
+//! Tests threads of a warp that exchange values without a barrier: the results are those of threads in step, and
+//! kernels that do not rely on it keep their form.
 //!
-//! Trap: such code is wrong by CUDA's rules, so what it should give is what hardware before Volta gave: all threads of a warp
-//! do one access before any does the next.
+//! Such code is wrong by CUDA's rules, so the expected results are those of hardware before Volta: all threads of a
+//! warp do one access before any does the next.
 
 mod common;
 
@@ -11,7 +11,7 @@ use eager_kernels::{KernelMode, LockStep, Mode, Options};
 
 const LINES: &[&str] = &["-gline-tables-only"];
 
-/// Kernels of one block that rely on threads in step: each takes `in` and leaves `out`.
+/// Kernels of one block that rely on threads in step: each reads `in` and writes `out`.
 const RELYING: &str = r#"
 // The last warp of a reduction, as it was taught for years: out[0] is the sum.
 __device__ void last_warp(volatile int *s, int t) {
@@ -126,7 +126,7 @@ __global__ void sort(const int *in, int *out) {
 }
 "#;
 
-/// What each should leave, for one block of `n` threads.
+/// Expected output of each kernel, for one block of `n` threads.
 fn expected(name: &str, input: &[i32]) -> Vec<i32> {
     let warps = || input.chunks(32).map(<[i32]>::to_vec);
     let scanned = |warp: Vec<i32>| {
@@ -219,7 +219,7 @@ fn input(n: usize) -> Vec<i32> {
     (0..n as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 20).cast_signed() % 1000).collect()
 }
 
-/// What it leaves of an input of `n`, as many as it should leave.
+/// Output of a kernel for an input of `n` numbers, as many numbers as expected.
 fn result(program: &Program, name: &str, n: usize) -> Vec<i32> {
     let from = input(n);
     let mut out = vec![0i32; 4 * n];
@@ -262,7 +262,7 @@ fn it_is_told_where_and_what_to_do() {
     }
 }
 
-/// The test above could not fail if threads one after the other gave the same.
+/// Checks that the test above can fail: threads that run one after the other give other results.
 #[test]
 fn without_steps_it_is_wrong() {
     let off = Options { lock_step: LockStep::Off, ..Options::default() };
@@ -272,7 +272,7 @@ fn without_steps_it_is_wrong() {
     assert!(NAMES.iter().filter(wrong).count() >= 8);
 }
 
-/// Kernels that are right in any order of threads, or wrong in all.
+/// Kernels whose result does not depend on steps: right in any order of threads, or wrong in all.
 const FREE: &str = r#"
 __global__ void own(int *out) { __shared__ volatile int s[256]; int t = threadIdx.x; s[t] = t; s[t] += 1; out[t] = s[t]; }
 __global__ void two_arrays(int *out) { __shared__ int a[256], b[257]; int t = threadIdx.x; a[t] = t; out[t] = b[t + 1]; }
@@ -362,7 +362,7 @@ fn more_is_made_of_steps_where_that_is_asked_for() {
     assert!(off < suspected && suspected < all, "{off}, {suspected}, {all}");
 }
 
-/// A warp that shares what one of its threads asked for with a lock, and threads that wait for others by reading again.
+/// A warp that shares a value that one of its threads got under a lock, and threads that poll.
 #[test]
 fn steps_keep_nobody_waiting() {
     const SOURCE: &str = r#"

@@ -1,4 +1,5 @@
-//! Threads that wait for others by reading memory again and again: in a warp, in a block, between blocks begun and not begun.
+//! Tests threads that wait for others by polling memory: in a warp, in a block, between blocks that have begun and
+//! blocks that have not.
 //!
 //! Trap: a loop that is not recognised never ends. Launches here have a limit of processor time, after which they fail.
 
@@ -12,7 +13,7 @@ use eager_kernels::{KernelMode, Mode, Options};
 
 const LINES: &[&str] = &["-gline-tables-only"];
 
-/// Kernels that wait: each leaves `i + 1` in `out[i]` for every thread `i` of the grid.
+/// Kernels that wait: each writes `i + 1` to `out[i]` for every thread `i` of the grid.
 const WAITING: &str = r#"
 __device__ int at() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
@@ -133,7 +134,7 @@ const NAMES: [&str; 14] = [
     "walk",
 ];
 
-/// Kernels that end by themselves however little the others get on.
+/// Kernels that end by themselves, however little progress other threads make.
 const ENDING: &str = r#"
 __global__ void maximum(float *out, int n) {
     int *at = (int *)out, old = *at, seen;

@@ -1,4 +1,5 @@
-//! What cannot be translated is named with its place, all of it at once; what goes wrong while running is contained.
+//! Tests that constructs without a translation are reported with their places, all at once, and that errors at run time
+//! are contained.
 
 mod common;
 

@@ -1,7 +1,7 @@
-//! Bytes as numbers: sums of products of them (`dp4a`, `dp2a`), and as floating point (`e4m3`, `e5m2`).
+//! Tests bytes as numbers: sums of their products (`dp4a`, `dp2a`), and 8-bit floating point (`e4m3`, `e5m2`).
 //!
-//! Trap: CUDA's header for 8-bit floating point computes for itself below `sm_89`; the tests compile for `sm_90`, where it is
-//! instructions.
+//! Trap: below `sm_89`, CUDA's header computes 8-bit floating point in software; the tests must compile for `sm_90`,
+//! where it uses the instructions.
 
 mod common;
 
@@ -62,7 +62,7 @@ fn sums_of_products_of_bytes() {
     let (from, to, n) = (input.as_ptr(), out.as_mut_ptr(), threads as i32);
     let run = Run::new(1, threads as u32);
     run.launch(program.kernel("dots"), &[arg(&from), arg(&to), arg(&n)]).unwrap();
-    // The value of the `index`th part of so many bits.
+    // Value of part number `index`, of `bits` bits.
     let part = |word: u32, index: u32, bits: u32, signed: bool| {
         let value = i64::from(word >> (bits * index)) & ((1 << bits) - 1);
         if signed && value >> (bits - 1) == 1 { value - (1 << bits) } else { value }
@@ -91,7 +91,7 @@ fn sums_of_products_of_bytes() {
     }
 }
 
-/// What a byte is in a format of so many bits of mantissa; none if it is no finite number.
+/// Value of a byte in a format with `mantissa_bits` bits of mantissa; `None` if it is not finite.
 fn number(byte: u8, mantissa_bits: u32) -> Option<f64> {
     let (exponent_bits, has_infinity) = (7 - mantissa_bits, mantissa_bits == 2);
     let mantissa = f64::from(byte & ((1 << mantissa_bits) - 1)) / f64::from(1 << mantissa_bits);
@@ -105,7 +105,7 @@ fn number(byte: u8, mantissa_bits: u32) -> Option<f64> {
     (!special).then_some(if byte > 0x7f { -size } else { size })
 }
 
-/// The nearest byte, the even one of two, the largest where there is none as large.
+/// The nearest byte, the even one of two, and the largest for values beyond it.
 fn byte(value: f32, mantissa_bits: u32) -> u8 {
     if value.is_nan() {
         return 0x7f;
@@ -123,7 +123,7 @@ fn byte(value: f32, mantissa_bits: u32) -> u8 {
     nearest | if value.is_sign_negative() { 0x80 } else { 0 }
 }
 
-/// Every number of both formats, the middle between neighbours and what lies beside it, and others.
+/// Every number of both formats, midpoints between neighbours and their surroundings, and others.
 fn inputs() -> Vec<f32> {
     let mut inputs = vec![
         0.0,
@@ -160,7 +160,7 @@ fn floating_point_in_bytes_is_rounded_to_nearest_and_read_back() {
         for (k, mantissa_bits) in [(0, 3), (1, 2)] {
             let both = [byte(value, mantissa_bits), byte(-value, mantissa_bits)];
             assert_eq!((out[4 * i + k] as u16).to_le_bytes(), both, "{value:e} ({:#x})", value.to_bits());
-            // Where an `f16` says the same, its conversion does too.
+            // For values that an `f16` represents exactly, its conversion gives the same.
             let [a, b] = [k, k + 2].map(|k| out[4 * i + k]);
             let exact = value.abs() <= 65504.0 && (value.to_bits() & 0x1fff == 0) && value.abs() >= 6.2e-5;
             assert!(!exact || a == b, "{value:e}: {a:#x}, by f16 {b:#x}");

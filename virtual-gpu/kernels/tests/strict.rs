@@ -1,5 +1,5 @@
-//! Strict mode names accesses that leave their memory and reads of what nobody wrote, in every form of kernel; what is
-//! right passes in silence.
+//! Tests that strict mode reports accesses outside of their memory and reads of uninitialised bytes, in every form of
+//! kernel, and reports nothing for valid accesses.
 
 mod common;
 
@@ -61,13 +61,13 @@ __global__ void warp(const float *in, float *out) {
 }
 ";
 
-/// Memory of a test, as strict mode knows it.
+/// Memory of a test, as known to strict mode.
 struct Books {
     strict: Mutex<Strict>,
 }
 
 impl Books {
-    /// Device memory of these ranges, all of it written, and the program's variables.
+    /// Registers device memory of these ranges, all of it written, and the program's variables.
     fn new(program: &Program, memory: &[&[f32]]) -> Books {
         let books = Books::unwritten(program, memory);
         let mut strict = books.strict.lock();

@@ -1,4 +1,4 @@
-//! The touch map and the cost counters say what a kernel really did.
+//! Tests that the touch map and the cost counters match the accesses and operations of a kernel.
 
 mod common;
 

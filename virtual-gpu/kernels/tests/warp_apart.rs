@@ -1,8 +1,8 @@
-//! Threads of a warp that go different ways around operations of the warp: results are those of coroutines bit for bit, and in
-//! the same order where the order shows.
+//! Tests threads of a warp that diverge around operations of the warp: results equal those of coroutines bit for bit,
+//! in the same order where the order shows.
 //!
-//! Trap: the order of atomics on floating-point numbers, and who draws which ticket, is no promise of CUDA's; it is one between
-//! the forms of a kernel here, so that a difference found by comparing them is a defect.
+//! CUDA promises neither the order of atomics on floating-point numbers nor which thread draws which ticket. The forms
+//! of a kernel here do agree on it, so that a difference found by comparing them is a defect.
 
 mod common;
 
@@ -14,10 +14,11 @@ use eager_kernels::{KernelMode, Mode, Options};
 
 const BLOCKS: [[u32; 3]; 6] = [[32, 1, 1], [50, 1, 1], [96, 1, 1], [16, 16, 1], [5, 7, 3], [255, 1, 1]];
 const GRID: u32 = 2;
-/// Numbers that each thread has to write.
+/// Number of values that each thread writes.
 const OWN: usize = 4;
 
-/// Each kernel has `v` (a number of the thread's), `lane`, `t` in the block, `o` (the thread's place), `all` (the grid's).
+/// Code of each kernel, which may use `v` (a number of the thread), `lane`, `t` in the block, `o` (output of the
+/// thread), `all` (output of the grid).
 const PARTED: &[(&str, &str)] = &[
     (
         "ways",
@@ -113,7 +114,7 @@ fn source(kernels: &[(&str, &str)]) -> String {
     kernels.iter().map(each).collect()
 }
 
-/// What the threads of a launch write, and what they leave in common memory.
+/// Values that the threads of a launch write, and those that they leave in common memory.
 fn results(program: &Program, name: &str, block: [u32; 3]) -> (Vec<i32>, [i32; 4]) {
     let threads = (GRID * block[0] * block[1] * block[2]) as usize;
     let input: Vec<i32> = (0..threads as i32).map(|i| i * 37 % 101).collect();
@@ -135,7 +136,7 @@ fn lanes_that_part_do_what_coroutines_do_in_the_same_order() {
         for (name, _) in PARTED {
             let report = program.converted.report.kernels.iter().find(|kernel| kernel.name == *name);
             let form = report.map(|kernel| kernel.mode);
-            // Threads that give way to those of other blocks do so as coroutines.
+            // Kernels whose threads yield to those of other blocks run as coroutines.
             let expected = if *name == "locks" { KernelMode::Coroutine } else { KernelMode::Warp };
             assert_eq!(form, Some(expected), "{name}: {:?}", program.converted.report.notes);
             for block in BLOCKS {

@@ -1,9 +1,9 @@
-//! Every operation of the warp gives what CUDA says, in each form of a kernel: results are compared with a plain loop over lanes,
-//! and so bit for bit with each other.
+//! Tests that every operation of the warp gives CUDA's results, in each form of a kernel: results are compared with a
+//! plain loop over lanes, and so bit for bit with each other.
 //!
-//! Operations are asked with distances that are known, that the warp has in common and that each lane has for itself, in
-//! segments of all widths, for masks of all lanes and of some, in blocks of whole warps, of parts, and of two and three
-//! dimensions. Trap: a lane whose source takes no part has its own value, which CUDA leaves open, as all forms here do.
+//! Operations use distances that are constants, that are common to the warp, and that differ by lane, in segments of
+//! all widths, for masks of all lanes and of some, in blocks of whole warps, of partial ones, and of two and three
+//! dimensions. A lane whose source takes no part keeps its own value in all forms here; CUDA leaves it open.
 
 mod common;
 
@@ -16,7 +16,7 @@ const BLOCKS: [[u32; 3]; 7] =
     [[32, 1, 1], [33, 1, 1], [64, 1, 1], [255, 1, 1], [8, 8, 1], [5, 7, 3], [64, 2, 1]];
 const GRID: u32 = 2;
 const WIDTHS: [u32; 4] = [4, 8, 16, 32];
-/// Name, mask as the program says it, and the mask.
+/// Name, mask in the program's source, and the mask.
 const MASKS: [(&str, &str, u32); 4] = [
     ("all", "0xffffffffu", u32::MAX),
     ("low", "0xffffu", 0xffff),
@@ -39,10 +39,10 @@ enum Distance {
     Own,
 }
 
-/// What a lane of a warp must write, from the values of the lanes that take part, their mask and the lane.
+/// Expected output of a lane, from the values of the lanes that take part, their mask and the lane.
 type Expected = dyn Fn(&[i32], u32, u32) -> Vec<u32>;
 
-/// One kernel and what it must write.
+/// A kernel and its expected output.
 struct Case {
     name: String,
     code: String,
@@ -57,7 +57,7 @@ fn shuffle(way: Way, values: &[i32], members: u32, lane: u32, distance: u32, wid
     let source = match way {
         Way::Up => lane.checked_sub(distance).filter(|&source| source >= start),
         Way::Down => Some(lane + distance).filter(|&source| source < start + width),
-        // PTX: up to the segment's end, whichever segment it begins in.
+        // PTX: up to the segment's end, regardless of the segment that the source is in.
         Way::Xor => Some(lane ^ distance).filter(|&source| source < start + width),
         Way::Index => Some(start + distance % width),
     };
@@ -230,7 +230,7 @@ fn source(cases: &[Case]) -> String {
     text
 }
 
-/// What all threads write in one launch.
+/// Values that all threads write in one launch.
 fn written(program: &Program, case: &Case, block: [u32; 3], input: &[i32]) -> Vec<i32> {
     let threads = (GRID * block[0] * block[1] * block[2]) as usize;
     let mut out = vec![-7; threads * case.results];

@@ -95,7 +95,7 @@ fn suspend_at_end(maker: Maker, block: Block, poll: &Poll, count: Value) {
     let (bit, ptr) = (context.int_type(1), context.ptr_type(0));
     let place = poll.place.as_ref().map_or(ptr.null(), |place| places::constant(context, module, place));
     let end = block.terminator();
-    // Computed before the split, which renames the block that branches to `block` lead to.
+    // Computed before the split, which redirects branches to `block`, its own included.
     let onward: Vec<bool> = end.successors().into_iter().map(|to| to == poll.onward).collect();
     let builder = context.builder();
     let Split { head, tail } = builder.split_before(end, "polled");

@@ -1,7 +1,7 @@
-//! The table of instructions: integers, bits, moves, comparisons, synchronisation. What is not here, in `float`,
-//! `convert`, `memory` or another table of this folder is unknown.
+//! The table of instructions: integers, bits, moves, comparisons, synchronisation. Instructions that are neither here
+//! nor in `float`, `convert`, `memory` or another table of this folder are unknown.
 //!
-//! Trap: nothing is approximate, whatever `.approx` says. (PTX ISA 9.0, "Instruction Set".)
+//! `.approx` is ignored: all results are accurate. (PTX ISA 9.0, "Instruction Set".)
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::{Instruction, Operand};
@@ -80,7 +80,7 @@ fn binary(e: &mut Emitter, name: &str, ty: &str, signed: bool, a: &str, b: &str)
         "div" | "rem" => e.value(&format!("{sign}{name} {ty} {a}, {b}")),
         "min" | "max" => e.call(ty, &format!("llvm.{sign}{name}.{ty}"), &args),
         "shl" | "shr" => {
-            // A shift by the width or more gives all zeros, or all signs; LLVM's would be undefined.
+            // A shift by the width or more gives all zeros, or all signs; LLVM leaves it undefined.
             let width = bits(ty);
             let most =
                 e.call("i32", "llvm.umin.i32", &[("i32", b.to_owned()), ("i32", (width - 1).to_string())]);
@@ -152,7 +152,7 @@ fn multiply_add(
     e.write(operand(instruction, 0)?, ty, &sum)
 }
 
-/// `add.cc`, `addc`, `addc.cc` and the same for `sub` and `mad`: one carry flag per statement.
+/// `add.cc`, `addc`, `addc.cc` and their variants for `sub` and `mad`: one carry flag per statement.
 fn with_carry(e: &mut Emitter, words: &[&str], ty: &str, a: &str, b: &str) -> String {
     let carry = e.carry();
     let wide = format!("i{}", 2 * bits(ty));
@@ -223,7 +223,8 @@ fn leading_zeros(e: &mut Emitter, ty: &str, value: &str) -> String {
     resize(e, &count, ty, "i32", false)
 }
 
-/// Place of the highest bit that is not the sign, all ones if there is none; with `.shiftamt` how far it is from the top.
+/// Position of the highest bit that differs from the sign, all ones if there is none; with `.shiftamt` its distance
+/// from the top.
 fn find_highest(e: &mut Emitter, words: &[&str], ty: &str, signed: bool, value: &str) -> String {
     let looked_at = if signed {
         let sign = e.value(&format!("ashr {ty} {value}, {}", bits(ty) - 1));
@@ -241,7 +242,7 @@ fn find_highest(e: &mut Emitter, words: &[&str], ty: &str, signed: bool, value: 
     e.value(&format!("select i1 {none}, i32 -1, i32 {place}"))
 }
 
-/// Start and length of a bit field: the low 8 bits of two operands, as the type of the field.
+/// Start and length of a bit field: the low 8 bits of two operands, in the type of the field.
 fn field(e: &mut Emitter, instruction: &Instruction, first: usize) -> Emitted<(String, String)> {
     let mut part = |index| -> Emitted<String> {
         let value = e.read(operand(instruction, index)?, "i32")?;
@@ -250,7 +251,7 @@ fn field(e: &mut Emitter, instruction: &Instruction, first: usize) -> Emitted<(S
     Ok((part(first)?, part(first + 1)?))
 }
 
-/// The lowest `length` bits set; all of them from the width on.
+/// A mask of the lowest `length` bits; of all bits if `length` is the width or more.
 fn low_bits(e: &mut Emitter, ty: &str, length: &str) -> Emitted<String> {
     let one = binary(e, "shl", ty, false, "1", length)?;
     Ok(e.value(&format!("sub {ty} {one}, 1")))
@@ -270,7 +271,7 @@ fn extract(
     if !signed {
         return Ok(low);
     }
-    // The field's sign: of its highest bit, or of the value where the field reaches beyond it.
+    // Sign of the field: its highest bit, or that of the value if the field extends beyond it.
     let left = e.value(&format!("sub i32 {}, {length}", bits(ty)));
     let fits = e.value(&format!("icmp ult i32 {length}, {}", bits(ty)));
     let left = e.value(&format!("select i1 {fits}, i32 {left}, i32 0"));
@@ -299,7 +300,7 @@ fn mask(e: &mut Emitter, instruction: &Instruction, start: &str) -> Emitted<Stri
     binary(e, "shl", "i32", false, &low, start)
 }
 
-/// `shf.l` and `shf.r`: `{b, a}` shifted by the third operand, which wraps or stops at 32.
+/// `shf.l` and `shf.r`: shift `{b, a}` by the third operand, which wraps or is clamped at 32.
 fn funnel(e: &mut Emitter, instruction: &Instruction, words: &[&str], low: &str) -> Emitted<String> {
     let high = e.read(operand(instruction, 2)?, "i32")?;
     let by = e.read(operand(instruction, 3)?, "i32")?;
@@ -322,7 +323,8 @@ fn funnel(e: &mut Emitter, instruction: &Instruction, words: &[&str], low: &str)
     Ok(e.value(&format!("trunc i64 {shifted} to i32")))
 }
 
-/// `lop3`: bit n of the table says what three bits of number n give.
+/// `lop3`: combines each bit of three operands by a table, whose bit n is the result for the three bits that make the
+/// number n.
 fn lookup(e: &mut Emitter, instruction: &Instruction, a: &str) -> Emitted<String> {
     let (b, c) = (e.read(operand(instruction, 2)?, "i32")?, e.read(operand(instruction, 3)?, "i32")?);
     let Operand::Plain(table) = operand(instruction, 4)? else { return Err(Unknown) };
@@ -344,7 +346,7 @@ fn moves(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted 
     let ty = register_type(words.last().ok_or(Unknown)?).ok_or(Unknown)?;
     let (to, from) = (operand(instruction, 0)?, operand(instruction, 1)?);
     if words[0] == "cvta" {
-        // Addresses are the same in every space; a shared one may have been cut to 32 bits.
+        // Addresses are the same in every space, but a shared one may have been cut to 32 bits.
         if words[1].starts_with("shared") {
             let low = e.read(from, "i32")?;
             let pointer = e.call("ptr", "nvvm.shared_address", &[("i32", low)]);

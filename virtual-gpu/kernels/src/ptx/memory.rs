@@ -1,8 +1,8 @@
 //! Loads, stores, atomics and copies.
 //!
-//! Trap: an address in the shared space may have been cut to 32 bits (`__cvta_generic_to_shared`), so it is completed
-//! from the block's own shared memory. Every access of more than one thread's order is sequentially consistent enough
-//! here as `monotonic` with fences, whatever its scope.
+//! Trap: an address in the shared space may have been cut to 32 bits (`__cvta_generic_to_shared`), so it must be
+//! completed from the block's own shared memory. Atomics, and the fences of acquire and release, are sequentially
+//! consistent, whatever order and scope the instruction names.
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::float::{narrow, widen};
@@ -52,7 +52,7 @@ pub(super) fn registers(operand: &Operand) -> Emitted<Vec<String>> {
     }
 }
 
-/// Memory type, and register type with signedness where the register is wider.
+/// Type in memory, type of the register, and whether extending to a wider register is signed.
 fn types(words: &[&str]) -> Emitted<(&'static str, &'static str, bool)> {
     let word = *words.last().ok_or(Unknown)?;
     let memory = register_type(word).ok_or(Unknown)?;
@@ -128,7 +128,7 @@ fn atomic(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted
         let old = e.value(&format!("extractvalue {{ {ty}, i1 }} {both}, 0"));
         return if first == 1 { e.write(operand(instruction, 0)?, ty, &old) } else { Ok(()) };
     }
-    // Of a vector (`.v2`, `.v4`, `.v8`) each element is atomic, not all of them together.
+    // For a vector (`.v2`, `.v4`, `.v8`) each element is atomic, not the vector as a whole.
     let results = if first == 1 { registers(operand(instruction, 0)?)? } else { Vec::new() };
     for (index, name) in registers(value)?.iter().enumerate() {
         let place = e.value(&format!("getelementptr i8, ptr {pointer}, i64 {}", index as u64 * bytes(ty)));
@@ -141,7 +141,7 @@ fn atomic(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted
     Ok(())
 }
 
-/// Changes the number at `pointer` by `value`; what was there before.
+/// Emits an atomic operation with `value` on the number at `pointer`; returns the previous number.
 fn atomic_change(
     e: &mut Emitter,
     operation: &str,
@@ -165,15 +165,15 @@ fn atomic_change(
     e.value(&format!("atomicrmw {name} ptr {pointer}, {ty} {value} seq_cst"))
 }
 
-/// Adds to a 16-bit number as `nvvm.atomic_add_f16` and its neighbour in `runtime.ll` do: swapping until nobody was
-/// faster.
+/// Adds to a 16-bit number like `nvvm.atomic_add_f16` and its neighbour in `runtime.ll`: by compare-and-swap, repeated
+/// until it succeeds.
 fn add_16_bits(e: &mut Emitter, word: &str, pointer: &str, bits: &str) -> String {
     let single = widen(e, word, bits);
     let function = format!("nvvm.atomic_add_{word}");
     e.call("i16", &function, &[("ptr", pointer.to_owned()), ("float", single)])
 }
 
-/// CUDA promises atomicity of each half, not of both together.
+/// Adds to a pair of halves; CUDA promises atomicity of each half, not of both together.
 fn add_pair(e: &mut Emitter, word: &str, pointer: &str, both: &str) -> String {
     let scalar = word.trim_end_matches("x2");
     let mut olds = Vec::new();
@@ -186,7 +186,7 @@ fn add_pair(e: &mut Emitter, word: &str, pointer: &str, both: &str) -> String {
     super::float::pair(e, &olds[0], &olds[1])
 }
 
-/// `cp.async` copies at once, so that waiting for it is nothing.
+/// `cp.async` copies immediately, so waiting for it does nothing.
 fn copy(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     if !words.contains(&"async") || words.contains(&"bulk") || words.contains(&"mbarrier") {
         return Err(Unknown);
@@ -224,7 +224,7 @@ fn copy(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     Ok(())
 }
 
-/// LLVM IR of one atomic addition to a 16-bit format, for `runtime.ll`'s companions.
+/// LLVM IR of atomic additions to the 16-bit formats, which complements `runtime.ll`.
 pub(crate) fn atomic_text() -> String {
     let mut text = String::new();
     for word in ["f16", "bf16"] {

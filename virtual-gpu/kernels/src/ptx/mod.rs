@@ -1,8 +1,8 @@
 //! Inline PTX: each assembly statement becomes a function in LLVM IR, which is inlined in its place.
 //!
-//! Registers and operands are stack slots, which optimisation turns into values. Trap: this happens before anything else
-//! looks at the kernel, so what the function calls (`llvm.nvvm.*`) is handled like any other call; but a statement with
-//! an instruction that has no row in the tables stays as it is, and the check names it.
+//! Registers and operands are stack slots, which optimisation turns into values. Trap: this must run before any
+//! analysis of the kernel, so that calls in the function (`llvm.nvvm.*`) are handled like any other call. A statement
+//! with an instruction that the tables lack stays as it is, and the check reports it.
 
 mod convert;
 mod dots;
@@ -27,10 +27,10 @@ use crate::llvm::{Context, Module, Opcode, Type};
 
 /// Replaces every assembly statement of the module that can be translated.
 ///
-/// # Errors
-/// LLVM does not take the translation: a defect of the tables.
+/// # Errors LLVM rejects the translation: a defect of the tables.
 pub(crate) fn replace_assembly(context: &Context, module: &Module) -> Result<(), String> {
-    // Text, constraints and type: a register of 32 bits may hold a `float` in one statement and an integer in another.
+    // Keyed by text, constraints and type: a 32-bit register may hold a `float` in one statement and an integer in
+    // another.
     let mut made: Vec<(String, String, Type, String)> = Vec::new();
     for function in module.functions() {
         for call in function.instructions() {

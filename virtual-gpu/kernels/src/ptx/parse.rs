@@ -1,26 +1,26 @@
-//! Reads the text of an inline assembly statement. Pure.
+//! Parses the text of an inline assembly statement. Pure.
 //!
-//! Trap: a brace at the start of a statement opens a scope for registers, one inside a statement holds the parts of a
-//! vector.
+//! Trap: a brace at the start of a statement opens a scope for registers, but a brace inside a statement encloses the
+//! components of a vector.
 
 /// One statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Statement {
     Open,
     Close,
-    /// Names of new registers. Their type is that of each use.
+    /// Names of new registers. Each use determines their type.
     Registers(Vec<String>),
     Instruction(Instruction),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Instruction {
-    /// Register that decides whether it is executed, and the value it must have.
+    /// Predicate register of the instruction, and the value with which it is executed.
     pub guard: Option<(String, bool)>,
-    /// `add.rn.f32` as its parts.
+    /// Opcode split at dots: `add.rn.f32` in three words.
     pub words: Vec<String>,
     pub operands: Vec<Operand>,
-    /// As written, for messages.
+    /// Source text, for messages.
     pub text: String,
 }
 
@@ -36,8 +36,9 @@ pub(crate) enum Operand {
     Pair(String, String),
 }
 
-/// # Errors
-/// The statement that cannot be read.
+/// Parses all statements of a text.
+///
+/// # Errors The statement that cannot be parsed.
 pub(crate) fn parse(text: &str) -> Result<Vec<Statement>, String> {
     let text = without_comments(text);
     let mut rest = text.trim_start();
@@ -102,7 +103,7 @@ fn statement(text: &str) -> Result<Statement, String> {
     Ok(Statement::Instruction(Instruction { guard, words, operands, text: text.to_owned() }))
 }
 
-/// At commas outside of braces and brackets.
+/// Splits at commas outside of braces and brackets.
 fn split_operands(text: &str) -> Vec<String> {
     let (mut parts, mut current, mut depth) = (Vec::new(), String::new(), 0);
     for c in text.chars() {

@@ -1,9 +1,11 @@
-//! LLVM IR of the block function of a kernel that runs warp by warp, and of the functions that it calls where lanes are apart.
+//! LLVM IR of the block function of a kernel that runs warp by warp, and of the functions that it calls for diverged
+//! lanes.
 //!
-//! A warp runs on until all its lanes have exited, or wait for other warps; then the next one does. Its *state* is kept for the
-//! next round: 0 (all have exited), the number of a region (all 32 wait at the barrier before it), or -1: each lane has the
-//! number of the region that it is due at, and its wait record says what it waits for. Trap: records are those of the executor's
-//! scheduler. A warp in another state has none, and gets them before the scheduler is asked about the block.
+//! A warp runs until all its lanes have exited, or wait for other warps; then the next warp runs. Its *state* is kept
+//! for the next round: 0 (all have exited), the number of a region (all 32 wait at the barrier before it), or -1: each
+//! lane has the number of its next region, and its wait record describes its wait. Trap: the executor's scheduler reads
+//! these records. A warp in another state has none, so they must be written before the scheduler is asked about the
+//! block.
 
 use std::fmt::Write;
 
@@ -16,19 +18,19 @@ use crate::loops::DIMENSIONS;
 use crate::suspend::{ACTIVE_MASK, BARRIER, BEHIND_STEPS, EXITED, Part};
 use crate::thread_call::{Marks, load_arguments, parallel};
 
-/// Metadata of loops over lanes: they are not unrolled before they are vectorised, and straight ones become operations on 32
-/// lanes.
+/// Metadata of loops over lanes: they are not unrolled before they are vectorised, and loops without branches become
+/// operations on 32 lanes.
 pub(crate) const LOOPS: &str = "!20 = distinct !{!20, !2, !24}\n!21 = distinct !{!21, !2, !24, !25, !26, !27}\n\
      !22 = distinct !{!22, !24}\n!23 = distinct !{!23, !2, !24, !5}\n!24 = !{!\"llvm.loop.unroll.disable\"}\n\
      !25 = !{!\"llvm.loop.vectorize.enable\", i1 true}\n!26 = !{!\"llvm.loop.vectorize.width\", i32 32}\n\
      !27 = !{!\"llvm.loop.interleave.count\", i32 1}\n";
 
-/// What the texts of a function that runs warps share.
+/// Context shared by the parts of a function that runs warps.
 struct WarpText<'a> {
     body: &'a Body,
     cut: &'a WarpCut,
     symbol: String,
-    /// Regions are loops in this function; else another one is called for each lane.
+    /// Regions are loops in this function; otherwise another function is called for each lane.
     inlined: bool,
     budget: &'a Budget,
     arguments: String,
@@ -62,7 +64,7 @@ pub(crate) fn block_function(
     );
     text.push_str(marks.asked());
     let arguments = load_arguments(body, &mut text);
-    // With marks the code of a region is there once, as a function: loops with marks do not vectorise.
+    // In the version with marks each region exists once, as a function, because loops with marks do not vectorise.
     let inlined = marks == Marks::Never && !cut.apart;
     let block = WarpText { body, cut, symbol: escaped(&body.symbol), inlined, budget, arguments };
     text.push_str(&block.warps(marks));
@@ -78,9 +80,10 @@ pub(crate) fn block_function(
     text + "finish:\n  call void @eager.flush(ptr %out, ptr %sums)\n  ret void\n}\n"
 }
 
-/// The function that runs a warp with a call for each lane: of which lanes are apart, the block's rows are no multiples of 32,
-/// or accesses are marked. It returns the state of the warp. `%how` is where it is: 0 (nothing has run), the number of a region
-/// (all 32 lanes are due at it), -1 (lanes have left records), or -2 (they have left arrays, and are due at different places).
+/// The function that runs a warp by a call for each lane. It is used if lanes have diverged, the block's rows are not
+/// multiples of 32, or accesses are marked. It returns the state of the warp. `%how` is the present state: 0 (nothing
+/// has run), the number of a region (all 32 lanes continue with it), -1 (lanes have written wait records), or -2 (lanes
+/// have written arrays, and continue at different places).
 fn apart_function(body: &Body, cut: &WarpCut, params: &str, passed: &str) -> String {
     let symbol = escaped(&body.symbol);
     let budget = Budget::default();
@@ -110,8 +113,9 @@ fn apart_function(body: &Body, cut: &WarpCut, params: &str, passed: &str) -> Str
     text + "}\n"
 }
 
-/// Where lanes that are apart have what lives across operations of the warp: their own memory. They may leave the function
-/// in the middle of one, while others of the warp wait for other warps, and what they had together is overwritten by these.
+/// Memory of diverged lanes for values that live across operations of the warp. They may return from the function in
+/// the middle of an operation, while other lanes of the warp wait for other warps, which overwrite the memory of lanes
+/// that are together.
 fn lanes_apart(cut: &WarpCut) -> String {
     let bytes = cut.lane_bytes * 32;
     if bytes == 0 || !cut.waits {
@@ -131,7 +135,7 @@ fn lanes_apart(cut: &WarpCut) -> String {
 }
 
 impl WarpText<'_> {
-    /// What the functions for lanes that are apart are called with.
+    /// Arguments of the functions for diverged lanes.
     fn passed(&self) -> String {
         format!(
             "ptr %ctx, i64 %first, i1 %marks, ptr %frames, ptr %lanes, ptr %op, ptr %due{}",
@@ -163,7 +167,7 @@ impl WarpText<'_> {
         text
     }
 
-    /// Whether lanes that are together may have to leave records.
+    /// True if lanes that are together may have to write wait records.
     fn may_part(&self) -> bool {
         let names_all = |stop: &Stop| match stop.known(Part::Mask) {
             Some(mask) => mask as u32 == u32::MAX,
@@ -176,7 +180,7 @@ impl WarpText<'_> {
         self.cut.regions.iter().any(|region| region.next.len() > 1) || self.cut.stops.iter().any(parts)
     }
 
-    /// From warp to warp.
+    /// Text of the loop over warps.
     fn warps(&self, marks: Marks) -> String {
         let barriers = self.cut.stops.iter().filter(|stop| stop.is_block_barrier() && self.inlined);
         let cases: String =
@@ -213,13 +217,13 @@ impl WarpText<'_> {
              %new.some = load i32, ptr %some\n  %new.all = or i32 %new.some, %new.bit\n  \
              store i32 %new.all, ptr %some\n  br label %warp.end\n",
             frame = self.cut.frames() + self.cut.lanes(),
-            // Both ways of a branch lead there.
+            // Both edges of a branch lead there.
             more = if self.inlined { "" } else { "[ 0, %begins ], " },
             call = self.call_apart(marks, "%how", "null", "null"),
         )
     }
 
-    /// A region of 32 lanes that are together, and where they go on.
+    /// Text of a region of 32 lanes that are together, and of the jump after it.
     fn region(&self, region: &Region) -> String {
         let number = region.number;
         let p = format!("r{number}");
@@ -267,7 +271,7 @@ impl WarpText<'_> {
         let mut next = region.next.iter().copied();
         let first = next.next();
         if region.next.len() < 2 {
-            // A region without an end goes on for ever.
+            // A region without an end loops forever.
             return format!("{p}.behind:\n  br label %at{}\n", first.unwrap_or(0));
         }
         let cases: String = next.map(|next| format!("i32 {next}, label %at{next} ")).collect();
@@ -286,7 +290,7 @@ impl WarpText<'_> {
         )
     }
 
-    /// What 32 lanes do together that all are at one stop.
+    /// Text of an operation that 32 lanes perform together at one stop.
     fn stop(&self, stop: &Stop) -> String {
         let number = stop.number;
         let p = format!("at{number}");
@@ -331,7 +335,8 @@ impl WarpText<'_> {
         }
     }
 
-    /// Lanes leave wait records, and go on one by one as the executor says, until they are together again.
+    /// Text in which lanes write wait records, and continue one by one as the executor decides, until they are together
+    /// again.
     fn apart(&self) -> String {
         let symbol = &self.symbol;
         let join = if self.cut.apart { "joined:\n  br label %some.go\n".to_owned() } else { self.join() };
@@ -348,7 +353,7 @@ impl WarpText<'_> {
         )
     }
 
-    /// Where 32 lanes go on together, with their answers in the arrays, if all are due at one region.
+    /// Text in which 32 lanes continue together, with their results in the arrays, if all continue with one region.
     fn join(&self) -> String {
         let (mut cases, mut texts) = (String::new(), String::new());
         for stop in &self.cut.stops {
@@ -380,7 +385,7 @@ impl WarpText<'_> {
         )
     }
 
-    /// What comes behind the last warp.
+    /// Text that follows the last warp.
     fn rounds(&self) -> String {
         "warp.end:\n  %w.next = add nuw nsw i64 %w, 1\n  %w.more = icmp ult i64 %w.next, %warps\n  \
              br i1 %w.more, label %warp, label %round.end\n\
@@ -393,7 +398,7 @@ impl WarpText<'_> {
     }
 }
 
-/// What lanes do that are apart, as functions, for all versions of a block function.
+/// Functions for diverged lanes, used by all versions of a block function.
 pub(crate) fn functions(body: &Body, cut: &WarpCut) -> String {
     let symbol = escaped(&body.symbol);
     let (mut params, mut passed) = (String::new(), String::new());
@@ -422,7 +427,7 @@ pub(crate) fn functions(body: &Body, cut: &WarpCut) -> String {
          ptr %frames, i64 %l, i64 32, i32 %at, ptr %lanes, ptr %op{passed})\n  \
          %is.apart = icmp eq i32 %together, 0\n  %is.branch = icmp ugt i32 %next, {stops}\n  \
          %on = and i1 %is.apart, %is.branch\n  br i1 %on, label %go, label %done\ndone:\n  ret i32 %next\n}}\n",
-        // Behind a branch that the whole warp takes, a lane that is apart goes on at once.
+        // After a branch at which a region ends, a diverged lane continues at once.
         stops = cut.stops.len(),
     );
     let _ = write!(
@@ -450,7 +455,7 @@ pub(crate) fn functions(body: &Body, cut: &WarpCut) -> String {
     text + &apart_function(body, cut, &params, &passed)
 }
 
-/// The wait records of lanes that were together until now.
+/// Function that writes the wait records of lanes that were together until now.
 fn part(symbol: &str, cut: &WarpCut) -> String {
     let mut cases = String::new();
     let mut texts = String::new();
@@ -476,7 +481,7 @@ fn part(symbol: &str, cut: &WarpCut) -> String {
     )
 }
 
-/// What `eager.before…` of the stop would write into `%record`.
+/// Writes the same values to `%record` as `eager.before…` of the stop.
 fn record(stop: &Stop) -> String {
     let s = format!("s{}", stop.number);
     let mut text = format!("  store i32 {}, ptr %record\n", stop.row.kind);

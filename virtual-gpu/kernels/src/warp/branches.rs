@@ -1,8 +1,8 @@
-//! Branches that a warp probably takes as a whole, and those that are known for each lane.
+//! Finds branches that all lanes of a warp probably take alike, and conditions that are known for each lane.
 //!
-//! A region ends at the former, if it is decided there where lanes wait next: then the code on both sides is free of conditions.
-//! Trap: it is a guess. Whether lanes do go the same way is asked when they are there; a wrong guess costs time only. But lanes
-//! then do together what they did one after the other, so nothing is cut where the order of atomics can be seen.
+//! A region ends at such a branch if it decides where lanes wait next: then the code on both sides is free of
+//! conditions. That lanes go the same way is a guess, checked at run time; a wrong guess only costs time. Trap: lanes
+//! then do together what they would do one after the other, so nothing may be cut if the order of atomics could show.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use crate::flow::Graph;
 use crate::llvm::{Block, LLVMIntPredicate, Opcode, Value};
 use crate::{pure, suspend};
 
-/// Regions that begin behind branches.
+/// Limit on the regions that begin after branches.
 const BRANCHES_MAX: usize = 48;
 
-/// Ends regions before both ways of such branches; their regions get the numbers behind those of the `stops`.
+/// Ends regions at such branches, before both successors; the new regions are numbered after those of the `stops`.
 pub(crate) fn cut_at_common(
     ends: &mut Ends,
     function: Value,
@@ -60,13 +60,13 @@ pub(crate) fn cut_at_common(
 
 struct Common {
     function: Value,
-    /// What was found, or is assumed while it is looked for.
+    /// Results so far; a value under analysis is present with an assumed result.
     seen: BTreeMap<Value, bool>,
     rows: Vec<suspend::Suspension>,
 }
 
 impl Common {
-    /// Whether the lanes of a warp probably have `value` in common.
+    /// True if `value` is probably common to the lanes of a warp.
     fn holds(&mut self, value: Value) -> bool {
         let params = self.function.params();
         if value == params[1] || value == params[INDEX as usize] {
@@ -132,7 +132,7 @@ impl Common {
     }
 }
 
-/// The thread's x, perhaps in another width.
+/// True for the thread's x, perhaps in another width.
 fn is_index(value: Value) -> bool {
     match value.opcode() {
         Some(Opcode::LLVMCall) => pure::index_call(value) == Some(0),
@@ -141,7 +141,7 @@ fn is_index(value: Value) -> bool {
     }
 }
 
-/// Whether a condition is computed of the number of the lane alone.
+/// True if a condition is computed from the lane number alone.
 pub(crate) fn is_known_of_lanes(condition: Value, function: Value) -> bool {
     let lane = function.params()[INDEX as usize];
     let (mut open, mut seen) = (vec![condition], BTreeSet::new());

@@ -1,8 +1,8 @@
-//! LLVM IR of what a lane leaves where it waits, and of what it finds there behind the wait.
+//! LLVM IR of the helpers with which a lane stores its arguments before a wait and reads its result after it.
 //!
-//! Together, a lane leaves its arguments in arrays of 32 that the operation works on; apart, in its wait record, as a coroutine
-//! does. Trap: both are one function whose argument `together` is a constant once it is inlined; the code that is not meant
-//! goes away then.
+//! Lanes that are together use arrays of 32, on which the operation works; diverged lanes use their wait records, as
+//! coroutines do. Both cases are one function, whose argument `together` is a constant once it is inlined, so that the
+//! code of the other case is removed.
 
 use std::fmt::Write;
 
@@ -10,16 +10,16 @@ use super::ops::{self, Answer, at};
 use crate::intrinsics::THREAD;
 use crate::suspend::{self, Part, Suspension};
 
-/// Behind the thread in the parameters of all helpers here.
+/// Parameters of all helpers here, after those of the thread.
 const LANE: &str = "i32 %together, ptr %op, i64 %lane";
 
-/// Helper of what a lane leaves. Its arguments: the lane's, those of the device function, the number of the place, and which of
-/// the arguments are left as arrays ([`ops::left_as_arrays`]).
+/// Name of the helper that stores a lane's arguments. Its own arguments: the lane's, those of the device function, the
+/// number of the place, and a mask of the arguments that are stored in arrays ([`ops::left_as_arrays`]).
 pub(crate) fn ask(row: &str) -> String {
     format!("eager.lane.ask.{row}")
 }
 
-/// Helper of what it finds. Its arguments: the lane's.
+/// Name of the helper that reads the result. Its arguments: the lane's.
 pub(crate) fn answer(row: &str) -> String {
     format!("eager.lane.answer.{row}")
 }

@@ -1,11 +1,11 @@
-//! LLVM IR of what warps do whose lanes are apart and that all kernels have in common: where lanes begin, whether they are at one
-//! place again, and what the block needs to know of them.
+//! LLVM IR, common to all kernels, for warps whose lanes have diverged: it starts lanes, checks if they are at one
+//! place again, and prepares their state for the block.
 //!
 //! Trap: offsets in wait records are those of eager-exec's `Wait`.
 
 use super::ops::at;
 
-/// For the text of block functions.
+/// Declarations for the text of block functions.
 pub(crate) const DECLARATIONS: &str = "\
 declare void @eagerwarp.start(i64, ptr)
 declare i32 @eagerwarp.left(i64, ptr)
@@ -19,7 +19,7 @@ pub(crate) fn text() -> String {
     [START_AND_LEFT, NOTE, AGREE, &answers()].concat()
 }
 
-/// Lanes that have run nothing yet, and what is left of those that have.
+/// Functions that start a warp's lanes, and that tell which of them have not exited.
 const START_AND_LEFT: &str = "\
 define void @eagerwarp.start(i64 %live, ptr %due) noinline {
 entry:
@@ -51,7 +51,8 @@ done:
 }
 ";
 
-/// Wait records for warps that are together at a barrier or have exited, before the executor is asked about the block.
+/// Function that writes wait records for warps that are together at a barrier or have exited, before the executor is
+/// asked about the block.
 const NOTE: &str = "\
 define void @eagerwarp.note(ptr %ctx, i64 %n, ptr %dues) noinline {
 entry:
@@ -94,7 +95,7 @@ done:
 }
 ";
 
-/// The region that 32 lanes are due at, or 0.
+/// Function that returns the region with which all 32 lanes continue, or 0.
 const AGREE: &str = "\
 define i32 @eagerwarp.agree(ptr %due) noinline {
   %all = load <32 x i32>, ptr %due, align 4
@@ -109,7 +110,8 @@ define i32 @eagerwarp.agree(ptr %due) noinline {
 }
 ";
 
-/// Moves the answers of 32 lanes from their records to the arrays: each lane's own, or the one that all have, if they have.
+/// Functions that move the results of 32 lanes from their records to the arrays: each lane's own, or the common one if
+/// all are equal.
 fn answers() -> String {
     let records = "  %waits.at = getelementptr i8, ptr %ctx, i64 136\n  %waits = load ptr, ptr %waits.at\n  \
                    %offset = shl i64 %first, 5\n  %records = getelementptr i8, ptr %waits, i64 %offset\n  \

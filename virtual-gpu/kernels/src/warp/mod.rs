@@ -1,11 +1,11 @@
-//! Kernels with operations of the warp, run warp by warp: cut at all places where a thread may have to wait into regions, each of
-//! which is a loop over 32 lanes; between two regions an operation works on arrays of 32.
+//! Kernels with operations of the warp, run warp by warp: they are cut into regions wherever a thread may have to wait.
+//! Each region is a loop over 32 lanes; between two regions an operation works on arrays of 32.
 //!
-//! While the 32 lanes of a warp are *together*, which is asked at each region's end that may lead to several others, nothing
-//! else is needed ([`ops`]). As soon as they part, or an operation's mask names some of them only, each lane leaves the
-//! wait record that a coroutine would leave, the executor's scheduler decides who goes on, and lanes run one by one, until all 32
-//! are at one place again ([`block`]). Trap: what lanes do apart must be what coroutines do, in the same order, and what they
-//! do together must be what the scheduler would decide.
+//! While the 32 lanes of a warp are *together*, which is checked at each region's end that may lead to several others,
+//! nothing else is needed ([`ops`]). When they diverge, or an operation's mask names only some of them, each lane
+//! writes the wait record that a coroutine would write, the executor's scheduler decides which lanes continue, and
+//! lanes run one by one, until all 32 are at one place again ([`block`]). Trap: diverged lanes must do what coroutines
+//! do, in the same order, and lanes that are together must do what the scheduler would decide.
 
 mod block;
 mod branches;
@@ -30,22 +30,22 @@ pub(crate) use helpers::text;
 pub(crate) use ops::declarations;
 pub(crate) use unroll::unroll;
 
-/// A kernel that is cut at more places takes longer to compile than it saves.
+/// Limit on the stops of a kernel in this form; with more, compiling takes longer than it saves.
 const STOPS_MAX: usize = 160;
 
-/// One place where a lane may have to wait; the region behind it has its number.
+/// A place where a lane may have to wait; the region after it has its number.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop {
     pub number: u64,
     pub row: Suspension,
-    /// The arguments that are known, in the row's order.
+    /// Values of the arguments that are known, in the row's order.
     pub known: Vec<Option<u64>>,
     /// Number of the place in the program.
     pub place: u64,
 }
 
 impl Stop {
-    /// The argument of this part, if it is known.
+    /// Value of this argument, if it is known.
     pub fn known(&self, part: Part) -> Option<u64> {
         self.known[self.row.params.iter().position(|(_, of)| *of == part)?]
     }
@@ -54,62 +54,62 @@ impl Stop {
         self.row.params.iter().any(|(_, of)| *of == part)
     }
 
-    /// `__syncthreads()`: what all threads of a block wait for, and nothing else.
+    /// True for `__syncthreads()`, at which all threads of a block wait for nothing else.
     pub fn is_block_barrier(&self) -> bool {
         self.row.name == suspend::block_barrier()
     }
 
-    /// Some barrier of the block.
+    /// True for any barrier of the block.
     pub fn is_barrier(&self) -> bool {
         self.row.kind == BARRIER
     }
 }
 
-/// What alignment the values of a warp's lanes begin at: a line of the cache.
+/// Alignment of the values of a warp's lanes: a cache line.
 const LINE: u64 = 64;
 
 impl WarpCut {
-    /// What is kept for a whole warp of what lives across barriers.
+    /// Bytes for a whole warp of values that live across barriers.
     pub fn frames(&self) -> u64 {
         (self.frame_bytes * 32).next_multiple_of(LINE)
     }
 
-    /// And behind it of what lives across operations of the warp, where lanes that are apart may wait in one while others wait
-    /// for other warps.
+    /// Bytes, stored after these, of values that live across operations of the warp, needed if diverged lanes may wait
+    /// in an operation while others wait for other warps.
     pub fn lanes(&self) -> u64 {
         let bytes = if self.waits { self.lane_bytes * 32 } else { 0 };
         bytes.next_multiple_of(LINE)
     }
 }
 
-/// How a kernel was cut.
+/// Result of cutting a kernel.
 #[derive(Debug, Default)]
 pub(crate) struct WarpCut {
     pub stops: Vec<Stop>,
-    /// The one where threads begin has the number 0.
+    /// Regions; threads begin with number 0.
     pub regions: Vec<Region>,
-    /// Bytes for each lane of what lives across operations of the warp only.
+    /// Bytes per lane of values that live across operations of the warp only.
     pub lane_bytes: u64,
-    /// Of what lives across barriers of the block.
+    /// Bytes per lane of values that live across barriers of the block.
     pub frame_bytes: u64,
     /// Lanes may wait for other warps.
     pub waits: bool,
-    /// Lanes are never together.
+    /// Lanes are never treated as together.
     pub apart: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Region {
     pub number: u64,
-    /// What may come next; 0 for the end.
+    /// Numbers of the regions that may follow; 0 for the end.
     pub next: BTreeSet<u64>,
     /// Accesses to memory other than stack slots.
     pub accesses: usize,
-    /// One way leads through it for each lane, and which one is known, without calls.
+    /// Each lane takes a path through it that is known in advance, without calls.
     pub is_straight: bool,
 }
 
-/// Whether `kernel` has something to wait for that this form has a cut for, and not too much of it.
+/// True if this form supports all waits of `kernel`, and there are not too many.
 pub(crate) fn suits(maker: Maker, kernel: Value, mode: Mode, gives_way: bool) -> bool {
     let wanted = matches!(mode, Mode::Auto | Mode::Fission | Mode::LanesApart);
     if !wanted || gives_way || maker.options.strict {
@@ -127,8 +127,8 @@ fn is_stop(runtime: &Runtime, instruction: Value) -> bool {
     is_barrier_call(instruction) || call && instruction.callee().is_some_and(suspends)
 }
 
-/// Cuts blocks at all stops, with what a lane leaves before it and finds behind it. Calls of other device functions are replaced
-/// later.
+/// Splits blocks at all stops, and inserts the helpers that store a lane's arguments before a stop and read its result
+/// after it. Calls of other device functions are replaced later.
 pub(crate) fn mark_stops(
     maker: Maker,
     function: Value,
@@ -154,7 +154,7 @@ pub(crate) fn mark_stops(
         .filter(|&(_, instruction)| is_stop(maker.runtime, instruction))
         .collect();
     let (mut stops, mut starts) = (Vec::new(), Vec::new());
-    // The last first, as in `fission`: a block keeps its end when it is split.
+    // In reverse order, as in `fission`: the tail of a split is the original block.
     for (number, (place, call)) in (1..).zip(calls).collect::<Vec<(u64, (u64, Value))>>().into_iter().rev() {
         let barrier = is_barrier_call(call);
         let name = if barrier { suspend::block_barrier().to_owned() } else { callee_name(call) };
@@ -194,7 +194,7 @@ fn own_arguments(function: Value, thread: Thread) -> Vec<Value> {
     vec![thread.block_context, x, y, z, together, arrays, lane]
 }
 
-/// The number of the lane is a parameter.
+/// Replaces reads of the lane number by the parameter that holds it.
 fn replace_lane_registers(maker: Maker, function: Value) {
     let i32 = maker.context.int_type(32);
     let lane = function.params()[INDEX as usize];
@@ -210,7 +210,8 @@ fn replace_lane_registers(maker: Maker, function: Value) {
     }
 }
 
-/// Makes of the whole function one that runs a region. Trap: as in `fission`, `reg2mem` must have run since [`mark_stops`].
+/// Turns the function into one that runs a single region. Trap: as in `fission`, `reg2mem` must run between
+/// [`mark_stops`] and this.
 pub(crate) fn cut(maker: Maker, function: Value, stops: Vec<Stop>, apart: bool) -> WarpCut {
     let entry = function.blocks()[0];
     let slots: Vec<Value> =
@@ -227,7 +228,7 @@ pub(crate) fn cut(maker: Maker, function: Value, stops: Vec<Stop>, apart: bool) 
     let live = fission::live_at_starts(function, &simple, &starts);
     let others: BTreeSet<Value> = others.into_iter().filter(|slot| Some(*slot) != counters).collect();
     let waits = stops.iter().any(Stop::is_barrier);
-    // Where all lanes wait for other warps, those overwrite what is kept for one warp.
+    // If all lanes wait for other warps, those overwrite the memory that is kept for one warp.
     let is_behind_barrier =
         |number: &u64| stops.iter().any(|stop| stop.number == *number && stop.is_barrier());
     let mut framed: BTreeSet<Value> = live
@@ -243,7 +244,7 @@ pub(crate) fn cut(maker: Maker, function: Value, stops: Vec<Stop>, apart: bool) 
     let regions = describe(function, &starts);
     let last_slot = *slots.last().expect("the counters' slot is there");
     let [frame_bytes, lane_bytes] = [(framed, FRAMES), (laned, COMMON)].map(|(slots, arrays)| {
-        // From large to small alignment: so all arrays are aligned.
+        // In order of falling alignment, so that all arrays are aligned.
         let mut slots: Vec<Value> = slots.into_iter().collect();
         slots.sort_by_key(|slot| std::cmp::Reverse(slot.alignment()));
         let bytes: u64 = slots.iter().map(|slot| fission::element_bytes(maker, *slot)).sum();
@@ -282,7 +283,7 @@ fn describe(function: Value, starts: &BTreeMap<u64, Block>) -> Vec<Region> {
     starts.iter().map(describe).collect()
 }
 
-/// A call that vectorises, or that leaves nothing behind once it is inlined.
+/// True for a call that vectorises, or that vanishes once it is inlined.
 fn is_plain_call(call: Value) -> bool {
     call.callee().is_some_and(|callee| {
         let name = callee.name();

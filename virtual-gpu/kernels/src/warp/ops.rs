@@ -1,33 +1,33 @@
 //! Operations of a warp whose 32 lanes are together, as LLVM IR on arrays of 32.
 //!
-//! Trap: each must give bit for bit what `complete` in eager-exec's `schedule.rs` gives for 32 members. Lanes that a mask does
-//! not name, and lanes that have exited, are none of the cases here: such an operation is the scheduler's.
+//! Trap: each must give, bit for bit, the result of `complete` in eager-exec's `schedule.rs` for 32 members. Masks that
+//! leave out lanes, and lanes that have exited, are not handled here: the scheduler completes such an operation.
 
 use std::fmt::Write;
 
 use super::{Stop, lanes};
 use crate::suspend::{ACTIVE_MASK, BARRIER, Part, Suspension};
 
-/// Where the arrays are, in bytes.
+/// Offsets of the arrays in bytes.
 pub(crate) mod at {
-    /// What lanes bring, 32 bits of each.
+    /// Operands of the lanes, 32 bits each.
     pub const VALUE: u64 = 0;
-    /// The upper half of 64 bits.
+    /// Upper halves of 64-bit operands.
     pub const HIGH: u64 = 128;
     pub const MASK: u64 = 256;
     pub const ARGUMENT: u64 = 384;
     pub const CONTROL: u64 = 512;
-    /// What each lane finds.
+    /// Result of each lane.
     pub const RESULT: u64 = 640;
-    /// Bytes: whether it has another lane's value.
+    /// Bytes: whether the source lane of a shuffle lies inside the segment.
     pub const PREDICATE: u64 = 768;
-    /// Bytes: what lanes bring to a vote.
+    /// Bytes: votes of the lanes.
     pub const VOTE: u64 = 800;
-    /// What all lanes find.
+    /// Common result of all lanes.
     pub const COMMON: u64 = 832;
-    /// A byte.
+    /// Common predicate, a byte.
     pub const COMMON_PREDICATE: u64 = 836;
-    /// The region that each lane goes on with.
+    /// Region with which each lane continues.
     pub const NEXT: u64 = 896;
     pub const END: u64 = 1024;
 }
@@ -40,15 +40,15 @@ const INDEX: u32 = 8;
 const MATCH_ANY: u32 = 13;
 const MATCH_ALL: u32 = 14;
 
-/// Where a lane finds its answer.
+/// Location of a lane's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     None,
-    /// In an array.
+    /// Each lane has its own, in an array.
     Own,
-    /// All 32 lanes find the same.
+    /// All 32 lanes have the same.
     Common,
-    /// A mask of all lanes.
+    /// The mask of all lanes.
     AllLanes,
 }
 
@@ -61,12 +61,12 @@ pub(crate) fn answer(row: &Suspension) -> Answer {
     }
 }
 
-/// The array that an argument is left in.
+/// Offset of the array in which an argument is stored.
 pub(crate) fn array_of(part: Part, ty: &str) -> Option<u64> {
     match part {
         Part::Mask => Some(at::MASK),
         Part::Value if ty == "i1" => Some(at::VOTE),
-        // Of a thread that gives way, whose kernels have another form.
+        // Only threads that yield have it, and their kernels have another form.
         Part::Value if ty == "ptr" => None,
         Part::Value => Some(at::VALUE),
         Part::Argument => Some(at::ARGUMENT),
@@ -75,7 +75,7 @@ pub(crate) fn array_of(part: Part, ty: &str) -> Option<u64> {
     }
 }
 
-/// Which arguments lanes leave as arrays, one bit for each: what a lane brings, and what is not known here.
+/// Mask of the arguments that lanes store in arrays: operands, and arguments whose value is unknown at compile time.
 pub(crate) fn left_as_arrays(stop: &Stop) -> u64 {
     let left = |(index, (_, part)): (usize, &(&str, Part))| {
         let left = match part {
@@ -88,7 +88,8 @@ pub(crate) fn left_as_arrays(stop: &Stop) -> u64 {
     stop.row.params.iter().enumerate().map(left).sum()
 }
 
-/// PTX ISA, "shfl.sync": the source lane, and whether it lies inside the segment (else a lane keeps its own value).
+/// Returns the source lane of a shuffle, and whether it lies inside the segment (otherwise a lane keeps its own value):
+/// PTX ISA, "shfl.sync".
 fn shuffle_source(kind: u32, lane: u32, argument: u32, control: u32) -> (u32, bool) {
     let (distance, clamp, segment) = (argument & 31, control & 31, control >> 8 & 31);
     let least = lane & segment;
@@ -108,7 +109,7 @@ fn shuffle_source(kind: u32, lane: u32, argument: u32, control: u32) -> (u32, bo
     if inside { (source, true) } else { (lane, false) }
 }
 
-/// `<32 x ty>` of what `element` says of each lane.
+/// A constant `<32 x ty>` with the value of `element` for each lane.
 fn vector(ty: &str, element: impl Fn(u32) -> i64) -> String {
     let parts: Vec<String> = (0..32).map(|lane| format!("{ty} {}", element(lane))).collect();
     format!("<{}>", parts.join(", "))
@@ -118,15 +119,15 @@ fn splat(value: i64) -> String {
     vector("i32", |_| value)
 }
 
-/// What becomes of an operation of lanes that are together.
+/// Implementation of an operation of lanes that are together.
 pub(crate) enum Code {
-    /// Lanes go on with what the text computes.
+    /// Lanes continue with the results that the text computes.
     Array(String),
-    /// Lanes leave wait records.
+    /// Lanes write wait records.
     Recorded,
 }
 
-/// The code of a stop at which 32 lanes are together, all named by the mask. Names begin with `p`.
+/// Code of a stop at which 32 lanes are together, all named by the mask. Names begin with `p`.
 pub(crate) fn code(stop: &Stop, p: &str) -> Code {
     let (row, kind) = (&stop.row, stop.row.kind);
     match kind {
@@ -194,7 +195,7 @@ fn shuffle(stop: &Stop, p: &str) -> String {
 
 fn vote(kind: u32, p: &str) -> String {
     let mut text = load(p, "v", at::VOTE, "<32 x i8>");
-    // LLVM makes of a comparison as a number 32 steps where it sees through to what lanes compared.
+    // LLVM compiles a comparison that is used as a number to 32 steps if it can see the lanes' own comparisons.
     let half = |name: &str, first: u32| {
         let lanes: Vec<String> = (first..first + 16).map(|lane| format!("i32 {lane}")).collect();
         format!(
@@ -230,7 +231,7 @@ fn reduce(kind: u32, p: &str) -> String {
     text + &store(p, "result", at::COMMON, &format!("i32 %{p}.found"))
 }
 
-/// Whether lanes may name others than all 32, as code that asks: `%p.all` is true if not.
+/// Code that checks if masks name all 32 lanes: `%p.all` is true if they do.
 pub(crate) fn asks_mask(p: &str) -> String {
     let mut text = load(p, "m", at::MASK, "<32 x i32>");
     let _ = write!(
@@ -242,7 +243,7 @@ pub(crate) fn asks_mask(p: &str) -> String {
     text
 }
 
-/// Of what block functions call, for their text.
+/// Declarations of functions that block functions call.
 pub(crate) fn declarations() -> String {
     let mut text = String::new();
     for name in ["add", "smin", "smax", "umin", "umax", "and", "or", "xor"] {
@@ -261,7 +262,7 @@ pub(crate) fn declarations() -> String {
            declare void @eagerwarp.match.any(ptr, i1)\ndeclare void @eagerwarp.match.all(ptr, i1)\n"
 }
 
-/// The code of a stop at which 32 lanes are together whose masks name the lanes of tiles, as cooperative groups do: a shuffle
+/// Code of a stop at which 32 lanes are together and masks name the lanes of tiles, as cooperative groups do: a shuffle
 /// stays in its tile.
 pub(crate) fn in_tiles(stop: &Stop, p: &str) -> Option<String> {
     let kind = stop.row.kind;
@@ -281,7 +282,7 @@ pub(crate) fn in_tiles(stop: &Stop, p: &str) -> Option<String> {
     Some(text)
 }
 
-/// Whether masks name the 16, 8, 4 or 2 lanes of the tile that each lane is in.
+/// Function that checks if masks name the 16, 8, 4 or 2 lanes of the tile that each lane is in.
 fn tiles() -> String {
     let mut text = format!(
         "declare i32 @llvm.ctpop.i32(i32)\ndefine i1 @eagerwarp.tiles(ptr %op) noinline {{\n  \
@@ -303,7 +304,7 @@ fn tiles() -> String {
     text + "none:\n  ret i1 false\n}\n"
 }
 
-/// Functions for what is too long to be inlined at each operation.
+/// Functions that are too long to be inlined at each operation.
 pub(crate) fn text() -> String {
     let mut text = String::new();
     for (kind, way) in (UP..).zip(["up", "down", "bfly", "idx"]) {
@@ -319,7 +320,8 @@ pub(crate) fn text() -> String {
     text
 }
 
-/// The source of one lane, `%source`, and whether it is `%inside`, from `%lane`, `%distance`, `%clamp` and `%segment`.
+/// Computes the source of one lane, `%source`, and whether it is `%inside`, from `%lane`, `%distance`, `%clamp` and
+/// `%segment`.
 fn source_text(kind: u32, in_tiles: bool) -> String {
     let mut text = String::from(
         "  %least = and i32 %lane, %segment\n  %free = xor i32 %segment, -1\n  %top = and i32 %clamp, %free\n  \
@@ -343,7 +345,7 @@ fn source_text(kind: u32, in_tiles: bool) -> String {
     }
 }
 
-/// Lane by lane; where `%control` is known and all lanes name one distance, in one piece.
+/// Shuffle lane by lane, or in one piece if `%control` is known and all lanes name one distance.
 fn shuffle_by_lane(kind: u32, way: &str, any_control: bool, in_tiles: bool) -> String {
     let which = match (in_tiles, any_control) {
         (true, _) => ".some",
@@ -391,7 +393,7 @@ fn shuffle_by_lane(kind: u32, way: &str, any_control: bool, in_tiles: bool) -> S
     text
 }
 
-/// The start of the function for a distance that all lanes have in common: a move by it in a longer array.
+/// Start of the function for a distance that all lanes share: moves the values by it in a longer array.
 fn in_one_piece(kind: u32) -> String {
     let lanes = vector("i32", i64::from);
     let [move_from, compare] = match kind {
@@ -432,7 +434,7 @@ fn in_one_piece(kind: u32) -> String {
     text.replace("LANES", &lanes)
 }
 
-/// Which lanes bring the same value as each, or whether all do.
+/// Function that finds the lanes with the same value as each lane, or whether all have the same.
 fn match_text(name: &str, kind: u32) -> String {
     let halves = format!(
         "  %low = load <32 x i32>, ptr %op, align 64\n  %high.at = getelementptr i8, ptr %op, i64 {}\n  \

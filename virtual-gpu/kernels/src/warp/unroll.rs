@@ -1,6 +1,6 @@
-//! Unrolls loops with operations of the warp in them whose number of turns is known, so that distances are constants.
+//! Unrolls loops that contain operations of the warp and have a known trip count, so that distances are constants.
 //!
-//! Trap: it runs before kernels become anything, on the whole module; only what it marks is unrolled.
+//! It runs on the whole module, before kernels are lowered; only marked loops are unrolled.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,21 +11,21 @@ use crate::llvm::{Block, Context, LLVMIntPredicate, Opcode, Value};
 use crate::lockstep::order::{Cycle, Order};
 use crate::thread::Maker;
 
-/// Operations times turns that a loop is unrolled to.
+/// Maximum of operations times turns in an unrolled loop.
 const OPERATIONS_MAX: usize = 64;
-/// Turns of a loop that an array of the thread's is indexed in, and instructions of one turn.
+/// Limits for unrolling a loop that indexes a local array: its turns, and the instructions of one turn.
 const INDEXED_MAX: usize = 32;
 const INDEXING_MAX: usize = 24;
-/// A kernel with more basic blocks is left alone.
+/// Limit on the basic blocks of a kernel that is analysed.
 const BLOCKS_MAX: usize = 512;
-/// Steps from a value to what it is computed of.
+/// Limit on the steps that a value is traced through.
 const DEPTH_MAX: u32 = 8;
 const PASSES: &str = "function(loop-unroll<O2;no-partial;no-peeling;no-runtime;no-upperbound;full-unroll-max=0>,\
     instcombine<no-verify-fixpoint>,simplifycfg,sroa<modify-cfg>,gvn,instcombine<no-verify-fixpoint>,simplifycfg)";
-/// Loops in loops are unrolled from the inner ones.
+/// Limit on nested loops, which are unrolled from the inside out.
 const DEPTH_OF_LOOPS_MAX: usize = 4;
 
-/// Unrolls in all kernels.
+/// Unrolls loops in all kernels.
 pub(crate) fn unroll(maker: Maker, imported: &Imported) -> Result<(), String> {
     if !matches!(maker.options.mode, Mode::Auto | Mode::Fission | Mode::LanesApart) || maker.options.strict {
         return Ok(());
@@ -38,7 +38,7 @@ pub(crate) fn unroll(maker: Maker, imported: &Imported) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns whether there was something to unroll.
+/// Unrolls innermost loops; returns false if there was none to unroll.
 fn unroll_inner(maker: Maker, imported: &Imported) -> Result<bool, String> {
     let kernels = imported.kernels.iter().filter_map(|kernel| imported.module.function(kernel));
     let latches: Vec<Value> = kernels.flat_map(|kernel| latches(maker, kernel)).collect();
@@ -57,7 +57,7 @@ fn unroll_inner(maker: Maker, imported: &Imported) -> Result<bool, String> {
     Ok(true)
 }
 
-/// The ends of the loops to unroll.
+/// Terminators of the loops to unroll.
 fn latches(maker: Maker, kernel: Value) -> Vec<Value> {
     let waits = |i: &Value| {
         let callee = (i.opcode() == Some(Opcode::LLVMCall)).then(|| i.callee()).flatten();
@@ -77,7 +77,7 @@ fn latches(maker: Maker, kernel: Value) -> Vec<Value> {
         let members = cycle.members.iter().map(|&block| order.blocks[block]);
         let instructions: Vec<Value> = members.flat_map(|block| block.instructions()).collect();
         let operations = instructions.iter().filter(|i| waits(i)).count();
-        // An array of the thread's becomes values then, which lie side by side for the lanes of a warp.
+        // Unrolling turns a local array into values, which are adjacent for the lanes of a warp.
         let indexes = instructions.iter().any(|&i| indexes_slot(i)) && instructions.len() <= INDEXING_MAX;
         let &[latch] = cycle.latches.as_slice() else { continue };
         let end = order.blocks[latch].terminator();
@@ -93,7 +93,7 @@ fn latches(maker: Maker, kernel: Value) -> Vec<Value> {
     found
 }
 
-/// Whether an address in a stack slot is computed that depends on more than constants.
+/// True if an address in a stack slot is computed from more than constants.
 fn indexes_slot(instruction: Value) -> bool {
     let is_slot = |value: Value| value.opcode() == Some(Opcode::LLVMAlloca);
     let through_cast = |value: Value| {
@@ -104,7 +104,7 @@ fn indexes_slot(instruction: Value) -> bool {
         && !instruction.operands().into_iter().skip(1).all(Value::is_constant)
 }
 
-/// How often `cycle` turns, if that is a number up to `most` that can be seen.
+/// Number of turns of `cycle`, if it is known and at most `most`.
 fn turns(order: &Order, cycle: &Cycle, latch: usize, most: usize) -> Option<usize> {
     let (head, latch) = (order.blocks[cycle.head], order.blocks[latch]);
     let phis: Vec<Value> =
@@ -200,8 +200,8 @@ fn compare(predicate: LLVMIntPredicate, left: u64, right: u64, bits: u32) -> boo
     }
 }
 
-/// A module with `count` loops that are to be unrolled as a whole: each has metadata of its own. (LLVM's C interface cannot make
-/// metadata that names itself, which this does.)
+/// A module with `count` loops that are marked for full unrolling, each with metadata of its own. (LLVM's C interface
+/// cannot create self-referential metadata, which this needs.)
 fn loop_metadata(context: &Context, count: usize) -> Result<crate::llvm::Module, String> {
     let mut text = String::from("define void @loops(i1 %again) {\nentry:\n  br label %l0\n");
     for number in 0..count {

@@ -1,7 +1,7 @@
 //! Compiles CUDA sources to loadable CPU kernels and runs them, for the tests of this folder.
 //!
-//! Trap: without clang-22 or the CUDA headers there is nothing to test; [`toolchain`] then says so on standard error and
-//! the test passes empty.
+//! Trap: without clang-22 or the CUDA headers there is nothing to test; [`toolchain`] then prints a line on standard
+//! error, and the test passes without testing anything.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::ffi::{CStr, c_void};
@@ -22,7 +22,7 @@ void eager_vgpu_register(const void *table) { caught = table; }
 const void *caught_table(void) { return caught; }
 ";
 
-/// The CUDA tree, if the compiler and it are there.
+/// Path of the CUDA tree, if both it and the compiler exist.
 pub fn toolchain() -> Option<PathBuf> {
     let tree = std::env::var_os("EAGER_CUDA_PATH").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.toolchain/cuda-13.0"),
@@ -36,7 +36,7 @@ pub fn toolchain() -> Option<PathBuf> {
     None
 }
 
-/// Device bitcode of `source`, as clang gives it to the pass.
+/// Device bitcode of `source`, as clang passes it to the plugin.
 pub fn device_bitcode(cuda: &Path, source: &str, flags: &[&str]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("test.cu"), folder.path().join("test.bc"));
@@ -116,7 +116,7 @@ impl Program {
 
     /// The variable of this name.
     pub fn variable(&self, name: &str) -> &VariableEntry {
-        // SAFETY: the table says how many entries lie there; `eager_kernels` writes one at least where there are any.
+        // SAFETY: the table says how many entries lie there; `eager_kernels` writes at least one if there are any.
         let variables =
             unsafe { std::slice::from_raw_parts(self.table.variables, self.table.variable_count as usize) };
         // SAFETY: names in the table are NUL-terminated.
@@ -125,7 +125,7 @@ impl Program {
     }
 }
 
-/// How to run one kernel.
+/// Parameters for running one kernel.
 pub struct Run<'a> {
     pub grid: [u32; 3],
     pub block: [u32; 3],
