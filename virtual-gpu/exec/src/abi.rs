@@ -76,18 +76,18 @@ pub mod image_form {
     pub const LOAD: u32 = 1 << 2;
     /// Writes a surface.
     pub const STORE: u32 = 2 << 2;
-    /// Of a texture: coordinates are integers, used as indices.
+    /// Texture only: coordinates are integers, used as indices.
     pub const BY_INDEX: u32 = 1 << 4;
-    /// Of a texture: one component of four neighbours, `tex2Dgather`.
+    /// Texture only: reads one component of four neighbours, `tex2Dgather`.
     pub const GATHER: u32 = 1 << 5;
     /// Position of the component number for [`GATHER`], two bits.
     pub const COMPONENT_SHIFT: u32 = 6;
-    /// Of a surface: behaviour of an access outside.
+    /// Surface only: behaviour of an access outside.
     pub const BOUNDARY: u32 = 3 << 8;
     pub const BOUNDARY_ZERO: u32 = 0;
     pub const BOUNDARY_CLAMP: u32 = 1 << 8;
     pub const BOUNDARY_TRAP: u32 = 2 << 8;
-    /// Of a surface: position of the number of bytes, five bits.
+    /// Surface only: position of the number of bytes, five bits.
     pub const BYTES_SHIFT: u32 = 10;
 }
 

@@ -23,7 +23,7 @@ pub(crate) type Arrived = u32;
 pub(crate) struct Shared {
     /// Phase of the barrier that is open now, from 1: it rises by one with each opening.
     pub phase: Cell<Arrived>,
-    /// Something happened at the barrier that may let a block go on.
+    /// Something happened at the barrier that may let a block continue.
     pub moved: Cell<bool>,
 }
 
@@ -151,7 +151,7 @@ impl Clusters<'_> {
             let (mut all_ended, mut moved, mut polls) = (true, false, false);
             for cluster in clusters.iter_mut() {
                 for block in cluster.blocks.iter_mut().filter(|block| !block.ended) {
-                    // SAFETY: the caller's promise; the block goes on in the worker it began in.
+                    // SAFETY: the caller's promise; the block resumes in the worker that it began in.
                     let round = unsafe { block.worker.run(self.grid, block.index, self.args, block.begun)? };
                     moved |= !block.begun;
                     block.begun = true;

@@ -56,7 +56,7 @@ pub(crate) struct Body {
     pub is_large: bool,
     /// Places where it relies on threads of a warp running in step: `file:line`.
     pub lock_step: Vec<String>,
-    /// Places where its threads poll memory that others write: `file:line`.
+    /// Places where its threads poll memory that other threads write: `file:line`.
     pub polls: Vec<String>,
     /// Some thread may yield to those of other blocks.
     pub gives_way: bool,

@@ -150,7 +150,7 @@ struct Comparison {
 }
 
 enum What {
-    /// The same for all threads of a row.
+    /// A condition with one value for all threads of a row.
     Row(Value),
     /// `left` rises by one from thread to thread, `right` is constant within a row.
     Index { predicate: &'static str, left: Value, right: Value },

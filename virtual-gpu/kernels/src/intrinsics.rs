@@ -9,6 +9,7 @@ use crate::casts::conversion_body;
 use crate::{denormals, minmax};
 
 /// Intrinsics that are one LLVM or C library function: name after `llvm.nvvm.`, the function, number of arguments.
+/// Functions take and return `float` (suffix `f`) or `double` (suffix `d`).
 const FUNCTIONS: &[(&str, &str, usize)] = &[
     ("ceil", "llvm.ceil", 1),
     ("cos.approx", "cos", 1),

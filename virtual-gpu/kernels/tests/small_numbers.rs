@@ -123,7 +123,7 @@ fn byte(value: f32, mantissa_bits: u32) -> u8 {
     nearest | if value.is_sign_negative() { 0x80 } else { 0 }
 }
 
-/// Every number of both formats, midpoints between neighbours and their surroundings, and others.
+/// Every number of both formats, midpoints between neighbours and numbers next to these, and some more.
 fn inputs() -> Vec<f32> {
     let mut inputs = vec![
         0.0,

@@ -77,7 +77,7 @@ pub enum AddressMode {
 /// How a texture is read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampler {
-    /// Of x, y and z.
+    /// Modes for x, y and z.
     pub modes: [AddressMode; 3],
     /// Interpolates between neighbours instead of taking the nearest element.
     pub linear: bool,

@@ -76,7 +76,7 @@ fn last(image: &Image, dimension: usize) -> i64 {
     image.size[dimension].cast_signed() - 1
 }
 
-/// Wrapping and mirroring need normalised coordinates; for others they become clamping
+/// Wrapping and mirroring need coordinates from 0 to 1; for others they become clamping
 /// (`cudaTextureDesc::addressMode`).
 fn mode(sampler: &Sampler, dimension: usize) -> AddressMode {
     match sampler.modes[dimension] {
@@ -154,8 +154,8 @@ impl<'a> Texture<'a> {
         }
         let address = self.image.address + offset;
         (self.read)(address);
-        // SAFETY: inside of the image, whose memory was the program's when it made the object; what becomes of it later is
-        // the program's business, as with any address that it gives to a kernel.
+        // SAFETY: inside of the image, whose memory belonged to the program when it created the object; keeping it
+        // valid is the program's responsibility, as with any address that it passes to a kernel.
         unsafe { components(address, self.image.format) }
     }
 

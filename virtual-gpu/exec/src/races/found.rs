@@ -80,7 +80,7 @@ impl Found {
     pub fn text(&self, place: u32) -> String {
         match self.texts.get(place as usize) {
             None | Some(0) => String::new(),
-            // SAFETY: needed to read what `check` was given: a constant text of the program's, which ends in NUL and stays.
+            // SAFETY: needed to read the text passed to `check`: a constant of the program, NUL-terminated.
             Some(&text) => unsafe { CStr::from_ptr(text as *const c_char) }.to_string_lossy().into_owned(),
         }
     }

@@ -1,5 +1,5 @@
-//! Detects idle turns of a loop: turns that leave everything unchanged, so that only memory written by others can end
-//! the loop.
+//! Detects idle turns of a loop: turns that leave everything unchanged, so that only memory written by other threads
+//! can end the loop.
 //!
 //! A compare-and-swap loop computes a new value each turn, and a walk along a list a new address: both progress by
 //! themselves, and yielding there would only cost time.
@@ -57,9 +57,9 @@ pub(super) fn is_atomic_call(call: Value) -> bool {
 /// Behaviour of a value from one turn to the next.
 #[derive(Debug, Clone, Copy, Default)]
 struct Nature {
-    /// It depends on memory that others write, read in this turn.
+    /// It depends on memory that other threads write, read in this turn.
     read: bool,
-    /// It differs from the previous turn, whatever others do.
+    /// It differs from the previous turn, whatever other threads do.
     changes: bool,
     /// It differs from the previous turn, but only by a constant.
     counts: bool,
@@ -251,13 +251,13 @@ impl Turn<'_> {
         }
     }
 
-    /// True if `value` itself reads memory that others write.
+    /// True if `value` itself reads memory that other threads write.
     fn reads(&self, value: Value) -> bool {
         let load = value.opcode() == Some(Opcode::LLVMLoad);
         load && (self.fenced || value.is_volatile() || value.is_atomic()) || self.is_atomic(value)
     }
 
-    /// True if stores only write back values just read from memory that others write, always at one place.
+    /// True if stores only write back values just read from memory that other threads write, always at one place.
     fn stores_hand_on(&self, all: &[Value]) -> bool {
         // A value read in an earlier turn may come from plain memory.
         let earlier = |carried| if carried == Carried::Read { Carried::Other } else { carried };

@@ -66,7 +66,7 @@ pub(crate) fn give_way(maker: Maker, kernel: Value) -> Vec<String> {
     places
 }
 
-/// True if `kernel` contains an operation with which a thread could wait for writes of others.
+/// True if `kernel` contains an operation with which a thread could wait for writes of other threads.
 pub(crate) fn may_wait(kernel: Value, runtime: &Runtime) -> bool {
     kernel.instructions().into_iter().any(|instruction| match instruction.opcode() {
         Some(Opcode::LLVMLoad) => instruction.is_volatile() || instruction.is_atomic(),
