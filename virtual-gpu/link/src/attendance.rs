@@ -1,6 +1,7 @@
-//! A daemon's word to a server that it is there: the server stays while the connection lasts.
+//! A daemon's presence at a server: the server keeps running while this connection lasts.
 //!
-//! Trap: it may be another's child, or nobody's, so its end is seen by the end of this connection.
+//! Trap: the server need not be the daemon's child, so waiting for a child would miss its end; only the end of this
+//! connection shows it.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,7 +16,7 @@ use crate::{
     encode_frame,
 };
 
-/// A server that answers does so within this time.
+/// Longest wait for the server's answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -27,7 +28,8 @@ pub struct Attendance {
 
 impl Attendance {
     /// # Errors
-    /// [`LinkError::Connect`] when nobody listens; anything else of a server that is of another build or not ours.
+    /// [`LinkError::Connect`] when no server listens; another variant when the server is of another build or is not
+    /// `eager-vgpud`.
     pub fn connect(path: &Path) -> Result<Attendance, LinkError> {
         let failed = |source| LinkError::Connect { path: path.to_owned(), source };
         let mut stream = UnixStream::connect(path).map_err(failed)?;
@@ -49,7 +51,7 @@ impl Attendance {
         Ok(Attendance { stream, serving, pid })
     }
 
-    /// What the server was started with.
+    /// Settings that the server was started with.
     pub fn serving(&self) -> &Serving {
         &self.serving
     }
@@ -66,7 +68,8 @@ impl Attendance {
         }
     }
 
-    /// Says that this daemon ends for good. True: the server has ended within `limit`; false: programs are on it.
+    /// Reports that this daemon ends for good. Returns true if the server has ended within `limit`, false if programs
+    /// still use it.
     pub fn dismiss(&mut self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         if self.stream.set_nonblocking(false).is_err()

@@ -1,10 +1,10 @@
-//! What a user of virtual GPUs needs from whoever serves them: send a request, and wait for its reply.
+//! Interface between a user of virtual GPUs and the service: send a request, wait for its reply.
 
 use crate::{LinkError, Reply, Request, RequestId};
 
 /// Serves requests, in this process or behind a socket.
 ///
-/// Safe to call from many threads; one that waits for an operation does not hold up the others.
+/// Safe to call from many threads; a thread that waits for an operation does not block the others.
 pub trait Backend: Send + Sync + std::fmt::Debug {
     /// Sends `request`; requests reach the server in the order of these calls.
     ///
@@ -15,11 +15,11 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// Waits for the reply to a request that was sent; for [`Request::Run`] that is the modelled end of the operation.
     ///
     /// # Errors
-    /// [`LinkError::Refused`] when the server said no (the caller may go on), anything else when the connection is of
-    /// no more use.
+    /// [`LinkError::Refused`] when the server refuses the request (later requests still work), anything else when the
+    /// connection is of no more use.
     fn wait(&self, id: RequestId) -> Result<Reply, LinkError>;
 
-    /// Both.
+    /// Sends `request` and waits for its reply.
     ///
     /// # Errors
     /// As [`Backend::wait`].

@@ -1,7 +1,9 @@
-//! What processes and the daemon tell the server for a virtual clock.
+//! Messages about a virtual clock that processes and the daemon exchange with the server.
 //!
-//! A process has *agents*: its threads that call CUDA, and its streams. Each is at a time of its own, and either goes on or
-//! waits for the server. Trap: a stamp speaks for the whole process at the moment it is sent, so stamps must go out in the
+//! A process has *agents*: its threads that call CUDA, and its streams. Each is at a time of its own, and either runs
+//! or
+//! waits for the server. Trap: a stamp describes the whole process at the moment of sending, so stamps must be sent in
+//! the
 //! order in which they were made.
 
 use eager_gpu_model::Nanos;
@@ -9,19 +11,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::RequestId;
 
-/// Goes with every request of a process that takes part in the clock.
+/// State of a process on the clock; accompanies every request of a process that takes part.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Stamp {
-    /// Time of the agent that asks.
+    /// Time of the agent that sends the request.
     pub at: Nanos,
     pub agent: u32,
-    /// The earliest of the process's agents that go on, now that this one waits; `None`: all wait.
+    /// Earliest of the process's agents that still run, now that the sender waits; `None`: all wait.
     pub bound: Option<Bound>,
-    /// Replies that have come since the last stamp: whoever waited for them is counted in `bound` again.
+    /// Replies received since the last stamp: the agents that waited for them are counted in `bound` again.
     pub taken: Vec<RequestId>,
 }
 
-/// An agent that goes on, and can do nothing before this time.
+/// A running agent, which can do nothing before this time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
     pub at: Nanos,
@@ -29,7 +31,7 @@ pub struct Bound {
     pub thread: Option<u32>,
 }
 
-/// A process takes part.
+/// Answer to a process that joins the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Joined {
     /// The time at which the process began.
@@ -38,17 +40,17 @@ pub struct Joined {
     pub host_factor: f64,
 }
 
-/// Asks the daemon to take in all that it was told, at this time.
+/// Asks the daemon to process all events reported to it so far, at this time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settle {
     pub now: Nanos,
-    /// Who sleeps until the daemon answers.
+    /// Agents that sleep until the daemon answers.
     pub sleepers: Vec<Sleeper>,
-    /// Processes that have left or died.
+    /// Process ids of processes that have left or died.
     pub gone: Vec<u32>,
 }
 
-/// An agent of a process that sleeps until the answer in a slot is no longer the one with this sequence.
+/// An agent of a process that sleeps until the sequence number of the answer in `slot` differs from `seen`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sleeper {
     pub pid: u32,
@@ -56,11 +58,11 @@ pub struct Sleeper {
     pub seen: u32,
 }
 
-/// What came of it.
+/// The daemon's answer to a [`Settle`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Settled {
-    /// Those of the sleepers, by their place in the list, whose answer has changed.
+    /// Indexes into [`Settle::sleepers`] of the agents whose answer has changed.
     pub awake: Vec<u32>,
-    /// When the daemon must act next even if nothing happens.
+    /// Time at which the daemon must act next even if nothing happens.
     pub deadline: Option<Nanos>,
 }

@@ -1,4 +1,4 @@
-//! The daemon's connection to a server with a virtual clock: never blocks, so that it fits into the daemon's own loop.
+//! The daemon's connection to a server with a virtual clock. Never blocks, so it fits into the daemon's event loop.
 //!
 //! Trap: the clock stands still from the moment a [`Settle`] is sent until [`DaemonLink::settled`] answers it.
 
@@ -12,7 +12,7 @@ use crate::{
     Settled, encode_frame,
 };
 
-/// The daemon's end.
+/// The daemon's end of the connection.
 #[derive(Debug)]
 pub struct DaemonLink {
     stream: UnixStream,
@@ -21,10 +21,10 @@ pub struct DaemonLink {
 }
 
 impl DaemonLink {
-    /// Connects, and says that the daemon is there; from then on the clock waits for it.
+    /// Connects and announces the daemon; from then on the clock waits for it.
     ///
     /// # Errors
-    /// [`LinkError::Connect`] when nobody listens.
+    /// [`LinkError::Connect`] when no server listens.
     pub fn connect(path: &Path) -> Result<DaemonLink, LinkError> {
         let failed = |source| LinkError::Connect { path: path.to_owned(), source };
         let stream = UnixStream::connect(path).map_err(failed)?;
@@ -35,10 +35,10 @@ impl DaemonLink {
         Ok(link)
     }
 
-    /// What the server asks now, if anything.
+    /// The server's pending question, if any.
     ///
     /// # Errors
-    /// The server is gone, refused, or talks nonsense.
+    /// The server is gone, refused, or sent a message that does not belong here.
     pub fn asked(&mut self) -> Result<Option<Settle>, LinkError> {
         let mut chunk = [0; 16 << 10];
         loop {
@@ -60,7 +60,7 @@ impl DaemonLink {
         Ok(None)
     }
 
-    /// Says that what was asked is done.
+    /// Reports that the work of the last [`Settle`] is done.
     ///
     /// # Errors
     /// The server is gone.
@@ -71,7 +71,7 @@ impl DaemonLink {
     fn send(&mut self, request: Request) -> Result<(), LinkError> {
         let frame = encode_frame(&ClientFrame { id: RequestId(self.next_id), request })?;
         self.next_id += 1;
-        // A few bytes, and the server reads: the socket has room.
+        // A few bytes to a server that keeps reading: the socket has room.
         self.stream.write_all(&frame).map_err(|e| LinkError::Lost(e.to_string()))
     }
 }

@@ -1,8 +1,9 @@
 //! Frames on the stream: four bytes of length (little endian), then the postcard encoding.
 //!
-//! A stream and not packets, because the touched ranges of a kernel may exceed what one packet can carry. Trap: the
-//! length comes from the other side; [`FrameBuffer`] refuses what is above its limit, and takes memory for bytes that
-//! have arrived only.
+//! A stream, not packets, because the touched ranges of a kernel may exceed what a packet can carry. Trap: the length
+//! comes from the peer; [`FrameBuffer`] must reject lengths above its limit and allocate memory only for bytes that
+//! have
+//! arrived.
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -10,10 +11,10 @@ use crate::LinkError;
 
 /// Longest frame accepted: one million touched ranges fit.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
-/// Longest frame accepted from somebody who has not said hello yet; a hello takes at most 26 bytes.
+/// Longest frame accepted from a client that has not said hello yet; a hello takes at most 26 bytes.
 pub const HELLO_BYTES_MAX: usize = 64;
 const PREFIX_BYTES: usize = 4;
-/// Room that an empty buffer keeps.
+/// Capacity that an empty buffer keeps.
 const ROOM_KEPT_BYTES: usize = 64 << 10;
 
 /// Encodes `message` with its length before it.
@@ -48,12 +49,12 @@ impl Default for FrameBuffer {
 }
 
 impl FrameBuffer {
-    /// Takes frames of at most so many bytes.
+    /// Accepts frames of at most `frame_bytes_max` bytes.
     pub fn with_limit(frame_bytes_max: usize) -> FrameBuffer {
         FrameBuffer { bytes: Vec::new(), consumed: 0, frame_bytes_max }
     }
 
-    /// Takes frames of at most so many bytes from now on.
+    /// Changes the limit to `frame_bytes_max` bytes from now on.
     pub fn set_limit(&mut self, frame_bytes_max: usize) {
         self.frame_bytes_max = frame_bytes_max;
     }
@@ -72,7 +73,7 @@ impl FrameBuffer {
         self.bytes.len() - self.consumed
     }
 
-    /// The next whole message, or `None` until more bytes arrive.
+    /// Returns the next whole message, or `None` until more bytes arrive.
     ///
     /// # Errors
     /// [`LinkError::Malformed`] when the bytes are no frame; the connection is then of no more use.
@@ -90,10 +91,10 @@ impl FrameBuffer {
     }
 }
 
-/// The message that fills `body`.
+/// Decodes the message that fills `body`.
 ///
 /// # Errors
-/// [`LinkError::Malformed`] when it is none.
+/// [`LinkError::Malformed`] when `body` is not exactly one message.
 pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, LinkError> {
     let (message, left) =
         postcard::take_from_bytes(body).map_err(|e| LinkError::Malformed { what: e.to_string() })?;

@@ -1,7 +1,8 @@
-//! Messages and connection between a user of virtual GPUs (the stand-in runtime, the daemon) and whoever serves them.
+//! Messages and connection between a user of virtual GPUs (the stand-in runtime, the daemon) and the service behind
+//! them.
 //!
 //! A user holds a [`Backend`] and does not know whether the service runs in its own process or behind a socket. Trap:
-//! all sizes that cross this boundary are *program* bytes; the server multiplies them by its memory scale, nobody else.
+//! all sizes that cross this boundary are *program* bytes; only the server multiplies them by its memory scale.
 #![forbid(unsafe_code)]
 
 mod attendance;

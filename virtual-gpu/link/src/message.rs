@@ -1,10 +1,12 @@
-//! The messages: what a client asks, what the server answers.
+//! The messages: requests of a client, replies of the server.
 //!
-//! Every request gets exactly one reply with the same id, a bare stamp and [`Request::AwaitDaemon`] none; replies may come
-//! in any order, because the reply to
-//! [`Request::Run`] comes when the operation ends. The first request of a connection is [`Request::Hello`]. Trap: the
-//! encoding (postcard) carries no names, so a change of any type here, or of the model's types used here, raises
-//! [`PROTOCOL_VERSION`]; `Hello` stays the first variant forever so that a stranger can be told apart.
+//! Every request gets exactly one reply with its id, except a bare stamp and [`Request::AwaitDaemon`], which get none.
+//! Replies may arrive in any order, because the reply to [`Request::Run`] is sent when the operation ends. The first
+//! request of a connection is [`Request::Hello`]. Trap: the encoding (postcard) carries no names, so a change of any
+//! type
+//! here, or of the model's types used here, must raise [`PROTOCOL_VERSION`]; `Hello` must stay the first variant, so
+//! that
+//! a client of another version is recognised.
 
 use eager_gpu_model::{Advice, AllocId, AllocKind, Details, MemoryInfo, Nanos, Op, OpStats, Range};
 use serde::{Deserialize, Serialize};
@@ -12,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use crate::clock::{Joined, Settle, Settled, Stamp};
 use crate::nesting;
 
-/// Raised with every change of a message.
+/// Version of the messages; raised with every change of a message.
 pub const PROTOCOL_VERSION: u32 = 8;
 
-/// Under which a server answers that turns a connection away before it has read from it: every client's first request
-/// has this number.
+/// Id of every client's first request. A server that turns a connection away before reading from it answers under this
+/// id.
 pub const FIRST_REQUEST: RequestId = RequestId(1);
 
 /// Pairs a reply with its request; chosen by the client, unique among its open requests.
@@ -35,7 +37,7 @@ pub struct ServerFrame {
     pub reply: Result<Reply, Refusal>,
 }
 
-/// What a client asks. Bytes and offsets are program bytes.
+/// A client's request. Bytes and offsets are program bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     Hello {
@@ -43,11 +45,11 @@ pub enum Request {
         pid: u32,
     },
     Devices,
-    /// Makes the process's context on the device; nothing happens if it is there already.
+    /// Creates the process's context on the device; no effect if the context exists.
     OpenContext {
         device: u32,
     },
-    /// Ends the process's context on the device with everything in it; nothing happens if there is none.
+    /// Destroys the process's context on the device with everything in it; no effect if there is none.
     CloseContext {
         device: u32,
     },
@@ -67,64 +69,67 @@ pub enum Request {
     MemoryInfo {
         device: u32,
     },
-    /// Runs an operation; the reply comes at its modelled end. Every allocation in it must be the process's own and of
-    /// that device.
+    /// Runs an operation; the reply is sent at its modelled end. Every allocation in it must belong to the process and
+    /// to that device.
     Run {
         device: u32,
         op: Op,
     },
-    /// Takes part in the clock from now on, if the server keeps a virtual one: time waits for this process. `seat` was
-    /// reserved for it by whoever started it.
+    /// Takes part in the clock from now on, if the server keeps a virtual one: time waits for this process. `seat`: the
+    /// place that the process's starter reserved for it.
     Join {
         seat: Option<u64>,
     },
-    /// A request at its own time, answered in the order of all processes' times by [`Reply::Stamped`]; without a request
-    /// only the stamp counts, and there is no reply.
+    /// Performs `request` at the stamp's time, in the order of all processes' times; the reply is [`Reply::Stamped`].
+    /// Without a request only the stamp counts, and there is no reply.
     Stamped {
         stamp: Stamp,
         #[serde(deserialize_with = "nesting::request")]
         request: Option<Box<Request>>,
     },
-    /// Only stamped: answered when the clock stands at the stamp and nobody else goes on there. What the process then
-    /// tells the daemon has its place in time.
+    /// Only on a stamp: answered when the clock is at the stamp's time and no other agent can still act before it.
+    /// Messages that the process then sends to the daemon have a defined place in time.
     Turn,
-    /// Only stamped, no reply: the agent sleeps until the daemon changes the answer in `slot` from the one with sequence
+    /// Only on a stamp, no reply: the agent sleeps until the daemon changes the answer in `slot` from the one with
+    /// sequence
     /// `seen`.
     AwaitDaemon {
         slot: u32,
         seen: u32,
     },
-    /// Only stamped: the agent that slept is awake.
+    /// Only on a stamp: the agent that slept is awake.
     Awake,
-    /// Only stamped: the process ends now.
+    /// Only on a stamp: the process ends now.
     Leave,
-    /// Places in time for processes that will be started: the clock waits for them at once.
+    /// Reserves places on the clock for processes that will be started; the clock waits for them at once.
     Reserve {
         seats: u32,
     },
-    /// The process that was started for a seat, so that its sleep is noticed.
+    /// Names the process that was started for a seat, so that its sleep is noticed.
     Seated {
         seat: u64,
         pid: u32,
     },
-    /// Nobody will take the seat any more; nothing happens if it was taken.
+    /// Withdraws a seat that no process will take; no effect if it was taken.
     GiveUp {
         seat: u64,
     },
-    /// The daemon has done all that was to be done until now; answered by [`Reply::Settle`] when there is more. The first
-    /// makes the connection the daemon's.
+    /// The daemon has processed all events up to now; answered by [`Reply::Settle`] when there are more. The first such
+    /// request makes this connection the daemon's.
     Settled(Settled),
-    /// Who uses how much of which device. Only for the server's own user and root.
+    /// Lists how much of which device each process uses. Only for the server's own user and root.
     Uses,
-    /// What each device has done so far. Only for the same.
+    /// Reports the work of each device so far. Only for the server's own user and root.
     Activity,
-    /// The connection is that of a daemon that schedules these devices: the server stays while it lasts. Only for the same.
+    /// Marks the connection as that of a daemon that schedules these devices: the server stays while it lasts. Only for
+    /// the
+    /// server's own user and root.
     Attend,
     /// The daemon ends for good: the server need not wait for another.
     Dismiss,
 }
 
-/// What the server answers when it does what was asked.
+/// The server's reply to a request that it has carried out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
     /// To `Hello`.
@@ -139,13 +144,13 @@ pub enum Reply {
     Ran(RunReport),
     /// To `Join`; `None`: the server keeps no virtual clock.
     Joined(Option<Joined>),
-    /// To what was stamped: the time at which it was done.
+    /// To a stamped request: the time at which it was done.
     Stamped {
         now: Nanos,
         #[serde(deserialize_with = "nesting::reply")]
         reply: Box<Result<Reply, Refusal>>,
     },
-    /// To `Reserve`: the first; the others follow it.
+    /// To `Reserve`: the first seat; the others have the numbers after it.
     Seats {
         first: u64,
     },
@@ -158,7 +163,7 @@ pub enum Reply {
     Attended(Serving),
 }
 
-/// What a server was started with.
+/// Settings that a server was started with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Serving {
     pub cards: Vec<ServedCard>,
@@ -168,7 +173,7 @@ pub struct Serving {
     pub mps: bool,
 }
 
-/// What tells cards apart.
+/// Properties that distinguish cards.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServedCard {
     pub name: String,
@@ -184,43 +189,43 @@ pub enum ServedClock {
     Virtual { host_factor: f64 },
 }
 
-/// What the devices have done since the server started.
+/// Work of the devices since the server started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
-    /// The modelled time since then.
+    /// Modelled time since the server started.
     pub now: Nanos,
     pub devices: Vec<DeviceActivity>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceActivity {
-    /// Managed memory moved because it did not fit, both directions. Program bytes.
+    /// Managed memory moved because it did not fit, both directions, in program bytes.
     pub paged_bytes: u64,
     /// Modelled time with at least one kernel on the device.
     pub kernels: Nanos,
 }
 
-/// What one process holds of one device, in program bytes.
+/// Memory of one device that one process holds, in program bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessUse {
     pub device: u32,
-    /// The kernel's word where the server is behind a socket.
+    /// Process id; as the kernel reports it where the server is behind a socket.
     pub pid: u32,
-    /// What is never evicted for others: its context and device allocations.
+    /// Memory that is never evicted for other processes: context and device allocations.
     pub pinned: u64,
     /// Managed memory that is on the device now.
     pub managed: u64,
 }
 
-/// How an operation went, in modelled (full-size) time and bytes.
+/// Cost of an operation, in modelled (full-size) time and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunReport {
-    /// From submission to end, waiting for engines included.
+    /// From submission to end, including the wait for engines.
     pub duration_ns: u64,
     pub stats: OpStats,
 }
 
-/// Why the server did not do what was asked. The connection stays usable.
+/// Why the server did not carry out a request. The connection stays usable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Refusal {
     #[error(
@@ -259,7 +264,7 @@ pub struct DeviceInfo {
     pub sms: u32,
     pub threads_per_sm: u32,
     pub blocks_per_sm: u32,
-    /// A page fault of one process stops the kernels of all: processes take turns, as without NVIDIA's MPS.
+    /// A page fault of one process stops the kernels of all processes: they take turns, as without NVIDIA's MPS.
     pub faults_stall: bool,
     pub shared_bytes_per_sm: u32,
     pub registers_per_sm: u32,
@@ -267,8 +272,8 @@ pub struct DeviceInfo {
     /// Peak rates in single over double precision, rounded.
     pub single_to_double: u32,
     pub details: Details,
-    /// Program bytes times this are modelled bytes.
+    /// Modelled bytes per program byte.
     pub memory_scale: u64,
-    /// Real nanoseconds waited per modelled nanosecond; 0: nobody waits.
+    /// Real nanoseconds waited per modelled nanosecond; 0: no waiting.
     pub time_scale: f64,
 }

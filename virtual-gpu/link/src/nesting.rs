@@ -1,8 +1,8 @@
-//! What stands on a stamp, read once deep: a stamp on a stamp means nothing.
+//! Decodes the content of a stamp at most one level deep: a stamp on a stamp has no meaning.
 //!
-//! Trap: how deep a message nests is its sender's word, and the decoder calls itself for each level: a frame of stamps on
-//! stamps would overflow the stack of whoever reads it, which no error handler survives. So the depth is refused while it
-//! is read, not afterwards.
+//! Trap: the sender controls how deep a message nests, and the decoder recurses once per level. A frame of stamps on
+//! stamps would overflow the receiver's stack, which no error handler survives. So the depth must be rejected while
+//! decoding, not afterwards.
 
 use std::cell::Cell;
 

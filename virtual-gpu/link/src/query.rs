@@ -1,13 +1,13 @@
-//! One question without a connection to keep: which devices does the server have, and how full are they.
+//! A query without a lasting connection: the devices of a server and how full they are.
 
 use std::path::Path;
 
 use crate::{Backend, DeviceInfo, LinkError, Reply, Request, Socket};
 
-/// Asks the server at `socket` for its devices, in order of index.
+/// Returns the devices of the server at `socket`, in order of index.
 ///
 /// # Errors
-/// Any [`LinkError`]; [`LinkError::Connect`] when nobody listens there.
+/// Any [`LinkError`]; [`LinkError::Connect`] when no server listens there.
 pub fn query_devices(socket: &Path) -> Result<Vec<DeviceInfo>, LinkError> {
     match Socket::connect(socket)?.call(Request::Devices)? {
         Reply::Devices(devices) => Ok(devices),

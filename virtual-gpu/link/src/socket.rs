@@ -1,7 +1,8 @@
 //! The client's end of a connection to a server behind a Unix socket.
 //!
-//! One thread reads replies and wakes whoever waits for them, so that many streams of one process can have an operation
-//! under way at once. Trap: the reader holds the stream too; only shutting the socket down (on drop) ends it.
+//! One thread reads replies and wakes the thread that waits for each, so that many streams of one process can have an
+//! operation under way at once. Trap: the reader holds the stream as well; only shutting the socket down (on drop) ends
+//! it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -19,7 +20,7 @@ use crate::{
     RequestId, ServerFrame, encode_frame,
 };
 
-/// A connection to a virtual GPU server. The server frees everything of the process when it ends.
+/// A connection to a virtual GPU server. When it ends, the server frees everything that the process holds.
 #[derive(Debug)]
 pub struct Socket {
     writer: Mutex<UnixStream>,
@@ -37,13 +38,13 @@ struct Inbox {
 struct InboxState {
     next_id: u64,
     replies: BTreeMap<RequestId, Result<Reply, Refusal>>,
-    /// Why no more replies will come.
+    /// Why no more replies will arrive.
     lost: Option<String>,
 }
 
 impl Inbox {
     fn lock(&self) -> MutexGuard<'_, InboxState> {
-        // No code that holds the lock can leave the state half changed, so poison carries no news.
+        // No code that holds the lock can leave the state half changed, so poison can be ignored.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -65,7 +66,7 @@ impl Socket {
     /// Connects to the server at `path` and agrees on the protocol.
     ///
     /// # Errors
-    /// [`LinkError::Connect`] when nobody listens, [`LinkError::Refused`] when the versions differ.
+    /// [`LinkError::Connect`] when no server listens, [`LinkError::Refused`] when the versions differ.
     pub fn connect(path: &Path) -> Result<Socket, LinkError> {
         let connect_error = |source| LinkError::Connect { path: path.to_owned(), source };
         let writer = UnixStream::connect(path).map_err(connect_error)?;
@@ -80,14 +81,15 @@ impl Socket {
         let socket = Socket { writer: Mutex::new(writer), descriptors, inbox };
         let hello = Request::Hello { version: PROTOCOL_VERSION, pid: std::process::id() };
         match socket.call(hello) {
-            // A server that turns a connection away says why and closes it, maybe before the hello could be written.
+            // A server that turns a connection away sends the reason and closes it, maybe before the hello could be
+            // written.
             Err(LinkError::Lost(_)) => socket.inbox.wait_for(FIRST_REQUEST)?,
             other => other?,
         };
         Ok(socket)
     }
 
-    /// What a child of this process must close, or the server takes it for a user that still lives.
+    /// Descriptors that a forked child must close; otherwise the server takes the child for a user that is still alive.
     pub fn descriptors(&self) -> Vec<RawFd> {
         self.descriptors.into()
     }
@@ -111,7 +113,7 @@ impl Backend for Socket {
     }
 }
 
-/// Writes all of it. A C program has not switched SIGPIPE off, so a server that is gone must not raise it.
+/// Writes all of `rest`. A C program has not disabled SIGPIPE, so writing to a server that is gone must not raise it.
 fn send_all(stream: &UnixStream, mut rest: &[u8]) -> io::Result<()> {
     while !rest.is_empty() {
         match send(stream.as_raw_fd(), rest, MsgFlags::MSG_NOSIGNAL) {

@@ -1,4 +1,4 @@
-//! Frames survive any cutting of the stream, and garbage is refused with an error instead of being believed.
+//! Frames survive any cutting of the stream, and malformed bytes are rejected with an error.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! The one place where a client's numbers are checked: what comes out of here is safe to give to the model.
+//! The only place where a client's numbers are checked: a request that passes is safe to give to the model.
 //!
-//! Limits of a launch are those of every card: CUDA C++ programming guide, "Technical Specifications per Compute
-//! Capability". Trap: sums over many requests (memory, allocations, open operations) are not bounded here but by
+//! The limits of a launch are those of every card: CUDA C++ programming guide, "Technical Specifications per Compute
+//! Capability". Trap: sums over many requests (memory, allocations, open operations) are not bounded here but in
 //! [`crate::holdings`].
 
 use eager_gpu_model::{Access, Card, Kernel, Op, Options, work};
@@ -10,29 +10,29 @@ use eager_vgpu_link::{Refusal, Request};
 const THREADS_PER_BLOCK_MAX: u32 = 1024;
 const BLOCKS_MAX: u64 = 0x7fff_ffff * 65_535 * 65_535;
 const REGISTERS_PER_THREAD_MAX: u32 = 255;
-/// CUDA's stream priorities on every card that is modelled.
+/// CUDA's stream priorities on every modelled card.
 const PRIORITIES: std::ops::RangeInclusive<i32> = -5..=0;
-/// Equal launches in one request. The stand-in runtime sends them one by one.
+/// Equal launches in one request. The stand-in runtime sends launches one by one.
 const LAUNCHES_MAX: u32 = 1 << 16;
-/// Allocations that one launch touches: the model looks at each at every step of it.
+/// Allocations that one launch touches: the model visits each of them at every step of the launch.
 const ACCESSES_MAX: usize = 1 << 14;
 /// Touched ranges of one launch, over all allocations.
 pub const RANGES_MAX: usize = 1 << 20;
-/// Modelled time that one kernel may take alone. Longer ones are a mistake, and would take the clock of a server that never
-/// waits to the end of its numbers.
+/// Modelled time that one kernel may take alone. A longer one is a mistake, and where time jumps from event to event it
+/// would overflow the clock.
 const KERNEL_NS_MAX: f64 = 30.0 * 86_400.0 * 1e9;
-/// How much longer than the way of its bytes the paging of a buffer takes at most, about.
+/// Upper estimate of a buffer's paging time, as a multiple of the transfer time of its bytes.
 const PAGING: f64 = 16.0;
 /// Seats of one reservation on the virtual clock.
 const SEATS_MAX: u32 = 1 << 16;
 
-/// A request whose every number is one that a card could be asked.
+/// A request whose every number is possible on some card.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked(Request);
 
 impl Checked {
     /// # Errors
-    /// Which number cannot be, and what could.
+    /// [`Refusal::Invalid`] with the impossible number and the possible range.
     pub fn new(request: Request, cards: &[Card]) -> Result<Checked, Refusal> {
         check(&request, cards).map_err(Refusal::Invalid)?;
         Ok(Checked(request))
@@ -46,7 +46,7 @@ impl Checked {
 fn check(request: &Request, cards: &[Card]) -> Result<(), String> {
     match request {
         Request::Run { device, op: Op::Kernel(kernel) } => {
-            // Without such a device the request is refused for that.
+            // A request for a missing device is refused elsewhere, with that reason.
             cards.get(*device as usize).map_or(Ok(()), |card| check_kernel(kernel, card))
         }
         Request::Stamped { request: Some(request), .. } => check(request, cards),
@@ -79,19 +79,19 @@ fn check_kernel(kernel: &Kernel, card: &Card) -> Result<(), String> {
 }
 
 fn check_access(access: &Access) -> Result<(), String> {
-    // A number that is none is in no range.
+    // NaN is in no range, so it is rejected too.
     if !(0.0..=1.0).contains(&access.density) {
         return Err(format!("density {}; 0 to 1 is possible", access.density));
     }
     Ok(())
 }
 
-/// A kernel as the model will see it, after the memory scale: it must end.
+/// Checks that a kernel ends in time, as the model sees it after the memory scale.
 ///
 /// # Errors
-/// It would take longer than any kernel does.
+/// The kernel would take longer than any kernel may.
 pub fn check_length(kernel: &Kernel, card: &Card, options: &Options) -> Result<(), Refusal> {
-    // Few threads take far longer than a whole card, and what does not fit is paged in every launch.
+    // A few threads take far longer than a whole card, and memory that does not fit is paged in at every launch.
     let touched: f64 =
         kernel.accesses.iter().flat_map(|access| &access.ranges).map(|range| range.bytes as f64).sum();
     let paged_ns = PAGING * touched / card.link.migrate_bytes_per_s * 1e9;
@@ -102,7 +102,7 @@ pub fn check_length(kernel: &Kernel, card: &Card, options: &Options) -> Result<(
     Err(Refusal::Invalid(format!("a kernel of {:.0} days; 30 are possible", ns / 86_400e9)))
 }
 
-/// Touched ranges of a launch.
+/// Number of touched ranges of a launch.
 pub fn ranges(kernel: &Kernel) -> usize {
     kernel.accesses.iter().map(|access| access.ranges.len()).sum()
 }

@@ -1,7 +1,8 @@
-//! One connection: bytes in up to a limit, messages out one by one, answers kept up to a limit.
+//! One connection: reads bytes up to a limit, returns messages one by one, keeps answers up to a limit.
 //!
-//! Trap: a client that does not read must not stop the others, so writes never block, and nothing more is read from who
-//! does not take its answers.
+//! Trap: a client that does not read must not stop the others, so writes never block, and the server stops reading from
+//! a
+//! client that does not take its answers.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,11 +14,12 @@ use eager_vgpu_link::{ClientFrame, FrameBuffer, HELLO_BYTES_MAX, ServerFrame, en
 use crate::Peer;
 use crate::poller::Interest;
 
-/// Read from one connection in a turn.
+/// Bytes read from one connection in a turn.
 const TURN_BYTES: usize = 256 << 10;
-/// Untaken answers above which a client's requests wait.
+/// Bytes of untaken answers above which a client's requests wait.
 const OUTBOX_BYTES_WAIT: usize = 64 << 10;
-/// Untaken answers above which it is dropped: those to operations come when they end, asked for or not.
+/// Bytes of untaken answers above which a client is dropped. Stopping its requests is not enough: answers to operations
+/// arrive when those end.
 const OUTBOX_BYTES_MAX: usize = 4 << 20;
 
 #[derive(Debug)]
@@ -27,15 +29,15 @@ pub struct Client {
     pub since: Instant,
     inbox: FrameBuffer,
     outbox: Vec<u8>,
-    /// Whole messages may be left of what was read.
+    /// The bytes read so far may still contain whole messages.
     pub has_more: bool,
-    /// What is waited for.
+    /// Events that the poller waits for.
     pub interest: Interest,
-    /// What of [`Client::buffered_bytes`] is counted as its user's.
+    /// Part of [`Client::buffered_bytes`] that is charged to the client's user.
     pub counted_bytes: usize,
 }
 
-/// Why a client is dropped; its end is normal, anything else is said.
+/// Why a client is dropped; `Closed` is a normal end, `Fault` is logged.
 #[derive(Debug)]
 pub enum Gone {
     Closed,
@@ -53,7 +55,7 @@ impl Client {
         self.stream.as_fd()
     }
 
-    /// It takes its answers, so that more may be asked.
+    /// True if the client takes its answers, so that it may send more requests.
     pub fn may_ask(&self) -> bool {
         self.outbox.len() < OUTBOX_BYTES_WAIT
     }
@@ -62,17 +64,17 @@ impl Client {
         !self.outbox.is_empty()
     }
 
-    /// What it makes the server keep.
+    /// Bytes that the server keeps for this client: unparsed input and untaken answers.
     pub fn buffered_bytes(&self) -> usize {
         self.inbox.buffered_bytes() + self.outbox.len()
     }
 
-    /// It has said hello: its messages may be longer.
+    /// The client has said hello: its messages may be longer from now on.
     pub fn greeted(&mut self) {
         self.inbox.set_limit(eager_vgpu_link::FRAME_BYTES_MAX);
     }
 
-    /// Reads what has arrived, but no more than a turn's worth. Nothing, while whole messages are left.
+    /// Reads the bytes that have arrived, at most a turn's worth. Reads nothing while whole messages are left.
     pub fn read(&mut self) -> Result<(), Gone> {
         if self.has_more {
             return Ok(());
@@ -89,14 +91,14 @@ impl Client {
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                // A killed process with unread answers ends in a reset.
+                // A client killed with unread answers ends in a reset.
                 Err(_) => return Err(Gone::Closed),
             }
         }
         Ok(())
     }
 
-    /// The next whole message of what was read.
+    /// Returns the next whole message of the bytes read so far.
     pub fn next_frame(&mut self) -> Result<Option<ClientFrame>, Gone> {
         let next = self.inbox.next_message().map_err(|e| Gone::Fault(e.to_string()))?;
         self.has_more = next.is_some();
@@ -109,7 +111,7 @@ impl Client {
         self.flush()
     }
 
-    /// Writes what the client takes without waiting.
+    /// Writes as much as the client takes without blocking.
     pub fn flush(&mut self) -> Result<(), Gone> {
         let mut written = 0;
         while written < self.outbox.len() {

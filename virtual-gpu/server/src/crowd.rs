@@ -1,42 +1,42 @@
-//! Who may connect, and whose turn it is: connections, bytes and requests, counted per user from `accept` on. Pure.
+//! Admission and fair turns: counts connections, bytes and requests per user from `accept` on. Pure.
 //!
-//! Trap: credentials are those at `connect`, the kernel's word; nothing that a connection says changes whose it is.
+//! Trap: the user is the one that the kernel reports for `connect`; no message of a connection may change it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Connections of one user, where there are descriptors for so many.
+/// Connections of one user, where the process has enough descriptors.
 const CONNECTIONS_MAX: u64 = 4096;
-/// What one user's connections may make the server keep: messages that are not whole yet, and answers that are not taken.
+/// Bytes that one user's connections may make the server keep: incomplete messages and untaken answers.
 pub const BUFFERED_BYTES_MAX: usize = 64 << 20;
-/// Requests of one user in a turn, and of one connection.
+/// Requests of one user in a turn.
 const USER_REQUESTS: u32 = 1024;
 pub const CONNECTION_REQUESTS: u32 = 256;
-/// What one user's requests may take of a turn, and the one more that is begun before. Most take some microseconds; a kernel
-/// that pages takes a tenth of a second where time jumps to its end.
+/// Time that one user's requests may take in a turn; a request begun before the limit is finished. Most take some
+/// microseconds; a kernel that pages takes a tenth of a second where time jumps to its end.
 const USER_TIME: Duration = Duration::from_millis(2);
-/// A connection that has said no hello for so long is dropped.
+/// A connection that has not said hello for this long is dropped.
 pub const SILENT_MAX: Duration = Duration::from_secs(10);
-/// Descriptors that are kept for the server itself and its own user.
+/// Descriptors reserved for the server itself and its own user.
 const DESCRIPTORS_RESERVED: u64 = 64;
 
-/// What counts for whom.
+/// Per-user counts. Keys of the maps are uids.
 #[derive(Debug)]
 pub struct Crowd {
     connections_max: u64,
     connections: BTreeMap<u32, u64>,
     /// Bytes that users' connections make the server keep.
     kept: BTreeMap<u32, usize>,
-    /// Requests that users have had in this turn.
+    /// Requests of each user in this turn.
     asked: BTreeMap<u32, u32>,
-    /// How long these took.
+    /// Time that these requests took.
     spent: BTreeMap<u32, Duration>,
-    /// Rises with every turn.
+    /// Number of turns so far.
     turn: usize,
 }
 
 impl Crowd {
-    /// `descriptors`: those that the process may have.
+    /// `descriptors`: number of descriptors that the process may have.
     pub fn new(descriptors: u64) -> Crowd {
         Crowd {
             connections_max: (descriptors.saturating_sub(DESCRIPTORS_RESERVED) / 4).clamp(1, CONNECTIONS_MAX),
@@ -48,8 +48,8 @@ impl Crowd {
         }
     }
 
-    /// Counts a connection, or says how many its user has already. The server's own user and root have no limit but the
-    /// system's.
+    /// Counts a connection, or returns how many its user has already. For the server's own user and root only the
+    /// system's limits apply.
     pub fn enter(&mut self, uid: u32, is_owner: bool) -> Result<(), u64> {
         let count = self.connections.entry(uid).or_default();
         if *count >= self.connections_max && !is_owner {
@@ -66,7 +66,7 @@ impl Crowd {
         self.connections.retain(|_, count| *count > 0);
     }
 
-    /// A connection of the user makes the server keep so many bytes now.
+    /// Records that a connection of the user now makes the server keep `after` bytes instead of `before`.
     pub fn keep(&mut self, uid: u32, before: usize, after: usize) {
         let kept = self.kept.entry(uid).or_default();
         *kept = kept.saturating_sub(before).saturating_add(after);
@@ -79,7 +79,7 @@ impl Crowd {
         self.kept.get(&uid).copied().unwrap_or_default()
     }
 
-    /// A new turn: where to begin in a list of so many that are ready, so that nobody is always last.
+    /// Begins a turn. Returns where to start in a list of `ready` clients, so that no client is always last.
     pub fn begin_turn(&mut self, ready: usize) -> usize {
         self.asked.clear();
         self.spent.clear();
@@ -87,27 +87,27 @@ impl Crowd {
         if ready == 0 { 0 } else { self.turn % ready }
     }
 
-    /// May this user have one more request done in this turn? Counts it.
+    /// Counts a request of the user; false if the user has had all its requests of this turn.
     pub fn ask(&mut self, uid: u32) -> bool {
         let asked = self.asked.entry(uid).or_default();
         *asked += 1;
         *asked <= USER_REQUESTS
     }
 
-    /// A request of the user took so long.
+    /// Records that a request of the user took `time`.
     pub fn spend(&mut self, uid: u32, time: Duration) {
         let spent = self.spent.entry(uid).or_default();
         *spent = spent.saturating_add(time);
     }
 
-    /// Has the user requests and time left in this turn?
+    /// True if the user has requests and time left in this turn.
     pub fn may_ask(&self, uid: u32) -> bool {
         self.asked.get(&uid).is_none_or(|asked| *asked < USER_REQUESTS)
             && self.spent.get(&uid).is_none_or(|spent| *spent < USER_TIME)
     }
 }
 
-/// When a connection that says nothing has to go.
+/// Deadline for the hello of a connection made at `since`.
 pub fn silent_until(since: Instant) -> Instant {
     since + SILENT_MAX
 }

@@ -1,7 +1,8 @@
-//! Virtual GPUs of one process's own: the service behind a lock, no server, no socket, no thread.
+//! Virtual GPUs of a single process: the service behind a lock, without server, socket or thread.
 //!
-//! Trap: nobody but the callers drives the clock. Each waits until the next event, lets time pass, and wakes the others,
-//! so a new operation must wake them too: it may have brought the next event nearer.
+//! Trap: only the callers drive the clock. Each waits until the next event, advances time, and wakes the others. So a
+//! new
+//! operation must wake them as well, since it may have made the next event earlier.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -15,17 +16,17 @@ use eager_vgpu_link::{
 use crate::sleep::{LOOK, Watch};
 use crate::{Answer, Clock, ProcessId, RealNanos, Scale, Service};
 
-/// Which devices to have.
+/// Which devices to serve, and how.
 #[derive(Debug, Clone)]
 pub struct EmbeddedConfig<'a> {
-    /// Such as `2xV100-16GB,1xH200`.
+    /// List of cards, such as `2xV100-16GB,1xH200`.
     pub cards: &'a str,
     pub time_scale: f64,
     pub memory_scale: u64,
     pub clock: Clock,
 }
 
-/// A service in this process.
+/// A service inside the calling process.
 #[derive(Debug)]
 pub struct Embedded {
     started: Instant,
@@ -40,7 +41,7 @@ struct State {
     service: Service,
     watch: Watch,
     next_id: u64,
-    /// Callers that sleep until something changes: without any, waking them would be a system call for nothing.
+    /// Number of callers that sleep until something changes; at zero, the system call that wakes them is skipped.
     asleep: usize,
     replies: BTreeMap<RequestId, Result<Reply, Refusal>>,
 }
@@ -53,11 +54,12 @@ impl State {
 
 impl Embedded {
     /// # Errors
-    /// The list of cards cannot be read.
+    /// The list of cards cannot be parsed.
     pub fn new(config: &EmbeddedConfig<'_>) -> Result<Embedded, CardsError> {
         let scale = Scale { memory: config.memory_scale, time: config.time_scale };
-        // Nobody shares these devices, so nobody is kept waiting by another's context; a slowed-down program would only
-        // wait for its own.
+        // These devices are not shared, so no other process waits for the creation of a context; a slowed-down program
+        // would
+        // only wait for its own.
         let options = Options { context_create: Nanos(0), ..Options::default() };
         let mut service = Service::new(parse_cards(config.cards)?, options, scale, config.clock);
         let process = service.connect();

@@ -1,7 +1,7 @@
-//! The server's socket: one server per path, nothing left behind, a dead server's socket taken over.
+//! The server's socket: one server per path, the socket removed at the end, a dead server's socket taken over.
 //!
-//! Trap: the lock file beside the socket stays when the server ends. Removing it would let two servers lock two
-//! different files of one name.
+//! Trap: the lock file beside the socket must stay when the server ends. Removing it would let two servers lock two
+//! different files with the same name.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -25,7 +25,7 @@ pub enum EndpointError {
 pub struct Endpoint {
     pub listener: UnixListener,
     path: PathBuf,
-    /// The file at the path, while it is this server's.
+    /// Identity of the socket file at the path, while it is this server's.
     file: Option<(u64, u64)>,
     _lock: Flock<File>,
 }
@@ -38,13 +38,13 @@ impl Endpoint {
         let mut lock_name = path.as_os_str().to_owned();
         lock_name.push(".lock");
         let mut private = File::options();
-        // Who can open it can lock it, and keep every server from starting.
+        // A user who can open the file can lock it, and so keep every server from starting.
         private.create(true).truncate(false).write(true).mode(0o600);
         let file = private.open(&lock_name).map_err(io_error)?;
         file.set_permissions(Permissions::from_mode(0o600)).map_err(io_error)?;
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|_| EndpointError::Taken { path: path.to_owned() })?;
-        // With the lock held, a socket that is there belonged to a server that was killed.
+        // With the lock held, an existing socket belonged to a server that was killed.
         match std::fs::remove_file(path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io_error(e)),
             _ => {}
@@ -55,7 +55,7 @@ impl Endpoint {
     }
 }
 
-/// What tells a file from another that came to its place.
+/// Identity of a file (device, inode), which distinguishes it from a later file at the same path.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
@@ -63,7 +63,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         if self.file.is_some() && identity(&self.path) == self.file {
-            // Nothing can be done about a socket that somebody else removed.
+            // Nothing can be done if the socket was removed meanwhile.
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,23 +1,26 @@
-//! Strangers' messages into the service, with what must hold afterwards: for fuzzers (`scheduler/fuzz`).
+//! Feeds a fuzzer's messages to the service and checks what must hold afterwards (`scheduler/fuzz`).
 //!
-//! Trap: whatever panics here would have ended a client, or the server. Nothing here may be called by the server itself.
+//! Trap: a panic here means that a message could have ended a client, or the server. The server itself must not call
+//! this.
 
 use eager_gpu_model::{AllocKind, Nanos, Options, parse_cards};
 use eager_vgpu_link::{ClientFrame, FrameBuffer, PROTOCOL_VERSION, Request, RequestId, decode};
 
 use crate::{Clock, Peer, RealNanos, Scale, Service};
 
-/// Connections: the server's own user's, and two of another's.
+/// Connections: one of the server's own user, two of another user.
 const PEERS: [Peer; 3] = [
     Peer { pid: 10, uid: 0, is_owner: true },
     Peer { pid: 11, uid: 1000, is_owner: false },
     Peer { pid: 12, uid: 1000, is_owner: false },
 ];
-/// Real time that passes between two messages, by the high bits of the byte that says who speaks.
+/// Real time in ns between two messages, selected by the high bits of the byte that names the sender.
 const STEPS_NS: [u64; 4] = [0, 1_000, 1_000_000_000, u64::MAX / 4];
 
-/// A life of a service. The first byte chooses what it serves; then come messages: who says it and when, how long it is,
-/// and its bytes. Each connection has said hello, and has a context and memory of both kinds on the first device.
+/// Runs one service through a sequence of messages. The first byte chooses its settings; then follow messages, each
+/// with
+/// its sender and time, its length, and its bytes. Each connection has said hello, and has a context and memory of both
+/// kinds on the first device.
 pub fn messages(bytes: &[u8]) {
     let Some((&first, mut rest)) = bytes.split_first() else { return };
     let mut service = service(first);
@@ -55,7 +58,7 @@ fn service(choice: u8) -> Service {
     let memory = if choice & 1 == 0 { 1 } else { 1024 };
     let time = if choice & 2 == 0 { 0.0 } else { 1.0 };
     let clock = if choice & 4 == 0 { Clock::Real } else { Clock::Virtual { host_factor: 1.0 } };
-    // Few steps to a kernel: a fuzzer wants many inputs, not long ones.
+    // Few steps per kernel: a fuzzer needs many inputs, not long ones.
     let options =
         Options { mps: choice & 8 != 0, context_create: Nanos(0), step_blocks: 4096, ..Options::default() };
     Service::new(cards, options, Scale { memory, time }, clock)
@@ -70,7 +73,7 @@ fn settling_in() -> [Request; 4] {
     ]
 }
 
-/// A stream in pieces: what comes out does not depend on how it was cut, and a fault stays one.
+/// Feeds a stream in pieces: the decoded messages must not depend on how it was cut, and a fault must stay a fault.
 pub fn stream(bytes: &[u8]) {
     let Some((&cut, stream)) = bytes.split_first() else { return };
     let whole = frames(std::iter::once(stream));

@@ -1,6 +1,6 @@
-//! What each user's processes hold of the server, and how much of it they may: the server's own memory is everybody's.
+//! Memory and work that each user's processes hold of the server, with limits: all users share the server's own memory.
 //!
-//! Trap: device memory is bounded by the card, managed memory by nothing but this.
+//! Trap: device memory is bounded by the card, but managed memory only by the limits here.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use eager_vgpu_link::Refusal;
 const ALLOCS_MAX: u64 = 1 << 18;
 /// Operations of one user that were submitted and have not ended.
 const OPEN_MAX: u64 = 1 << 14;
-/// Touched ranges that these name.
+/// Touched ranges that these operations name.
 const RANGES_MAX: u64 = 1 << 22;
-/// Managed memory of one user, in all devices' memory.
+/// Managed memory of one user, as a multiple of the memory of all devices.
 const MANAGED_FACTOR: u64 = 64;
 
-/// A user; the process that the service runs in has none.
+/// A user by uid; `None` for the process that the service runs in.
 pub type User = Option<u32>;
 
 /// Sums over one user's processes, or over one process.
@@ -48,7 +48,7 @@ impl Held {
     }
 }
 
-/// All users' sums.
+/// Sums of all users.
 #[derive(Debug)]
 pub struct Holdings {
     managed_bytes_max: u64,
@@ -56,13 +56,13 @@ pub struct Holdings {
 }
 
 impl Holdings {
-    /// `capacity_bytes`: of all devices, modelled.
+    /// `capacity_bytes`: modelled memory of all devices together.
     pub fn new(capacity_bytes: u64) -> Holdings {
         Holdings { managed_bytes_max: capacity_bytes.saturating_mul(MANAGED_FACTOR), users: BTreeMap::new() }
     }
 
     /// # Errors
-    /// Which limit of the user's is reached; then nothing was taken.
+    /// [`Refusal::TooMuch`] with the limit that the user has reached; then nothing is taken.
     pub fn take(&mut self, user: User, more: Held) -> Result<(), Refusal> {
         let after = self.users.get(&user).copied().unwrap_or_default().plus(more);
         let limits = [

@@ -1,7 +1,9 @@
-//! Serves virtual GPUs: owns the model, knows which process holds what, turns real time into modelled time and back.
+//! Serves virtual GPUs: owns the model, knows which process holds which memory, converts real time to modelled time and
+//! back.
 //!
-//! [`Service`] decides, with time as a parameter; [`Embedded`] and [`serve`] carry out, in one process or for many over
-//! a socket. Trap: program bytes come in and go out; only [`Scale`] may turn them into modelled bytes.
+//! [`Service`] decides, with time as a parameter; [`Embedded`] and [`serve`] perform the I/O, in one process or for
+//! many
+//! over a socket. Trap: requests and replies count program bytes; only [`Scale`] may convert them to modelled bytes.
 #![forbid(unsafe_code)]
 
 mod border;

@@ -1,7 +1,7 @@
-//! Lines on standard error, a few per user and window: a client must not be able to fill the disk, nor to drown what
-//! others have to say.
+//! Log lines on standard error, a few per user and window: a client must not be able to fill the disk, nor to drown the
+//! lines about other clients.
 //!
-//! Trap: standard error may be a pipe that nobody reads any more; that is no reason to end.
+//! Trap: standard error may be a pipe that is no longer read; a failed write must not end the server.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 const WINDOW: Duration = Duration::from_secs(10);
 const LINES_PER_WINDOW: u32 = 10;
-/// Users with a window of their own; more share the server's.
+/// Users with a window of their own; further users share the server's.
 const USERS_MAX: usize = 256;
 
 #[derive(Debug, Default)]
 pub struct Log {
-    /// By uid; `None`: the server's own.
+    /// Windows by uid; `None`: the server's own.
     windows: BTreeMap<Option<u32>, Window>,
 }
 
@@ -26,10 +26,10 @@ struct Window {
 }
 
 impl Log {
-    /// `uid`: whose doing it is; `None`: the server's own.
+    /// Logs `line`. `uid`: the user that caused it; `None`: the server itself.
     pub fn say(&mut self, uid: Option<u32>, line: &str) {
         for line in self.admit(Instant::now(), uid, line) {
-            // Nobody is left to be told that standard error is closed.
+            // An error means that standard error is closed, and there is no other place to report it.
             let _ = writeln!(std::io::stderr(), "eager-vgpud: {line}");
         }
     }

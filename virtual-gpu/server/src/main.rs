@@ -1,6 +1,6 @@
-//! `eager-vgpud`: serves virtual GPUs on a Unix socket until it is told to stop.
+//! `eager-vgpud`: serves virtual GPUs on a Unix socket until it is stopped.
 //!
-//! Trap: one line on standard output says that the socket is ready; a starter may wait for it.
+//! Trap: starters wait for the line on standard output that reports the socket as ready; keep it.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -61,7 +61,8 @@ struct CardList(Vec<Card>);
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        // Help and version are no errors; of an error the usage and tips are left out, so that its starter can pass it on.
+        // Help and version are not errors. Of an error, the usage and tips are left out, so that the starter can pass
+        // the rest on.
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
             let text = error.to_string();
@@ -91,11 +92,12 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     let names: Vec<String> = arguments.cards.0.iter().map(|card| card.name.clone()).collect();
     let service = Service::new(arguments.cards.0, options, scale, clock);
     if arguments.until_unused {
-        // A session of its own: what ends the daemon's terminal or group is not meant for the programs' devices. It fails
-        // only for who leads a group already.
+        // A new session, so that signals to the daemon's terminal or process group do not end the programs' devices.
+        // Fails
+        // only if the process leads a group already.
         let _ = nix::unistd::setsid();
     }
-    // Whoever started it may not read its output.
+    // The starter may have closed its end of the pipe, so a failed write is ignored.
     let ready = format!("eager-vgpud: virtual GPUs at {}: {}", arguments.socket.display(), names.join(", "));
     let _ = writeln!(std::io::stdout(), "{ready}");
     let until = if arguments.until_unused { Until::Unused } else { Until::Told };

@@ -1,7 +1,8 @@
-//! What the loop waits for: sets in which every connection is entered once, so that a turn costs what is ready and not what is
-//! connected.
+//! The epoll sets that the server's loop waits on. Every connection is registered once, so that a turn costs as much as
+//! there are ready connections, not open ones.
 //!
-//! Trap: a connection leaves the sets by itself when it is closed, so none that is entered here is ever duplicated.
+//! Trap: epoll drops a descriptor by itself only when its last copy is closed, so a registered descriptor must never be
+//! duplicated.
 
 use std::os::fd::AsFd;
 
@@ -10,12 +11,12 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 
 use crate::ProcessId;
 
-/// Events taken in one turn; the kernel keeps the rest, and tells those first that were not told last.
+/// Events taken in one turn; the kernel keeps the rest and reports them first in the next.
 const EVENTS_MAX: usize = 1024;
-/// Tokens of processes begin behind those of the other sources.
+/// Tokens of processes start after those of the other sources.
 const PROCESS_FIRST: u64 = 3;
 
-/// What is ready.
+/// A source of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     Listener,
@@ -44,7 +45,7 @@ impl Source {
     }
 }
 
-/// What is waited for on a connection.
+/// Events to wait for on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interest {
     pub read: bool,
@@ -63,7 +64,7 @@ impl Interest {
 #[derive(Debug)]
 pub struct Poller {
     turns: Epoll,
-    /// The same connections; only their ends are told.
+    /// The connections once more; reports only that one has ended.
     ends: Epoll,
 }
 
@@ -73,7 +74,7 @@ impl Poller {
         Ok(Poller { turns: set()?, ends: set()? })
     }
 
-    /// Enters a descriptor that was not entered before.
+    /// Registers a descriptor that is not registered yet.
     pub fn add(&self, source: Source, fd: impl AsFd, interest: Interest) -> nix::Result<()> {
         self.turns.add(&fd, EpollEvent::new(interest.flags(), source.token()))?;
         if matches!(source, Source::Process(_)) {
@@ -83,18 +84,18 @@ impl Poller {
     }
 
     pub fn change(&self, source: Source, fd: impl AsFd, interest: Interest) {
-        // It fails only for a descriptor that is not entered, which then needs no change.
+        // Fails only for a descriptor that is not registered, which then needs no change.
         let _ = self.turns.modify(fd, &mut EpollEvent::new(interest.flags(), source.token()));
     }
 
-    /// Sleeps until something is ready, for so long at most.
+    /// Sleeps until something is ready, at most for `timeout`.
     pub fn wait(&self, timeout: EpollTimeout) -> nix::Result<Vec<Source>> {
         take(&self.turns, timeout)
     }
 
     /// Processes whose connections have ended and that were not dropped yet.
     pub fn ended(&self) -> Vec<ProcessId> {
-        // Whoever is not seen now is seen in the next turn.
+        // A connection missed now is found in the next turn.
         let ended = take(&self.ends, EpollTimeout::ZERO).unwrap_or_default();
         let process = |source| if let Source::Process(process) = source { Some(process) } else { None };
         ended.into_iter().filter_map(process).collect()

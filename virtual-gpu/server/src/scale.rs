@@ -1,8 +1,9 @@
-//! Program bytes to modelled bytes, real time to modelled time. Pure.
+//! Converts program bytes to modelled bytes, and real time to modelled time. Pure.
 //!
-//! A program of 1/N size stands for the full one under memory scale N: its bytes, and with them the work of its kernels
-//! and the number of their blocks, count N times. Trap: that is right for work in proportion to the data (the seven
-//! programs of the evaluation); a kernel of quadratic work would need N² and is modelled too fast.
+//! Under memory scale N a program of 1/N size represents the full one: its bytes, and with them the work of its kernels
+//! and the number of their blocks, count N times. Trap: this holds for work in proportion to the data (the seven
+//! programs
+//! of the evaluation); a kernel of quadratic work would need N² and is modelled too fast.
 
 use eager_gpu_model::{Access, Kernel, MemoryInfo, Nanos, Op, Range};
 
@@ -10,7 +11,7 @@ use eager_gpu_model::{Access, Kernel, MemoryInfo, Nanos, Op, Range};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct RealNanos(pub u64);
 
-/// What time is.
+/// How the server's clock runs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Clock {
     /// Real time, by [`Scale::time`].
@@ -21,22 +22,22 @@ pub enum Clock {
     Virtual { host_factor: f64 },
 }
 
-/// The two scales.
+/// The scales of memory and time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
     /// Modelled bytes per program byte, at least 1.
     pub memory: u64,
-    /// Real nanoseconds per modelled nanosecond; 0: modelled time jumps from event to event and nobody waits.
+    /// Real nanoseconds per modelled nanosecond; 0: modelled time jumps from event to event without waiting.
     pub time: f64,
 }
 
 impl Scale {
-    /// Modelled time at a real time; `None` when they have nothing to do with each other.
+    /// Modelled time at a real time; `None` when time jumps, so that they are unrelated.
     pub fn modelled(&self, real: RealNanos) -> Option<Nanos> {
         (self.time > 0.0).then(|| Nanos((real.0 as f64 / self.time) as u64))
     }
 
-    /// Real time at which [`Scale::modelled`] has surely reached `modelled`.
+    /// Earliest real time at which [`Scale::modelled`] has certainly reached `modelled`.
     pub fn real(&self, modelled: Nanos) -> RealNanos {
         RealNanos(((modelled.0 as f64 * self.time).ceil() as u64).saturating_add(1))
     }
@@ -64,7 +65,7 @@ impl Scale {
         }
     }
 
-    /// The operation that the model sees.
+    /// The operation as the model sees it.
     pub fn op(&self, op: Op) -> Op {
         match op {
             Op::Kernel(kernel) => Op::Kernel(self.kernel(kernel)),

@@ -1,8 +1,9 @@
-//! The server's loop: waits for clients, the next modelled event, or a signal; hands everything to the [`Service`].
+//! The server's loop: waits for clients, the next modelled event, or a signal, and passes all to the [`Service`].
 //!
-//! Traps: nothing that one client does may stop the others, so no read or write waits, a turn has an end, and each user has
-//! a share of it ([`Crowd`]). And what panics while a client is served ends that client, not the server, as long as the
-//! model's books are right.
+//! Traps: a client must not be able to stop the others, so reads and writes never block, turns are bounded, and each
+//! user has a share of a turn ([`Crowd`]). A panic while a client is served must end that client, not the server, as
+//! long
+//! as the model's books are right.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -31,7 +32,7 @@ use crate::{Answer, Endpoint, Peer, ProcessId, RealNanos, Service};
 const TURN_ACCEPTS: usize = 256;
 /// Pause of the listener when descriptors or memory have run out.
 const LISTENER_PAUSE: Duration = Duration::from_millis(100);
-/// A server that was started for a daemon waits so long for the next one, or for a program.
+/// How long a server that was started for a daemon waits for the next daemon or a program.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// How long to serve.
@@ -39,15 +40,15 @@ const LINGER: Duration = Duration::from_secs(10);
 pub enum Until {
     /// SIGTERM or SIGINT.
     Told,
-    /// The same, or neither a daemon nor a program is connected any more.
+    /// SIGTERM or SIGINT, or until neither a daemon nor a program is connected.
     Unused,
 }
 
 /// Serves until SIGTERM or SIGINT, or as `until` says.
 ///
 /// # Errors
-/// The system refuses a descriptor or a wait, or an internal error left the model's books wrong; clients' faults end only
-/// their own connections.
+/// The system refuses a descriptor or a wait, or an internal error left the model's books wrong. Faults of clients end
+/// only their own connections.
 pub fn serve(endpoint: &Endpoint, service: Service, until: Until) -> io::Result<()> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);
@@ -82,7 +83,7 @@ pub fn serve(endpoint: &Endpoint, service: Service, until: Until) -> io::Result<
     }
 }
 
-/// Descriptors that the process may have, after asking for all that may be had.
+/// Raises the limit of descriptors as far as possible and returns it.
 fn descriptors() -> u64 {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 1024 };
     if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft }
@@ -101,19 +102,19 @@ struct Server {
     service: Service,
     poller: Poller,
     clients: BTreeMap<ProcessId, Client>,
-    /// Those that have said no hello, since when; numbers rise with time.
+    /// Connections that have not said hello, with the time of `connect`; process ids rise with time.
     silent: BTreeMap<ProcessId, Instant>,
-    /// Those that have, by the numbers of their processes.
+    /// Number of connections that have said hello, by pid.
     greeted: BTreeMap<u32, usize>,
-    /// Those of daemons, and the numbers of their processes.
+    /// Connections of daemons, with their pids.
     daemons: BTreeMap<ProcessId, u32>,
-    /// Those of which whole messages are left, and that may ask.
+    /// Connections with whole messages left to handle, which may send requests.
     pending: BTreeSet<ProcessId>,
     crowd: Crowd,
     watch: Watch,
     log: Log,
     listener_resumes_at: Option<Instant>,
-    /// When a program or a daemon was last there.
+    /// Latest time at which a program or a daemon was connected.
     used_at: Instant,
 }
 
@@ -146,7 +147,7 @@ impl Server {
         match self.service.deadline().or(look) {
             None => timer.unset()?,
             Some(deadline) => {
-                // A wait of 0 would disarm the timer.
+                // A delay of 0 would disarm the timer.
                 let wait = Duration::from_nanos(deadline.0.saturating_sub(self.now().0).max(1));
                 timer.set(Expiration::OneShot(TimeSpec::from(wait)), TimerSetTimeFlags::empty())?;
             }
@@ -177,7 +178,7 @@ impl Server {
         self.poller.change(Source::Listener, &endpoint.listener, Interest { read, write: false });
     }
 
-    /// How long nothing has to be done that no descriptor tells.
+    /// Time until the next deadline that no descriptor reports.
     fn timeout(&self, now: Instant, until: Until) -> EpollTimeout {
         if !self.pending.is_empty() {
             return EpollTimeout::ZERO;
@@ -187,12 +188,14 @@ impl Server {
         let Some(at) = [silent, unused, self.listener_resumes_at].into_iter().flatten().min() else {
             return EpollTimeout::NONE;
         };
-        // Rounded up, or it would be too early and look again at once.
+        // Rounded up; otherwise the wait would end too early and be repeated at once.
         let ms = at.saturating_duration_since(now).as_millis().saturating_add(1);
         EpollTimeout::try_from(i32::try_from(ms).unwrap_or(i32::MAX)).unwrap_or(EpollTimeout::MAX)
     }
 
-    /// A daemon is connected, or a program: somebody who said hello and is no daemon's process.
+    /// True if a daemon or a program is connected. A program is a connection that has said hello and is not of a
+    /// daemon's
+    /// process.
     fn is_used(&self) -> bool {
         if !self.daemons.is_empty() && !self.service.is_dismissed() {
             return true;
@@ -213,9 +216,9 @@ impl Server {
             match endpoint.listener.accept() {
                 Ok((stream, _)) => self.admit(stream),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                // The client gave up while it waited.
+                // The client closed its connection before it was accepted.
                 Err(e) if e.kind() == ErrorKind::ConnectionAborted || e.kind() == ErrorKind::Interrupted => {}
-                // Descriptors or memory are short. Whoever waits is still there after a pause.
+                // Descriptors or memory are short. Waiting clients are still there after a pause.
                 Err(e) => {
                     self.listener_resumes_at = Some(Instant::now() + LISTENER_PAUSE);
                     self.listen(endpoint, false);
@@ -235,7 +238,7 @@ impl Server {
         if let Err(count) = self.crowd.enter(peer.uid, peer.is_owner) {
             let why = format!("{count} connections of uid {} are there", peer.uid);
             self.log.say(Some(peer.uid), &format!("pid {} is turned away: {why}", peer.pid));
-            // Best effort: it is told by the end of the connection, too.
+            // Best effort: the end of the connection shows the client that it was refused.
             let reply = Err(Refusal::TooMuch(why));
             let _ = client.answer(&ServerFrame { id: FIRST_REQUEST, reply });
             return;
@@ -252,7 +255,7 @@ impl Server {
         self.clients.insert(process, client);
     }
 
-    /// Takes down how a connection stands, after anything was done with it.
+    /// Updates interest, pending set and byte count of a connection; call it after any work on the connection.
     fn note(&mut self, process: ProcessId) {
         let Some(client) = self.clients.get_mut(&process) else { return };
         let wanted = Interest { read: client.may_ask(), write: client.wants_to_write() };
@@ -270,17 +273,17 @@ impl Server {
         self.crowd.keep(client.peer.uid, before, after);
     }
 
-    /// Reads what a client sent, handles it, writes what it can take. An error ends the server.
+    /// Reads a client's requests, handles them, writes as much as the client takes. An error ends the server.
     fn exchange(&mut self, process: ProcessId) -> io::Result<()> {
         self.exchange_with(process, true)
     }
 
-    /// `sweeps`: before memory is taken, what ended processes held is given back.
+    /// `sweeps`: frees what ended processes held before this client takes memory.
     fn exchange_with(&mut self, process: ProcessId, sweeps: bool) -> io::Result<()> {
         let Some(client) = self.clients.get_mut(&process) else { return Ok(()) };
         let uid = client.peer.uid;
         let mut gone = client.flush().err();
-        // What came before its end is done: a program may say its last word and go.
+        // Requests sent before the end are handled: a program may send its last request and exit.
         let ended = if client.may_ask() { client.read().err() } else { None };
         for _ in 0..CONNECTION_REQUESTS {
             let Some(client) = self.clients.get_mut(&process) else { return Ok(()) };
@@ -305,7 +308,7 @@ impl Server {
         }
         let Some(client) = self.clients.get_mut(&process) else { return Ok(()) };
         let pid = client.peer.pid;
-        // Its last words may be more than a turn's.
+        // The client's last requests may exceed one turn.
         let gone = gone.or(ended.filter(|_| !client.has_more));
         if self.service.has_greeted(process) && self.silent.remove(&process).is_some() {
             client.greeted();
@@ -322,21 +325,23 @@ impl Server {
         Ok(())
     }
 
-    /// Ends with those whose processes have ended, but for one. A driver has freed what a process held before anybody sees that
-    /// it is gone; here its end is still in a socket when a daemon, which watches the process, gives the memory to another.
+    /// Drops the clients whose processes have ended, except `but`. A real driver has freed a process's memory before
+    /// its end is
+    /// visible. Here the end may still be queued in a socket when a daemon, which watches the process, grants the
+    /// memory anew.
     fn sweep(&mut self, but: ProcessId) -> io::Result<()> {
         let ended = self.poller.ended().into_iter().filter(|&one| one != but);
         ended.collect::<Vec<_>>().into_iter().try_for_each(|process| self.exchange_with(process, false))
     }
 
-    /// The user's connections make the server keep too much.
+    /// The fault of a user whose connections make the server keep too many bytes.
     fn hoards(&self, uid: u32) -> Option<Gone> {
         let bytes = self.crowd.kept(uid);
         let said = || format!("{bytes} bytes of messages that are not whole, or answers that are not read");
         (bytes > BUFFERED_BYTES_MAX).then(|| Gone::Fault(format!("uid {uid} has {}", said())))
     }
 
-    /// Does something for a client. Should it panic, the client goes, and the rest goes on with books that are right.
+    /// Runs `work` for a client. A panic drops that client; the server goes on if the model's books are right.
     fn guarded(
         &mut self,
         process: ProcessId,
@@ -347,7 +352,7 @@ impl Server {
             self.post(answers);
             return Ok(());
         }
-        // The panic's own message is on standard error already.
+        // The panic hook has printed the message on standard error already.
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             self.drop_client(process, Gone::Fault("internal error while it was served".to_owned()));
             self.service.check();
@@ -409,9 +414,9 @@ fn takes_memory(request: &Request) -> bool {
     matches!(request, Request::OpenContext { .. } | Request::Allocate { .. })
 }
 
-/// A process's claim to be another would charge that one for what it uses.
+/// Credentials of the peer as the kernel reports them: a process must not be able to charge its use to another.
 fn peer(stream: &UnixStream) -> Peer {
-    // Without the kernel's word it is nobody, and not the server's own user.
+    // Without credentials the peer is an unknown user, and not the server's own.
     let Ok(credentials) = getsockopt(stream, sockopt::PeerCredentials) else {
         return Peer { pid: 0, uid: u32::MAX, is_owner: false };
     };

@@ -1,8 +1,9 @@
-//! What the server decides: who holds what, what the model is asked, who is answered when.
+//! The server's decisions: which process holds what, what the model runs, when each request is answered.
 //!
 //! Every request gets one answer; that to [`Request::Run`] when the operation ends. Traps: a process may name any
-//! allocation it likes, so each is looked up among its own before the model hears of it; and any number, so each request is
-//! [`Checked`] before anything is done with it.
+//! allocation, so each must be looked up among its own before the model sees it; and any number, so each request must
+//! be
+//! [`Checked`] before it is carried out.
 
 mod queries;
 
@@ -22,19 +23,19 @@ use crate::{Clock, Holder, RealNanos, Scale};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessId(pub u64);
 
-/// A frame to send.
+/// A frame to send to a process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     pub process: ProcessId,
     pub frame: ServerFrame,
 }
 
-/// Who connected, as the kernel says.
+/// A connected process, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     pub pid: u32,
     pub uid: u32,
-    /// It is the server's own user, or root.
+    /// The process is of the server's own user or root.
     pub is_owner: bool,
 }
 
@@ -43,15 +44,15 @@ struct Process {
     greeted: bool,
     peer: Option<Peer>,
     pid: u32,
-    /// It is a daemon that schedules these devices.
+    /// The process is a daemon that schedules these devices.
     attends: bool,
     contexts: BTreeMap<u32, ContextId>,
     allocs: BTreeMap<AllocId, Home>,
-    /// What it holds of its user's share.
+    /// Part of its user's share that the process holds.
     held: Held,
 }
 
-/// Where an allocation is, and what it is of its user's share.
+/// Where an allocation is, and its part of the user's share.
 #[derive(Debug, Clone, Copy)]
 struct Home {
     device: u32,
@@ -64,21 +65,21 @@ impl Process {
     }
 }
 
-/// Who waits for an operation.
+/// A request that waits for an operation.
 #[derive(Debug, Clone, Copy)]
 struct Waiter {
     process: ProcessId,
     request: RequestId,
-    /// Its agent on the virtual clock.
+    /// The requesting agent on the virtual clock.
     agent: Option<u32>,
     context: ContextId,
     submitted: Nanos,
     wants: Wanted,
-    /// What it is of its user's share.
+    /// The operation's part of the user's share.
     held: Held,
 }
 
-/// What is answered when it ends.
+/// Kind of reply that is sent when the operation ends.
 #[derive(Debug, Clone, Copy)]
 enum Wanted {
     Report,
@@ -86,17 +87,17 @@ enum Wanted {
     Allocation(AllocId),
 }
 
-/// The virtual GPUs and everybody who uses them.
+/// The virtual GPUs and all processes that use them.
 #[derive(Debug)]
 pub struct Service {
     model: Model,
     cards: Vec<Card>,
     scale: Scale,
-    /// Latest modelled time; what the clock is under time scale 0.
+    /// Latest modelled time; under time scale 0, the clock itself.
     now: Nanos,
-    /// The virtual clock, if there is one, and modelled host time per processor time.
+    /// The virtual clock, if there is one, with modelled host time per processor time.
     keeper: Option<(Timekeeper, f64)>,
-    /// The agent on the virtual clock whose request is being done.
+    /// Agent on the virtual clock whose request is being handled.
     agent: Option<u32>,
     processes: BTreeMap<ProcessId, Process>,
     next_process: u64,
@@ -128,12 +129,12 @@ impl Service {
         }
     }
 
-    /// The process that this service runs in has connected.
+    /// Registers the process that this service runs in.
     pub fn connect(&mut self) -> ProcessId {
         self.connect_from(None)
     }
 
-    /// Another process has connected. `peer`: who it is, where that is known.
+    /// Registers another process. `peer`: its credentials, where they are known.
     pub fn connect_from(&mut self, peer: Option<Peer>) -> ProcessId {
         let process = ProcessId(self.next_process);
         self.next_process += 1;
@@ -141,7 +142,7 @@ impl Service {
         process
     }
 
-    /// The process is gone: everything it held is free at once, nobody waits for its operations.
+    /// Removes a process: everything it held is freed at once, and its waiting requests are dropped.
     pub fn disconnect(&mut self, real: RealNanos, process: ProcessId) {
         self.follow(real);
         if let Some((keeper, _)) = &mut self.keeper {
@@ -155,7 +156,7 @@ impl Service {
         }
     }
 
-    /// It is a daemon that schedules these devices.
+    /// True if the process is a daemon that schedules these devices.
     pub fn attends(&self, process: ProcessId) -> bool {
         self.processes.get(&process).is_some_and(|process| process.attends)
     }
@@ -164,12 +165,12 @@ impl Service {
         self.processes.get(&process).is_some_and(|process| process.greeted)
     }
 
-    /// The last daemon has ended for good.
+    /// True if the last daemon has ended for good.
     pub fn is_dismissed(&self) -> bool {
         self.is_dismissed
     }
 
-    /// Handles one request at `real` time; what can be answered now goes to `answers`.
+    /// Handles one request at `real` time; replies that are ready go to `answers`.
     pub fn handle(
         &mut self,
         real: RealNanos,
@@ -189,7 +190,7 @@ impl Service {
         self.advance(real, answers);
     }
 
-    /// Does a request as far as it can be done now. `None`: answered later, or never.
+    /// Carries out a request as far as possible now. `None`: answered later, or never.
     fn begin(
         &mut self,
         process: ProcessId,
@@ -236,25 +237,26 @@ impl Service {
         Ok(Reply::Joined(joined))
     }
 
-    /// The virtual clock, for those who may take part in it: whoever takes part can make it stand still, so it is only for
-    /// the server's own user and root.
+    /// The virtual clock, for a process that may take part in it. A participant can stop the clock, so only the
+    /// server's
+    /// own user and root may take part.
     fn clock_of(&mut self, process: ProcessId) -> Result<&mut Timekeeper, Refusal> {
         self.may_look(process)?;
         self.keeper.as_mut().map(|(keeper, _)| keeper).ok_or_else(no_clock)
     }
 
-    /// When [`Service::advance`] has something to do; `None`: not before the next request.
+    /// Time at which [`Service::advance`] has work; `None`: not before the next request.
     pub fn deadline(&self) -> Option<RealNanos> {
         let scaled = self.keeper.is_none() && self.scale.time > 0.0;
         if scaled { self.model.next_event().map(|event| self.scale.real(event)) } else { None }
     }
 
-    /// Who holds the virtual clock while others wait for it.
+    /// The process or seat that holds the virtual clock while others wait for it.
     pub fn holder(&self) -> Option<Holder> {
         self.keeper.as_ref().and_then(|(keeper, _)| keeper.holder())
     }
 
-    /// Who holds the virtual clock was seen asleep for so long.
+    /// Records that the holder of the virtual clock was asleep for `real_ns`.
     pub fn slept(&mut self, holder: Holder, real_ns: u64, answers: &mut Vec<Answer>) {
         if let Some((keeper, _)) = &mut self.keeper {
             keeper.slept(holder.who, real_ns);
@@ -262,7 +264,7 @@ impl Service {
         }
     }
 
-    /// Lets time pass and answers whoever waited for an operation that has ended.
+    /// Advances time and answers the requests whose operations have ended.
     pub fn advance(&mut self, real: RealNanos, answers: &mut Vec<Answer>) {
         if self.keeper.is_some() {
             return self.proceed(answers);
@@ -286,7 +288,7 @@ impl Service {
         }
     }
 
-    /// Lets virtual time pass as far as everybody allows.
+    /// Advances virtual time as far as all participants allow.
     fn proceed(&mut self, answers: &mut Vec<Answer>) {
         loop {
             let model = self.model.next_event().filter(|_| !self.waiters.is_empty());
@@ -309,7 +311,7 @@ impl Service {
         }
     }
 
-    /// Does what is due on the virtual clock.
+    /// Performs a request or answer that is due on the virtual clock.
     fn due(&mut self, due: Due, answers: &mut Vec<Answer>) {
         let Due { process, agent, id, what } = due;
         let reply = match what {
@@ -363,7 +365,7 @@ impl Service {
         }
     }
 
-    /// Answers whoever waited, at once or in its turn on the virtual clock.
+    /// Answers a waiting request, at once or in its order on the virtual clock.
     fn post(&mut self, waiter: Waiter, reply: Result<Reply, Refusal>, at: Nanos, answers: &mut Vec<Answer>) {
         match (&mut self.keeper, waiter.agent) {
             (Some((keeper, _)), Some(agent)) => {
@@ -434,7 +436,7 @@ impl Service {
         self.processes.get_mut(&process).filter(|process| process.greeted).ok_or(Refusal::NoHello)
     }
 
-    /// Takes of the user's share.
+    /// Charges `more` to the process's user.
     fn take(&mut self, process: ProcessId, more: Held) -> Result<(), Refusal> {
         let holder = self.processes.get_mut(&process).ok_or(Refusal::NoHello)?;
         self.holdings.take(holder.user(), more)?;
@@ -455,7 +457,7 @@ impl Service {
         if device < count { Ok(device as usize) } else { Err(Refusal::NoDevice { device, count }) }
     }
 
-    /// `None`: answered when it is ready.
+    /// Opens a context. `None`: answered when the context is ready.
     fn open_context(
         &mut self,
         process: ProcessId,
@@ -492,7 +494,7 @@ impl Service {
         self.waiters.insert(op, Waiter { process, request, agent, context, submitted, wants, held });
     }
 
-    /// Operations that were under way in the context never end; whoever waits for one is refused instead.
+    /// Operations under way in the context never end; a request that waits for one is refused instead.
     fn close_context(
         &mut self,
         process: ProcessId,
@@ -527,7 +529,7 @@ impl Service {
         self.greeted(process)?.contexts.get(&device).copied().ok_or(Refusal::NoContext { device })
     }
 
-    /// `None`: answered when what had to make room is written back.
+    /// Allocates memory. `None`: answered when the memory evicted for it is written back.
     fn allocate(
         &mut self,
         process: ProcessId,
@@ -561,7 +563,7 @@ impl Service {
         Ok(Reply::Done)
     }
 
-    /// Device of an allocation of the process.
+    /// Device of an allocation, which must be the process's own.
     fn owned(&mut self, process: ProcessId, alloc: AllocId) -> Result<u32, Refusal> {
         let home = self.greeted(process)?.allocs.get(&alloc).copied();
         home.map(|home| home.device).ok_or(Refusal::NotOwned(alloc.0))
@@ -588,11 +590,11 @@ impl Service {
     }
 }
 
-/// Under time scale 0 time jumps, and whoever asks for long kernels takes it to the end of its numbers, where nothing ever
-/// ends: behind this it is counted from 0 again. No operation takes as long as what is left.
+/// Under time scale 0 time jumps, so long kernels could overflow the clock, where no operation would ever end. Beyond
+/// this time, the clock is counted from 0 again. No operation takes as long as what is left.
 const CLOCK_MAX: Nanos = Nanos(u64::MAX / 4);
 
-/// An operation that has not ended.
+/// Share of an operation that has not ended.
 const OPEN: Held = Held { allocs: 0, managed_bytes: 0, open: 1, ranges: 0 };
 
 fn no_clock() -> Refusal {

@@ -1,20 +1,20 @@
-//! Notices that whoever holds the virtual clock sleeps, from what the system counts of its threads.
+//! Detects that the holder of the virtual clock sleeps, from the system's accounting of its threads.
 //!
-//! Traps: a thread that could run but gets no processor does not sleep: the time it waits in the run queue is taken off,
-//! and as the system adds that up only when the wait is over, a thread that stands in the queue is seen by its state. Nor
-//! does one sleep that waits for a disk.
+//! Traps: a thread that is runnable but has no processor does not sleep. Its time in the run queue must be subtracted,
+//! and since the system adds that up only when the wait is over, a thread still in the queue must be recognised by its
+//! state. A thread that waits for a disk does not sleep either.
 
 use std::time::{Duration, Instant};
 
 use crate::{Answer, Holder, Service};
 
-/// A holder is looked at when it has held the clock for so long, and again after each further such time
+/// A holder is inspected when it has held the clock for this long, and again after each further such time
 /// (specification S-635).
 pub const LOOK: Duration = Duration::from_millis(20);
-/// Of the time between two looks, the part that must have been sleep.
+/// Least part of the time between two looks that must have been sleep.
 const ASLEEP_MIN: f64 = 0.5;
 
-/// Looks at whoever holds the clock.
+/// Inspects the holder of the clock.
 #[derive(Debug, Default)]
 pub struct Watch {
     last: Option<Look>,
@@ -24,17 +24,18 @@ pub struct Watch {
 struct Look {
     holder: Holder,
     at: Instant,
-    /// Nanoseconds on a processor or waiting for one. Not looked for at first: most hold the clock for microseconds.
+    /// Nanoseconds on a processor or waiting for one. `None` at the first look: most holders hold the clock for
+    /// microseconds.
     busy_ns: Option<u64>,
 }
 
 impl Watch {
-    /// Is somebody to be looked at again?
+    /// True if a holder must be inspected again.
     pub fn is_on(&self) -> bool {
         self.last.is_some()
     }
 
-    /// Looks at the holder, if it is time; what it has slept counts as its host time.
+    /// Inspects the holder, if it is time; its sleep is counted as host time.
     pub fn look(&mut self, service: &mut Service, answers: &mut Vec<Answer>) {
         let Some(holder) = service.holder() else {
             self.last = None;
@@ -49,7 +50,7 @@ impl Watch {
         if passed < LOOK {
             return;
         }
-        // A process that is gone, or of which nothing can be seen, sleeps: it has no threads.
+        // A process that is gone or cannot be inspected counts as asleep: it has no threads.
         let busy_ns = busy_ns(holder);
         let is_asleep = !threads(holder).iter().any(|thread| is_underway(holder.pid, *thread));
         self.last = Some(Look { holder, at, busy_ns: Some(busy_ns) });
@@ -62,7 +63,7 @@ impl Watch {
     }
 }
 
-/// Time of the holder's threads on a processor and, as far as it is over, waiting for one.
+/// Time in ns of the holder's threads on a processor and, as far as it is over, waiting for one.
 fn busy_ns(holder: Holder) -> u64 {
     let of = |thread: u32| {
         let text = std::fs::read_to_string(format!("/proc/{}/task/{thread}/schedstat", holder.pid)).ok()?;
@@ -83,10 +84,10 @@ fn threads(holder: Holder) -> Vec<u32> {
     }
 }
 
-/// Whether a thread runs, stands in a run queue or waits for a disk.
+/// True if a thread runs, is in a run queue or waits for a disk.
 fn is_underway(pid: u32, thread: u32) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok();
-    // The name in parentheses before it may have any characters.
+    // The parenthesised name before the state may contain any characters.
     let state = state.and_then(|text| text.rsplit_once(") ")?.1.chars().next());
     matches!(state, Some('R' | 'D'))
 }
@@ -120,7 +121,7 @@ mod tests {
             });
             for (what, thread) in told.iter().take(2) {
                 let expected = what == "spins";
-                // A thread that has told is asleep soon, and one that spins soon leaves the lock of the channel.
+                // A thread that has sent its id is asleep soon, and a spinning one soon leaves the lock of the channel.
                 while is_underway(pid, thread) != expected {
                     std::thread::yield_now();
                 }

@@ -1,10 +1,13 @@
-//! The virtual clock's order: who may still do something before which time, and what therefore comes next. Pure.
+//! The order of the virtual clock: which agents may still act before which time, and which event is therefore next.
+//! Pure.
 //!
-//! Conservative parallel discrete-event simulation (Chandy and Misra, "Distributed Simulation", IEEE TSE 1979): what is due
-//! at a time is done only when everybody who goes on is later than that, so nothing can come that should have come
-//! before. Of what is due at one time, requests and answers come first, by process and agent; then the model's events;
-//! then the daemon's deadline. Trap: an answer wakes an agent that is *at* the answer's time and may act there, so it
-//! holds the clock until its process has stamped again with the answer among what it has taken.
+//! Conservative parallel discrete-event simulation (Chandy and Misra, "Distributed Simulation", IEEE TSE 1979): an
+//! event
+//! is handled only when every running agent is later than it, so no earlier event can arrive afterwards. Order at
+//! equal times: requests and answers, by process and agent; then the model's events; then the daemon's deadline. Trap:
+//! an
+//! answer wakes an agent that is *at* the answer's time and may act there, so it holds the clock until its process has
+//! sent a stamp that lists the answer as taken.
 
 use std::collections::BTreeMap;
 
@@ -13,39 +16,39 @@ use eager_vgpu_link::{Bound, Refusal, Reply, Request, RequestId, Settle, Settled
 
 use crate::ProcessId;
 
-/// Ranks of processes without a seat come after all seats.
+/// Base of the ranks of processes without a seat, so that they follow all seats.
 const UNSEATED: u64 = 1 << 32;
 
-/// A process that takes part.
+/// A process that takes part in the clock.
 #[derive(Debug)]
 struct Member {
     rank: u64,
     pid: u32,
-    /// As last stamped.
+    /// Bound of the last stamp.
     bound: Option<Bound>,
-    /// Replies that it has not taken yet: their agents go on at these times.
+    /// Replies that it has not taken yet, with the times at which their agents go on.
     untaken: BTreeMap<RequestId, Nanos>,
     sleepers: BTreeMap<u32, Asleep>,
-    /// Real time that who holds the clock has slept since the process last spoke, counted as host time.
+    /// Real time that the process, as holder of the clock, has slept since its last message; counted as host time.
     slept_ns: u64,
-    /// Counts what it said and what it was told.
+    /// Number of messages from and to the process.
     words: u64,
 }
 
-/// An agent that waits for the daemon.
+/// An agent that sleeps until the daemon answers.
 #[derive(Debug, Clone, Copy)]
 struct Asleep {
     slot: u32,
     seen: u32,
-    /// Since when the daemon's answer is there.
+    /// Time at which the daemon's answer arrived.
     awake: Option<Nanos>,
 }
 
-/// A place that was reserved and not taken yet.
+/// A place that is reserved and not taken yet.
 #[derive(Debug)]
 struct Seat {
     began: Nanos,
-    /// Who reserved it.
+    /// Process that reserved it.
     by: ProcessId,
     pid: Option<u32>,
     slept_ns: u64,
@@ -55,12 +58,12 @@ struct Seat {
 #[derive(Debug)]
 struct Daemon {
     process: ProcessId,
-    /// Waits for what is to be done; `None`: it is doing it.
+    /// Id under which the daemon waits for the next question; `None`: it is working on the last.
     idle: Option<RequestId>,
-    /// The time that it was last told.
+    /// Time that it was last given.
     now: Nanos,
     deadline: Option<Nanos>,
-    /// The sleepers of the last question.
+    /// The sleepers in the last question.
     asked: Vec<(ProcessId, u32)>,
 }
 
@@ -72,7 +75,7 @@ struct Key {
     id: RequestId,
 }
 
-/// Something due.
+/// A request or answer that is due.
 #[derive(Debug)]
 pub struct Due {
     pub process: ProcessId,
@@ -87,27 +90,27 @@ pub enum What {
     Answer(Result<Reply, Refusal>),
 }
 
-/// What comes next.
+/// The next step of the clock.
 #[derive(Debug)]
 pub enum Next {
-    /// Nothing until somebody speaks.
+    /// Nothing until a process or the daemon sends a message.
     Quiet,
-    /// The clock now stands at the time of this.
+    /// The clock is now at the time of this request or answer.
     Due(Due),
-    /// The model's next event; the clock stands there.
+    /// The model's next event; the clock is at its time.
     Model,
-    /// The daemon is to be asked.
+    /// The daemon must be asked.
     Settle { daemon: ProcessId, id: RequestId, settle: Settle },
 }
 
-/// Who keeps the clock from going on.
+/// The process or seat that keeps the clock from advancing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
     pub who: Held,
     pub pid: u32,
     /// `None`: any thread of the process.
     pub thread: Option<u32>,
-    /// Changes with everything that the process says or is told.
+    /// Changes with every message from or to the process.
     words: u64,
 }
 
@@ -125,7 +128,7 @@ pub struct Timekeeper {
     next_seat: u64,
     due: BTreeMap<Key, Due>,
     daemon: Option<Daemon>,
-    /// The daemon may have been told something since it was last asked.
+    /// The daemon may have received messages since it was last asked.
     unsettled: bool,
     gone: Vec<u32>,
 }
@@ -135,7 +138,7 @@ impl Timekeeper {
         self.now
     }
 
-    /// Reserves places for processes that will be started; the first one's number.
+    /// Reserves places for processes that will be started; returns the number of the first.
     pub fn reserve(&mut self, by: ProcessId, seats: u32) -> u64 {
         let first = self.next_seat;
         self.next_seat += u64::from(seats);
@@ -144,7 +147,7 @@ impl Timekeeper {
         first
     }
 
-    /// The process that was started for a seat.
+    /// Names the process that was started for a seat.
     pub fn seated(&mut self, seat: u64, pid: u32) {
         if let Some(seat) = self.seats.get_mut(&seat) {
             seat.pid = Some(pid);
@@ -155,7 +158,7 @@ impl Timekeeper {
         self.seats.remove(&seat);
     }
 
-    /// A process takes part from now on; the time at which it began. The reply to `id` tells it so.
+    /// Adds a process to the clock; returns the time at which it began. The reply to `id` tells the process.
     pub fn join(&mut self, process: ProcessId, pid: u32, seat: Option<u64>, id: RequestId) -> Nanos {
         let taken = seat.and_then(|number| Some((number, self.seats.remove(&number)?.began)));
         let (rank, began) = taken.unwrap_or((UNSEATED + process.0, self.now));
@@ -172,7 +175,7 @@ impl Timekeeper {
         began
     }
 
-    /// Takes in a stamp, and the request that it is on.
+    /// Records a stamp and queues its request.
     pub fn stamped(&mut self, process: ProcessId, id: RequestId, stamp: Stamp, request: Option<Request>) {
         let Some(member) = self.members.get_mut(&process) else { return };
         for taken in &stamp.taken {
@@ -188,14 +191,14 @@ impl Timekeeper {
             return;
         }
         if matches!(request, Request::Awake) {
-            // From here on the request stands for the agent: an entry of a sleeper would hold it for ever.
+            // The request now represents the agent: a leftover entry of a sleeper would hold the clock for ever.
             member.sleepers.remove(&stamp.agent);
         }
         let at = stamp.at.max(self.now);
         self.insert(process, at, stamp.agent, id, What::Ask(request));
     }
 
-    /// An answer that has its place in time, such as the end of an operation.
+    /// Queues an answer with a place in time, such as the end of an operation.
     pub fn answer(
         &mut self,
         process: ProcessId,
@@ -213,7 +216,7 @@ impl Timekeeper {
         self.due.insert(key, Due { process, agent, id, what });
     }
 
-    /// A reply has gone out: its agent goes on at this time.
+    /// Records that a reply was sent: its agent goes on at this time.
     pub fn replied(&mut self, process: ProcessId, id: RequestId) {
         if let Some(member) = self.members.get_mut(&process) {
             member.untaken.insert(id, self.now);
@@ -221,7 +224,7 @@ impl Timekeeper {
         }
     }
 
-    /// The process is gone. The daemon learns of it before the clock goes on.
+    /// Removes a process. The daemon learns of it before the clock advances.
     pub fn disconnect(&mut self, process: ProcessId) {
         if self.daemon.as_ref().is_some_and(|daemon| daemon.process == process) {
             self.daemon = None;
@@ -235,8 +238,9 @@ impl Timekeeper {
         }
     }
 
-    /// The daemon has done what it was asked; it waits under `id` for the next question. False: another process is the
-    /// daemon.
+    /// Records that the daemon has finished the last question; it waits under `id` for the next. Returns false if
+    /// another
+    /// process is the daemon.
     pub fn settled(&mut self, process: ProcessId, id: RequestId, settled: Settled) -> bool {
         let now = self.now;
         let daemon = self.daemon.get_or_insert_with(|| Daemon {
@@ -262,7 +266,7 @@ impl Timekeeper {
         true
     }
 
-    /// What comes next, given when the model's state next changes by itself.
+    /// Returns the next step. `model`: time of the model's next event.
     pub fn next(&mut self, model: Option<Nanos>) -> Next {
         let horizon = self.horizon();
         let free = |at: Nanos| horizon.is_none_or(|horizon| at < horizon);
@@ -274,7 +278,7 @@ impl Timekeeper {
         }
         let due = self.due.first_key_value().map(|(key, due)| (key.at, due.speaks_to_daemon()));
         let deadline = self.daemon.as_ref().and_then(|daemon| daemon.deadline);
-        // Without anybody who waits, time has nobody to pass for.
+        // Without members no agent waits, so time need not advance for the daemon's deadline alone.
         let deadline = deadline.filter(|_| !self.members.is_empty());
         let at = [due.map(|(at, _)| at), model, deadline].into_iter().flatten().min();
         let Some(at) = at.map(|at| at.max(self.now)).filter(|&at| free(at)) else { return Next::Quiet };
@@ -310,14 +314,14 @@ impl Timekeeper {
         Next::Settle { daemon: daemon.process, id, settle }
     }
 
-    /// Nobody can do anything before this time; `None`: everybody waits.
+    /// Time before which no agent can act; `None`: all agents wait.
     fn horizon(&self) -> Option<Nanos> {
         let members = self.members.values().filter_map(Member::horizon);
         let seats = self.seats.values().map(Seat::horizon);
         members.chain(seats).min()
     }
 
-    /// Who holds the clock, if somebody waits for it.
+    /// The holder of the clock; `None` if all agents wait, or if the process of a holding seat is unknown.
     pub fn holder(&self) -> Option<Holder> {
         let horizon = self.horizon()?;
         let member = self.members.iter().find(|(_, member)| member.horizon() == Some(horizon));
@@ -334,7 +338,8 @@ impl Timekeeper {
         Some(Holder { who: Held::Seat(*number), pid: seat.pid?, thread: None, words: 0 })
     }
 
-    /// Who holds the clock has slept so long: that counts as host time, so that nobody waits for a sleeper for ever.
+    /// Counts `real_ns` of the holder's sleep as host time, so that the clock never waits for ever for a sleeping
+    /// process.
     pub fn slept(&mut self, who: Held, real_ns: u64) {
         match who {
             Held::Process(process) => {
@@ -367,7 +372,7 @@ impl Seat {
 }
 
 impl Due {
-    /// What is done may be told to the daemon, or is its end there.
+    /// True if handling it may send the daemon a message, or ends the process.
     fn speaks_to_daemon(&self) -> bool {
         matches!(self.what, What::Ask(Request::Turn | Request::Leave))
     }

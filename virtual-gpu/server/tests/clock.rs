@@ -1,4 +1,4 @@
-//! The virtual clock: what is done when, and who holds whom, with real time playing no part.
+//! The virtual clock: when requests are handled and which process holds which, independent of real time.
 
 use eager_gpu_model::{AllocId, AllocKind, Nanos, Op, Options, Range, parse_cards};
 use eager_vgpu_link::{
@@ -12,7 +12,7 @@ struct Bench {
     next_id: u64,
 }
 
-/// What came of one message: replies by process, in order.
+/// Replies to one message, by process, in order.
 type Replies = Vec<(ProcessId, Reply)>;
 
 impl Bench {
@@ -31,7 +31,7 @@ impl Bench {
         answers.into_iter().map(|Answer { process, frame }| (process, frame.reply.unwrap())).collect()
     }
 
-    /// A request of an agent at `at`; `taken` is the reply it had before, `goes_on` another agent of the process.
+    /// Sends a request of an agent at `at`; `taken`: replies it had before; `goes_on`: time of another running agent.
     fn ask(
         &mut self,
         process: ProcessId,
@@ -49,7 +49,7 @@ impl Bench {
         self.say(process, Request::Stamped { stamp, request: Some(Box::new(request)) })
     }
 
-    /// A process that takes part, and the id of the reply that says so.
+    /// A process that takes part, and the id of the reply to its join.
     fn join(&mut self, seat: Option<u64>) -> (ProcessId, u64, Nanos) {
         let process = self.service.connect();
         self.say(process, Request::Hello { version: PROTOCOL_VERSION, pid: 7 });
@@ -58,7 +58,7 @@ impl Bench {
         (process, self.next_id, began)
     }
 
-    /// The daemon, and what it is asked.
+    /// Connects the daemon.
     fn daemon(&mut self) -> ProcessId {
         let daemon = self.service.connect();
         self.say(daemon, Request::Hello { version: PROTOCOL_VERSION, pid: 8 });
@@ -84,7 +84,7 @@ fn the_later_request_waits_until_nobody_can_come_before_it() {
     let replies = bench.ask(other, 200, &[other_joined], None, Request::Turn);
     assert!(matches!(&replies[..], [(who, reply)] if *who == other && now(reply) == 200), "{replies:?}");
     let turn = bench.next_id;
-    // It goes on until it asks again, later than the first.
+    // `other` goes on until it asks again, later than `one`.
     let replies = bench.ask(other, 900, &[turn], None, Request::Turn);
     assert!(matches!(&replies[..], [(who, reply)] if *who == one && now(reply) == 500), "{replies:?}");
 }
@@ -138,7 +138,7 @@ fn an_operation_ends_at_its_modelled_time_and_no_other_process_is_before_it() {
     let range = Range { offset: 0, bytes: 1 << 30 };
     let op = Op::CopyToDevice { alloc: AllocId(alloc.0), range, pinned: true };
     assert_eq!(bench.ask(one, 5, &[allocated], None, Request::Run { device: 0, op }), []);
-    // 1 GiB over PCIe 3 at 12 GB/s takes 89 ms; the other comes half way, and again at the end.
+    // 1 GiB over PCIe 3 at 12 GB/s takes 89 ms; `other` asks half way, and again at the end.
     let replies = bench.ask(other, 40_000_000, &[other_joined], None, Request::Turn);
     assert!(
         matches!(&replies[..], [(who, reply)] if *who == other && now(reply) == 40_000_000),
@@ -159,7 +159,7 @@ fn the_daemon_is_asked_before_time_goes_on_and_wakes_who_it_answered() {
     let (one, joined, _) = bench.join(None);
     let (other, other_joined, _) = bench.join(None);
     bench.ask(other, 1_000, &[other_joined], None, Request::Turn);
-    // A turn: the daemon must know the time first.
+    // A turn: the daemon must be given the time first.
     let asked = bench.ask(one, 100, &[joined], None, Request::Turn);
     let settle = |now, sleepers, gone| Reply::Settle(Settle { now: Nanos(now), sleepers, gone });
     assert_eq!(asked, [(daemon, settle(100, vec![], vec![]))]);
@@ -175,7 +175,7 @@ fn the_daemon_is_asked_before_time_goes_on_and_wakes_who_it_answered() {
     let replies = bench.ask(one, 100, &[], None, Request::Awake);
     assert!(matches!(&replies[..], [(who, reply)] if *who == one && now(reply) == 100), "{replies:?}");
     let awake = bench.next_id;
-    // Its end is told, before the deadline, and that before the turn.
+    // The daemon is told of the process's end before its deadline, and of the deadline before the turn.
     assert_eq!(bench.ask(one, 600, &[awake], None, Request::Leave), [(daemon, settle(600, vec![], vec![]))]);
     let left = bench.next_id;
     let replies = bench.say(daemon, Request::Settled(Settled { awake: vec![], deadline: Some(Nanos(700)) }));

@@ -1,4 +1,4 @@
-//! What a client that means harm can do to the server and to others: nothing.
+//! A malicious client can harm neither the server nor other clients.
 
 mod support;
 
@@ -27,11 +27,11 @@ fn hello() -> Vec<u8> {
     frame(1, Request::Hello { version: PROTOCOL_VERSION, pid: 1 })
 }
 
-/// Waits until the other side has ended the connection.
+/// Waits until the server has ended the connection.
 fn ends(mut stream: UnixStream) {
     stream.set_read_timeout(Some(LONG)).unwrap();
     let mut rest = Vec::new();
-    // A reset is an end as well; a time-out is none.
+    // A reset is an end as well; a time-out is not.
     if let Err(e) = stream.read_to_end(&mut rest) {
         assert_eq!(e.kind(), std::io::ErrorKind::ConnectionReset, "{e}");
     }
@@ -59,7 +59,7 @@ fn numbers_that_no_card_could_be_asked_are_their_senders_error_only() {
         Kernel { priority: i32::MIN, ..good.clone() },
         Kernel { flops64: u64::MAX, ..good.clone() },
         Kernel { dram_bytes: u64::MAX, launches: 1 << 16, ..good.clone() },
-        // On all of a card a day, on the one thread that it asks for eternity.
+        // On a whole card one day, on the single thread that it asks for an eternity.
         Kernel { flops64: u64::MAX >> 5, blocks: 1, threads_per_block: 1, ..good.clone() },
         access(|access| access.density = f64::NAN),
         access(|access| access.density = f64::INFINITY),
@@ -107,7 +107,7 @@ fn halves_of_messages_are_bounded_for_each_user() {
         stream.write_all(&hello()).unwrap();
         let mut welcome = [0; 8];
         let _ = stream.read(&mut welcome);
-        // It may be ended under way.
+        // The server may end the connection meanwhile.
         let _ = stream.write_all(&declared).and_then(|()| stream.write_all(&half));
         halves.push(stream);
     }
@@ -123,7 +123,7 @@ fn halves_of_messages_are_bounded_for_each_user() {
 fn before_the_hello_nothing_is_kept() {
     let server = Server::start();
     let honest = server.honest();
-    // Longer than any hello, and nothing of it comes.
+    // Longer than any hello, without any of the bytes following.
     for declared in [65, FRAME_BYTES_MAX, u32::MAX as usize] {
         let mut stream = UnixStream::connect(&server.socket).unwrap();
         stream.write_all(&u32::try_from(declared).unwrap().to_le_bytes()).unwrap();
@@ -137,7 +137,7 @@ fn stamps_on_stamps_do_not_overflow_the_stack() {
     let server = Server::start();
     let honest = server.honest();
     let stamped = |request| Request::Stamped { stamp: Stamp { at: Nanos(1), ..Stamp::default() }, request };
-    // One more level is always the same few bytes before the rest.
+    // One more level is always the same few bytes in front of the rest.
     let level = |request| frame(0, stamped(request))[4..].to_vec();
     let (one, two) = (level(None), level(Some(Box::new(stamped(None)))));
     let prefix = &two[1..two.len() - (one.len() - 1)];
@@ -160,7 +160,7 @@ fn out_of_descriptors_it_sleeps_says_so_now_and_then_and_recovers_alone() {
     let crowd: Vec<UnixStream> = (0..100).filter_map(|_| UnixStream::connect(&server.socket).ok()).collect();
     honest.still_works();
     let (ticks, start) = (server.ticks(), Instant::now());
-    // Time itself is what is looked at here: how much of it the server computes.
+    // Sleeps because the subject is time itself: how much of it the server computes.
     std::thread::sleep(Duration::from_secs(2));
     let busy = (server.ticks() - ticks) as f64 / 100.0 / start.elapsed().as_secs_f64();
     assert!(busy < 0.2, "it was busy for {:.0} % of the time", 100.0 * busy);
@@ -182,7 +182,7 @@ fn who_says_nothing_is_dropped_after_a_while_and_who_reads_nothing_waits_alone()
     deaf.write_all(&hello()).unwrap();
     deaf.set_nonblocking(true).unwrap();
     let ask: Vec<u8> = (2..2000).flat_map(|id| frame(id, Request::Devices)).collect();
-    // Until nothing more is taken from it.
+    // Sends until the server takes no more.
     let (mut sent, mut stuck) = (0usize, Instant::now());
     while stuck.elapsed() < Duration::from_millis(300) && sent < 256 * MIB {
         if let Ok(bytes) = deaf.write(&ask) {
@@ -224,14 +224,14 @@ fn kernels_beside_floods(honest: &Honest, path: &Path) -> Duration {
     })
 }
 
-/// A flood takes processors too, which no server can keep: so in the quiet run the same flood is at another server.
+/// A flood takes processors as well, which no server can prevent: so in the quiet run the flood goes to another server.
 #[test]
 fn a_flood_of_requests_leaves_others_their_turn() {
     let (server, elsewhere) = (Server::start(), Server::start());
     let honest = server.honest();
     let quiet = kernels_beside_floods(&honest, &elsewhere.socket);
     let flooded = kernels_beside_floods(&honest, &server.socket);
-    // A turn has 256 requests of each connection, some milliseconds at the worst.
+    // A turn has 256 requests of each connection, some milliseconds at worst.
     let ratio = flooded.as_secs_f64() / quiet.as_secs_f64().max(0.01);
     eprintln!(
         "200 kernels: {quiet:?} beside floods elsewhere, {flooded:?} beside two floods: {ratio:.1} times"
@@ -239,7 +239,7 @@ fn a_flood_of_requests_leaves_others_their_turn() {
     assert!(ratio < 200.0, "{ratio:.0} times as long beside a flood");
 }
 
-/// Median of one kernel's time, and of one allocation's.
+/// Median time of one kernel, and of one allocation.
 fn medians(honest: &Honest) -> [Duration; 2] {
     let median = |work: &dyn Fn()| {
         let time = |_| {
@@ -255,7 +255,7 @@ fn medians(honest: &Honest) -> [Duration; 2] {
     [median(&|| honest.still_works()), median(&|| drop(honest.link.call(allocate.clone()).unwrap()))]
 }
 
-/// A turn costs what is ready, not what is connected.
+/// A turn costs as much as there are ready connections, not open ones.
 #[test]
 fn connections_that_rest_cost_others_nothing() {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
@@ -274,7 +274,7 @@ fn connections_that_rest_cost_others_nothing() {
         resting.len()
     );
     for (quiet, beside) in quiet.into_iter().zip(beside) {
-        // Less than the floor is the machine's: whoever is woken may wait for a processor.
+        // Times below the floor are noise of the machine: a woken thread may wait for a processor.
         let floor = Duration::from_micros(100);
         assert!(beside < 8 * quiet.max(floor), "{beside:?} beside resting connections, {quiet:?} alone");
     }

@@ -1,4 +1,4 @@
-//! The server as its users see it: command line, one socket per server, what a connection owns.
+//! The server as its users see it: command line, one socket per server, the resources of a connection.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;

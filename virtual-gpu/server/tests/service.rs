@@ -1,4 +1,4 @@
-//! The service with time as a parameter: who is answered when, who gets what back.
+//! The service with time as a parameter: when each request is answered, and when resources are returned.
 
 use eager_gpu_model::{
     Access, AllocId, AllocKind, Kernel, Location, Nanos, Op, Options, Pattern, Range, parse_cards,
@@ -34,7 +34,7 @@ impl Bench {
         answers
     }
 
-    /// The one answer that comes at once.
+    /// Sends a request and returns its one immediate answer.
     fn now(&mut self, process: ProcessId, request: Request) -> Result<Reply, Refusal> {
         let [answer] = &self.ask(RealNanos(0), process, request)[..] else {
             panic!("one request, one answer")
@@ -57,7 +57,7 @@ impl Bench {
         }
     }
 
-    /// What the device has done, and since when.
+    /// Work of the device so far, and the modelled time.
     fn activity(&mut self, at: RealNanos, process: ProcessId) -> (DeviceActivity, Nanos) {
         match &self.ask(at, process, Request::Activity)[..] {
             [Answer { frame, .. }] => match &frame.reply {
@@ -68,7 +68,7 @@ impl Bench {
         }
     }
 
-    /// What the device paged.
+    /// Program bytes that the device has paged.
     fn paged(&mut self, at: RealNanos, process: ProcessId) -> u64 {
         self.activity(at, process).0.paged_bytes
     }
@@ -131,7 +131,7 @@ fn under_time_scale_zero_everybody_is_answered_at_once() {
     assert_eq!(bench.service.deadline(), None);
 }
 
-/// Whoever asks for long kernels takes the clock of a server that waits for nobody to the end of its numbers in a second.
+/// Long kernels take the clock of a server that never waits to the end of its range within a second.
 #[test]
 fn after_six_hundred_years_of_kernels_others_pages_still_move_and_take_their_time() {
     let mut bench = Bench::new(Scale { memory: 1, time: 0.0 });

@@ -1,7 +1,7 @@
-//! What another user may have of the server, and that a third has his share all the same.
+//! What another user can get from the server, and that a third user still gets an equal share.
 //!
-//! Trap: the kernel's word on a connection is the user who connected, so another user is another process: this test program once
-//! more, with one case in its environment.
+//! Trap: the kernel reports the user who connected, so another user needs another process: this test program, started
+//! again with the name of one case in its environment.
 
 mod support;
 
@@ -25,7 +25,7 @@ const MALLORY: u32 = 61_002;
 const CASE: &str = "EAGER_TEST_CASE";
 const SOCKET: &str = "EAGER_TEST_SOCKET";
 
-/// A process of another user; what it took stays taken until this is dropped.
+/// A process of another user; its resources stay taken until this is dropped.
 struct Another {
     child: Child,
     said: String,
@@ -76,7 +76,7 @@ fn is_too_much(error: &LinkError) -> bool {
     matches!(error.refusal(), Some(Refusal::TooMuch(_)))
 }
 
-/// As many connections as it gets.
+/// Opens as many connections as the server admits.
 fn connects(socket: &Path) -> String {
     let mut count = 0;
     loop {
@@ -89,7 +89,7 @@ fn connects(socket: &Path) -> String {
     }
 }
 
-/// As much managed memory as it gets.
+/// Allocates as much managed memory as the server grants.
 fn takes(socket: &Path) -> String {
     let link = Socket::connect(socket).unwrap();
     link.call(Request::OpenContext { device: 0 }).unwrap();
@@ -105,13 +105,13 @@ fn takes(socket: &Path) -> String {
     format!("{gib} GiB")
 }
 
-/// What only the owner may, and what is another's.
+/// Sends requests that only the owner may, and that concern another user's memory.
 fn asks(socket: &Path) -> String {
     let link = Socket::connect(socket).unwrap();
     let forbidden = [Request::Uses, Request::Activity, Request::Attend, Request::Settled(Settled::default())];
     let refused = |request: Request| link.call(request).is_err_and(|error| error.refusal().is_some());
     let all = forbidden.into_iter().all(refused);
-    // Only a daemon's connection may; whatever it says, the server stays.
+    // Only a daemon's connection may dismiss the server, so it stays.
     let _ = link.call(Request::Dismiss);
     let is_strangers = |id| {
         let error = link.call(Request::Free { alloc: eager_gpu_model::AllocId(id) }).unwrap_err();
@@ -122,7 +122,7 @@ fn asks(socket: &Path) -> String {
     format!("refused {all} {free}")
 }
 
-/// Halves of messages over many connections, as long as somebody takes them.
+/// Sends halves of messages over many connections, until the server refuses.
 fn halves(socket: &Path) -> String {
     let frame = |request| encode_frame(&ClientFrame { id: RequestId(1), request }).unwrap();
     let hello = frame(Request::Hello { version: PROTOCOL_VERSION, pid: 1 });
@@ -132,12 +132,12 @@ fn halves(socket: &Path) -> String {
     for _ in 0..40 {
         let mut stream = UnixStream::connect(socket).unwrap();
         stream.write_all(&hello).unwrap();
-        // What it is told is not asked here, and it may be dropped under way.
+        // The reply does not matter here, and the connection may be dropped meanwhile.
         let _ = stream.read(&mut [0; 64]);
         let _ = stream.write_all(&declared).and_then(|()| stream.write_all(&half));
         std::mem::forget(last.replace(stream));
     }
-    // Those before it fill the user's share. A time-out would be no end.
+    // The connections before the last fill the user's share. A time-out would not be an end.
     let mut last = last.unwrap();
     last.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let ended = match last.read(&mut [0]) {
@@ -148,7 +148,7 @@ fn halves(socket: &Path) -> String {
     format!("dropped {ended}")
 }
 
-/// A server that others can reach; none where this is not root.
+/// A server that other users can reach; `None` where this process is not root.
 fn server(limit: &str) -> Option<Server> {
     if !nix::unistd::Uid::effective().is_root() {
         eprintln!("SKIPPED: only root can be several users");
@@ -159,7 +159,7 @@ fn server(limit: &str) -> Option<Server> {
 
 #[test]
 fn another_users_connections_end_at_his_share_and_a_third_has_one_as_large() {
-    // A quarter of all but 64.
+    // A quarter of all descriptors but 64.
     let Some(server) = server("ulimit -n 264") else { return };
     let honest = server.honest();
     let mallory = Another::does("connects", MALLORY, &server);
@@ -179,7 +179,7 @@ fn another_users_memory_ends_at_his_share_and_a_third_has_one_as_large() {
     let Some(server) = server("true") else { return };
     let honest = server.honest();
     let mallory = Another::does("takes", MALLORY, &server);
-    // 64 times a card of 16 GiB.
+    // 64 times the 16 GiB of a card.
     assert_eq!(mallory.said, "1024 GiB");
     assert_eq!(Another::does("takes", ALICE, &server).said, "1024 GiB");
     assert_eq!(Another::does("takes", MALLORY, &server).said, "0 GiB");

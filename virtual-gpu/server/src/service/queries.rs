@@ -1,4 +1,4 @@
-//! What the server tells of itself: its devices, who uses them, what they have done. Changes nothing but who attends.
+//! Queries about the server: its devices, their users, their work so far. They change only which process attends.
 
 use eager_gpu_model::{Card, DeviceTotals, ModelError};
 use eager_vgpu_link::{
@@ -13,20 +13,20 @@ impl Service {
         (0..).zip(&self.cards).map(|(index, card)| self.device(index, card)).collect()
     }
 
-    /// Recomputes the model's books; for tests, and after an error of the server's own.
+    /// Recomputes the model's books; for tests, and after an internal error of the server.
     ///
     /// # Panics
-    /// When they are wrong.
+    /// When the books are wrong.
     pub fn check(&self) {
         self.model.check();
     }
 
-    /// No user is charged for anything.
+    /// True if no user is charged for anything.
     pub(crate) fn holds_nothing(&self) -> bool {
         self.holdings.is_empty()
     }
 
-    /// Only the server's own user and root may look at all programs.
+    /// Permits only the server's own user and root to look at all programs.
     pub(super) fn may_look(&mut self, asker: ProcessId) -> Result<(), Refusal> {
         match self.greeted(asker)?.peer.is_some_and(|peer| !peer.is_owner) {
             true => Err(Refusal::NotAllowed),
@@ -93,7 +93,7 @@ impl Service {
         }
     }
 
-    /// Takes the asker for a daemon, and tells it all that it may have wanted to be otherwise.
+    /// Marks the asker as a daemon, and returns the server's settings so that the daemon can compare them with its own.
     pub(super) fn attend(&mut self, asker: ProcessId) -> Result<Serving, Refusal> {
         self.may_look(asker)?;
         self.greeted(asker)?.attends = true;

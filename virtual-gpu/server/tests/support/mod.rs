@@ -1,4 +1,4 @@
-//! A server of its own for each test, and clients that mean no harm.
+//! A separate server for each test, and well-behaved clients.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::io::{BufRead, BufReader, Read};
@@ -20,7 +20,7 @@ impl Server {
         Server::limited("true")
     }
 
-    /// In a folder that other users may enter.
+    /// Starts a server in a folder that other users may enter.
     pub fn open(first: &str) -> Server {
         let server = Server::limited(first);
         let open = std::os::unix::fs::PermissionsExt::from_mode;
@@ -29,7 +29,7 @@ impl Server {
         server
     }
 
-    /// Under a limit that the shell sets first.
+    /// Starts a server after the shell command `first`, which sets a limit.
     pub fn limited(first: &str) -> Server {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("vgpu.sock");
@@ -55,7 +55,7 @@ impl Server {
         Honest { link, alloc }
     }
 
-    /// Its processor time in ticks of a hundredth of a second.
+    /// The server's processor time in ticks of a hundredth of a second.
     pub fn ticks(&self) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
@@ -68,7 +68,7 @@ impl Server {
         line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() / 1024
     }
 
-    /// Ends it; what it said on standard error.
+    /// Kills the server and returns its standard error.
     pub fn end(mut self) -> String {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -85,7 +85,7 @@ impl Drop for Server {
     }
 }
 
-/// A client as the stand-in runtime is one.
+/// A client that behaves like the stand-in runtime.
 pub struct Honest {
     pub link: Socket,
     pub alloc: AllocId,
