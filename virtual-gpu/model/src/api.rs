@@ -1,4 +1,4 @@
-//! Types at the edge of the model: what can be submitted, what comes back.
+//! Public types of the model: operations that can be submitted, and their results.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
-/// One process's context on one device.
+/// A process's context on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ContextId(pub u64);
 
-/// One allocation.
+/// An allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AllocId(pub u64);
 
-/// One submitted operation.
+/// A submitted operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OpId(pub u64);
 
@@ -32,7 +32,7 @@ pub enum AllocKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Location {
     Host,
-    /// The device of the context that submits.
+    /// The device of the submitting context.
     Device,
 }
 
@@ -43,7 +43,7 @@ pub struct Range {
     pub bytes: u64,
 }
 
-/// How a kernel walks through a buffer (specification S-610, S-611).
+/// Order in which a kernel visits a buffer (specification S-610, S-611).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
@@ -53,14 +53,14 @@ pub enum Pattern {
     Random,
 }
 
-/// One buffer (or part of one) that a kernel touches.
+/// A buffer (or part of one) that a kernel touches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Access {
     pub alloc: AllocId,
     /// Touched ranges, ascending and disjoint.
     pub ranges: Vec<Range>,
     pub pattern: Pattern,
-    /// Bytes used per 2 MiB block touched, 0–1.
+    /// Share of each touched 2 MiB block that is used, 0–1.
     pub density: f64,
     pub write: bool,
 }
@@ -74,17 +74,17 @@ pub struct Kernel {
     pub blocks: u64,
     pub threads_per_block: u32,
     pub shared_bytes_per_block: u32,
-    /// 0: unknown.
+    /// 0 if unknown.
     pub registers_per_thread: u32,
-    /// Of one launch.
+    /// DRAM traffic of one launch.
     pub dram_bytes: u64,
     pub flops32: u64,
     pub flops64: u64,
     pub accesses: Vec<Access>,
 }
 
-/// What a context can ask a device to do. Order within a stream is the caller's business: an operation starts when it
-/// is submitted and the engine it needs is free.
+/// An operation that a context submits to its device. The caller keeps the order within a stream: an operation starts
+/// when it is submitted and the engine it needs is free.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Op {
     Kernel(Kernel),
@@ -118,22 +118,23 @@ pub enum Op {
         alloc: AllocId,
         range: Range,
     },
-    /// The same by the host's own loads and stores, whose time is not the model's: only the pages' way back takes some.
+    /// The host reads or writes managed memory with its own loads and stores. Only the pages' return takes modelled
+    /// time.
     HostFault {
         alloc: AllocId,
         range: Range,
     },
 }
 
-/// Something made, and the operation at whose end it may be used.
+/// A new context or allocation, and the operation at whose end it may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Made<T> {
     pub id: T,
-    /// Completes like any other operation; `None`: at once.
+    /// Completes like any other operation; `None`: ready at once.
     pub ready: Option<OpId>,
 }
 
-/// An operation ended.
+/// The end of an operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Completion {
     pub op: OpId,
@@ -142,12 +143,12 @@ pub struct Completion {
     pub stats: OpStats,
 }
 
-/// Bytes of managed memory that changed sides, by why. Plain copies into and out of device memory are not in it.
+/// Bytes of managed memory that changed sides, by cause. Plain copies into and out of device memory are not included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Moved {
-    /// To the device by prefetch, for the first time since the host wrote them: the population that a program wants.
+    /// To the device by prefetch, for the first time since the host wrote them.
     pub prefetched_bytes: u64,
-    /// To the device by prefetch, after an eviction had sent them away.
+    /// To the device by prefetch, after an eviction had moved them to the host.
     pub refetched_bytes: u64,
     /// To the device because a kernel, fill or copy there touched them: demand faults, first or repeated.
     pub faulted_bytes: u64,
@@ -158,7 +159,7 @@ pub struct Moved {
 }
 
 impl Moved {
-    /// What over-subscription cost: faults, evictions, and fetching again what was evicted. Bytes in both directions.
+    /// Cost of over-subscription in bytes, both directions: faults, evictions, and prefetches of evicted memory.
     pub fn paged_bytes(&self) -> u64 {
         self.faulted_bytes.saturating_add(self.refetched_bytes).saturating_add(self.evicted_bytes)
     }
@@ -174,35 +175,36 @@ impl std::ops::AddAssign for Moved {
     }
 }
 
-/// What an operation did to memory and how long it held its engine.
+/// Effect of an operation on memory, and how long it held its engine.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct OpStats {
-    /// What it moved of managed memory; evictions it caused are its own, whoever the victim was.
+    /// Managed memory that it moved, including evictions that it caused in any process's memory.
     pub moved: Moved,
     pub faulted_blocks: u64,
     pub evicted_blocks: u64,
-    /// Time it would have taken alone, without paging.
+    /// Time that it would have taken alone, without paging.
     pub work: Nanos,
     /// Time lost to paging.
     pub paging: Nanos,
 }
 
-/// What `cudaMemGetInfo` and the ledger's observer see.
+/// Memory of a device as `cudaMemGetInfo` and the ledger's observer see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemoryInfo {
     pub total: u64,
-    /// Not taken by contexts, device allocations or resident managed blocks.
+    /// Bytes not taken by contexts, device allocations or resident managed blocks.
     pub free: u64,
     pub device_bytes: u64,
     pub managed_resident: u64,
     pub context_bytes: u64,
-    /// Host memory behind managed allocations: what the host wrote or an eviction sent there, whether or not it is on
-    /// the device now.
+    /// Host memory behind managed allocations: written by the host or filled by an eviction, whether or not the bytes
+    /// are
+    /// on the device now.
     #[serde(default)]
     pub host_bytes: u64,
 }
 
-/// Why the model refused.
+/// Why the model refused a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum ModelError {
     #[error("out of device memory: {wanted} bytes wanted, {free} free and evictable")]

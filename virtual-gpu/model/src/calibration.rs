@@ -1,8 +1,8 @@
-//! A card from times that were measured on it, and how the model's times compare. Pure: the text of a run of
-//! `calibrate/calibrate.cu` comes in, a card file or a table goes out.
+//! Makes a card from times measured on a GPU, and compares the model's times with them. Pure: reads the output of
+//! `calibrate/calibrate.cu`, returns a card file or a table.
 //!
-//! Traps: the card holds peak rates, of which kernels reach a part (`Options::dram_efficiency`, `compute_efficiency`), so
-//! that what is written is above what was measured; evictions cannot be measured without over-subscribing the device, so
+//! Traps: a card holds peak rates, of which kernels reach a part (`Options::dram_efficiency`, `compute_efficiency`), so
+//! rates must be written above the measured ones. Evictions cannot be measured without over-subscribing the device, so
 //! their cost stays that of the nearest known link.
 
 use crate::card::{CardFile, LinkFile, LinkOf, Sourced, links};
@@ -12,11 +12,11 @@ use eager_measure::statistics::{median, spread};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What one run of the program printed.
+/// Parsed output of one run of the program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     device: DeviceFacts,
-    /// Milliseconds by measure and amount: bytes, operations or launches.
+    /// Milliseconds by (measure, amount); the amount is in bytes, operations or launches.
     samples: BTreeMap<(String, u64), Vec<f64>>,
 }
 
@@ -42,20 +42,20 @@ struct Sample {
     ms: f64,
 }
 
-/// A measure beside the model's.
+/// A measured time beside the modelled one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     pub measure: String,
     pub amount: u64,
     /// Median milliseconds.
     pub measured_ms: f64,
-    /// Half the distance of the quartiles, as a part of the median.
+    /// Half the interquartile range, relative to the median.
     pub spread: f64,
     pub modelled_ms: f64,
 }
 
 impl Measured {
-    /// Reads what the program printed: a line of the device, then samples.
+    /// Parses the program's output: a line that describes the device, then samples.
     pub fn read(text: &str) -> Result<Measured, String> {
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default();
@@ -72,14 +72,14 @@ impl Measured {
         Ok(Measured { device, samples })
     }
 
-    /// `H200` of `NVIDIA H200`.
+    /// Name for a card of this device: `H200` for `NVIDIA H200`.
     pub fn card_name(&self) -> String {
         let words: Vec<&str> =
             self.device.name.split_whitespace().filter(|word| !matches!(*word, "NVIDIA" | "Tesla")).collect();
         words.join("-")
     }
 
-    /// Median seconds of a measure by amount, ascending.
+    /// Median seconds of a measure, by ascending amount.
     fn medians(&self, measure: &str) -> Vec<(f64, f64)> {
         let of = self.samples.iter().filter(|((name, _), _)| name == measure);
         of.map(|((_, amount), times)| (*amount as f64, median(times) / 1e3)).collect()
@@ -90,7 +90,7 @@ impl Measured {
         found.filter(|(_, seconds)| *seconds > 0.0).ok_or_else(|| format!("there is no time of {measure}"))
     }
 
-    /// Amount per second, without `overhead` seconds.
+    /// Amount per second, after subtracting `overhead` seconds.
     fn rate(&self, measure: &str, overhead: f64) -> Result<f64, String> {
         let (amount, seconds) = self.median(measure)?;
         if seconds <= overhead {
@@ -99,7 +99,7 @@ impl Measured {
         Ok(amount / (seconds - overhead))
     }
 
-    /// A card file that describes the device; `name` is the card's.
+    /// A card file that describes the device under the name `name`.
     pub fn card_file(&self, name: &str, options: &Options) -> Result<String, String> {
         let device = &self.device;
         let (launches, seconds) = self.median("launches")?;
@@ -140,7 +140,7 @@ impl Measured {
         Ok(header + &self.said(launch) + "\n" + &text)
     }
 
-    /// What the model takes from its options, for all cards.
+    /// Comment lines on values that the model takes from its options, the same for all cards.
     fn said(&self, launch: f64) -> String {
         let launch = format!("# One launch after another: {:.2} us.\n", launch * 1e6);
         let slices = self.stall().map(|(stall, share)| {
@@ -150,7 +150,7 @@ impl Measured {
         launch + &slices.unwrap_or_default()
     }
 
-    /// By how much a short kernel takes longer when it is stalled by another program's time slice, and what part is.
+    /// Seconds by which another program's time slice delays a short kernel, and the share of kernels that are delayed.
     fn stall(&self) -> Option<(f64, f64)> {
         let (_, alone) = self.median("kernel_alone").ok()?;
         let times = self.samples.get(&("kernel_beside_a_neighbour".to_owned(), 1))?;
@@ -166,7 +166,7 @@ impl Measured {
         let nearest = known.iter().min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)));
         let (generation, nearest) = nearest.ok_or("no link is known")?;
         let (bytes, both) = self.median("copy_both_ways")?;
-        // The way in is slower while the way out is busy, and has its own rate when that has ended.
+        // The copy to the device is slower while the copy out is busy, and has its own rate after that ends.
         let out = bytes / down;
         let duplex = ((bytes - up * (both - out).max(0.0)) / (up * out)).clamp(0.01, 1.0);
         let (batch, migrate) = self.faults(options, nearest.block_ns.value / 1e9)?;
@@ -185,9 +185,11 @@ impl Measured {
         })
     }
 
-    /// Seconds of a fault batch, and the rate at which blocks move in it. With `n` blocks a kernel takes longer than with
-    /// them resident by `batches(n) * batch + n * (block + 2 MiB / migrate)` (specification S-629); one block is one batch, many
-    /// are `n / Options::batch_blocks`.
+    /// Seconds of a fault batch, and the rate at which blocks move in it. With `n` blocks a kernel takes longer than
+    /// with
+    /// resident blocks by `batches(n) * batch + n * (block + 2 MiB / migrate)` (specification S-629); one block is one
+    /// batch,
+    /// many are `n / Options::batch_blocks`.
     fn faults(&self, options: &Options, block: f64) -> Result<(f64, f64), String> {
         let resident = self.medians("fault_in_resident");
         let extra: Vec<(f64, f64)> = self
@@ -212,7 +214,7 @@ impl Measured {
         Ok(((one - part).max(0.0), BLOCK_BYTES as f64 / moving))
     }
 
-    /// Each measure beside another run's, where both have it.
+    /// Pairs each measure with that of another run, where both have it.
     pub fn compare(&self, modelled: &Measured) -> Vec<Comparison> {
         let beside = |((measure, amount), times): (&(String, u64), &Vec<f64>)| {
             let other = modelled.samples.get(&(measure.clone(), *amount))?;
@@ -233,7 +235,7 @@ fn sourced<T>(value: T, source: &str) -> Sourced<T> {
     Sourced { value, source: source.to_owned() }
 }
 
-/// Four significant digits: more would claim what no measurement says.
+/// Rounds to four significant digits; more would claim a precision that no measurement has.
 fn round(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
@@ -246,11 +248,11 @@ mod tests {
     const DEVICE: &str = r#"{"name":"NVIDIA H200","major":9,"minor":0,"memory_bytes":149250113536,"sms":132,
 "threads_per_sm":2048,"blocks_per_sm":32,"shared_bytes_per_sm":233472,"registers_per_sm":65536}"#;
 
-    /// Times as the model would have them for a link of known numbers.
+    /// Output of a run with the times that the model gives a link of known numbers.
     fn run() -> String {
         let mut text = DEVICE.replace('\n', "") + "\n";
         let mut add = |measure: &str, amount: f64, seconds: f64| {
-            // The median is the one in the middle.
+            // The median is the middle value.
             for factor in [0.9, 1.0, 1.3] {
                 let ms = seconds * factor * 1e3;
                 text += &format!("{{\"measure\":\"{measure}\",\"amount\":{amount:.0},\"ms\":{ms:.9}}}\n");
@@ -261,13 +263,13 @@ mod tests {
         add("launches", 1000.0, 1000.0 * launch);
         add("copy_to_device", bytes, bytes / 50e9);
         add("copy_to_host", bytes, bytes / 40e9);
-        // At 40 GB/s in until all is out, and no more is to come in.
+        // At 40 GB/s in until the copy out has ended, when nothing is left to copy in.
         add("copy_both_ways", bytes, bytes / 40e9);
         add("prefetch", bytes, bytes / 45e9 + launch);
         add("read_and_write", 2.0 * bytes, 2.0 * bytes / 3e12 + launch);
         add("flops32", 1e12, 1e12 / 30e12 + launch);
         add("flops64", 1e12, 1e12 / 15e12 + launch);
-        // pcie5 is the nearest: a block costs 6 us there.
+        // pcie5 is the nearest link: a block costs 6 us there.
         for blocks in [1.0f64, 4.0, 64.0] {
             let resident = launch + blocks * 1e-6;
             let moved = blocks * (6e-6 + BLOCK_BYTES as f64 / 30e9);

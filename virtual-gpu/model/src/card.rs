@@ -1,11 +1,12 @@
-//! Cards as data: what one GPU can do, read from `cards/*.toml` or a file of the user's, where each number says its source.
+//! Cards as data: capabilities of a GPU, read from `cards/*.toml` or a user's file, where each number states its
+//! source.
 //!
 //! Trap: names are exact. "RTX 6000" is sold in three generations; `RTX-6000` here is the Turing card with 24 GiB.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A number and where it comes from.
+/// A number with its source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sourced<T> {
@@ -13,13 +14,13 @@ pub struct Sourced<T> {
     pub source: String,
 }
 
-/// One kind of GPU with its host link.
+/// A kind of GPU with its host link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Card {
     pub name: String,
-    /// `"major.minor"`.
+    /// Written `"major.minor"`.
     pub compute_capability: String,
-    /// Device memory that programs and contexts can take.
+    /// Device memory available to programs and contexts.
     pub memory_bytes: u64,
     pub dram_bytes_per_s: f64,
     pub sms: u32,
@@ -33,7 +34,7 @@ pub struct Card {
     pub details: Details,
 }
 
-/// What programs ask of a card and the model has no use for; 0 where the card's file does not know.
+/// Properties that programs query and the model does not use; 0 where the card's file does not know them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
     /// Peak clock of the multiprocessors.
@@ -46,18 +47,18 @@ pub struct Details {
 /// The host link and the driver's paging costs over it (specification S-622 to S-624).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
-    /// Pinned copies.
+    /// Rate of pinned copies.
     pub copy_to_device_bytes_per_s: f64,
     pub prefetch_bytes_per_s: f64,
-    /// Copies to the host and evictions.
+    /// Rate of copies to the host and evictions.
     pub copy_to_host_bytes_per_s: f64,
-    /// Inside a fault batch.
+    /// Rate inside a fault batch.
     pub migrate_bytes_per_s: f64,
     /// `t0`: fixed cost of a fault batch.
     pub batch_ns: f64,
-    /// `t_blk`: per 2 MiB block in a batch.
+    /// `t_blk`: cost per 2 MiB block in a batch.
     pub block_ns: f64,
-    /// `t_page`: per 4 KiB page when the prefetcher is off.
+    /// `t_page`: cost per 4 KiB page when the prefetcher is off.
     pub page_ns: f64,
     /// `t_e0`: fixed cost per evicted block.
     pub eviction_ns: f64,
@@ -65,13 +66,13 @@ pub struct Link {
     pub duplex_factor: f64,
 }
 
-/// A card as it is written.
+/// A card file as written.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CardFile {
     pub name: String,
     pub compute_capability: String,
-    /// What it does not know of [`CardFile::details`].
+    /// Names of the [`CardFile::details`] that the file does not know.
     #[serde(default)]
     pub unknown: Vec<String>,
     pub link: LinkOf,
@@ -95,7 +96,7 @@ pub(crate) struct CardFile {
 }
 
 impl CardFile {
-    /// What a card may not know, and what it says of it.
+    /// Optional properties by name, with their values where the file has them.
     pub fn details(&self) -> [(&'static str, Option<&Sourced<u32>>); 4] {
         [
             ("clock_khz", self.clock_khz.as_ref()),
@@ -105,7 +106,7 @@ impl CardFile {
         ]
     }
 
-    /// A name that is none of these, or of one that is told all the same.
+    /// Rejects names in `unknown` that are not optional properties or that have a value.
     fn check_unknown(&self) -> Result<(), String> {
         let details = self.details();
         for name in &self.unknown {
@@ -122,7 +123,7 @@ impl CardFile {
     }
 }
 
-/// A link of `links.toml`, or the card's own.
+/// A link: the name of one in `links.toml`, or the card's own.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum LinkOf {
@@ -156,7 +157,7 @@ const CARDS: [&str; 8] = [
     include_str!("../cards/v100-16gb.toml"),
 ];
 
-/// Why a list of cards cannot be read.
+/// Why a list of cards cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CardsError {
     #[error("no card `{name}`; known: {known}")]
@@ -167,19 +168,19 @@ pub enum CardsError {
     File { path: String, problem: String },
 }
 
-/// Links by generation. The data is part of the program, so a fault in it is a fault of the build; the tests read all of it.
+/// Links by generation. The data is embedded, so a fault in it is a fault of the build; the tests parse all of it.
 pub(crate) fn links() -> BTreeMap<String, LinkFile> {
     toml::from_str(LINKS).expect("embedded links.toml is well formed")
 }
 
-/// Every card this build knows, by name.
+/// All built-in cards, by name.
 fn all() -> BTreeMap<String, Card> {
     let links = links();
     let read = |text: &&str| read_card(text, &links).expect("embedded card is well formed");
     CARDS.iter().map(read).map(|card| (card.name.clone(), card)).collect()
 }
 
-/// What a card file says, or what is wrong with it.
+/// Parses a card file; the error describes what is wrong with it.
 fn read_card(text: &str, links: &BTreeMap<String, LinkFile>) -> Result<Card, String> {
     let file: CardFile = toml::from_str(text).map_err(|error| error.to_string().trim().replace('\n', " "))?;
     let link = match &file.link {
@@ -226,7 +227,7 @@ fn assemble(file: CardFile, link: &LinkFile) -> Card {
 }
 
 impl Card {
-    /// Rates and counts that nothing could run on.
+    /// Rejects rates and counts with which nothing could run.
     fn check(&self) -> Result<(), String> {
         let link = &self.link;
         let rates = [
@@ -262,7 +263,7 @@ impl Card {
     }
 }
 
-/// The card with exactly this name.
+/// The built-in card with exactly this name.
 pub fn card(name: &str) -> Option<Card> {
     all().remove(name)
 }
@@ -272,18 +273,18 @@ pub fn card_names() -> Vec<String> {
     all().into_keys().collect()
 }
 
-/// A list of cards as it was written, if it is one; for command lines.
+/// Returns a list of cards as written, if it can be parsed; for command lines.
 ///
 /// # Errors
-/// As [`parse_cards`].
+/// Those of [`parse_cards`].
 pub fn card_list(spec: &str) -> Result<String, CardsError> {
     parse_cards(spec).map(|_| spec.to_owned())
 }
 
-/// The first card's name in such a list.
+/// Name of the first card in a list of cards.
 ///
 /// # Errors
-/// It is neither `NAME` nor `COUNTxNAME`.
+/// The first entry is neither `NAME` nor `COUNTxNAME`.
 pub fn first_card(spec: &str) -> Result<&str, CardsError> {
     let first = spec.split(',').next().unwrap_or(spec);
     count_and_name(first.trim()).map(|(_, name)| name)
@@ -303,20 +304,20 @@ fn count_and_name(text: &str) -> Result<(usize, &str), CardsError> {
     Ok((count, name))
 }
 
-/// A scale, a factor or a percentage, as people write it.
+/// Parses a scale, a factor or a percentage from a command line.
 ///
 /// # Errors
-/// It is no number of at least 0.
+/// The text is not a number of at least 0.
 pub fn parse_nonnegative(text: &str) -> Result<f64, String> {
     let valid = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
     valid.ok_or_else(|| format!("`{text}` is not a number of at least 0"))
 }
 
-/// Reads a list such as `4xV100-16GB,1xH200`; a bare name counts once. A name with a `/` in it, or at whose end `.toml` stands,
-/// is a card file.
+/// Parses a list such as `4xV100-16GB,1xH200`; a bare name counts once. A name that contains `/` or ends in `.toml` is
+/// the path of a card file.
 ///
 /// # Errors
-/// A name this build does not know, a part that is neither `NAME` nor `COUNTxNAME`, or a file that is no card.
+/// A name without a built-in card, a part that is neither `NAME` nor `COUNTxNAME`, or a file that is not a card.
 pub fn parse_cards(spec: &str) -> Result<Vec<Card>, CardsError> {
     let known = all();
     let mut cards = Vec::new();

@@ -1,7 +1,7 @@
-//! One device in time: which operations progress at which rate, the fault server, and what happens next.
+//! One device in time: which operations progress at which rate, the fault server, and the next event.
 //!
-//! Trap: rates are piecewise constant. Everything that can change one ends in [`Device::settle`], which computes all
-//! rates and the next moment anew; nothing else may set them.
+//! Trap: rates are piecewise constant. Every function that can change a rate must end in [`Device::settle`], which
+//! recomputes all rates and the time of the next event; no other function may set them.
 
 use crate::card::Card;
 use crate::fault::{REMOTE_EFFICIENCY, Service};
@@ -14,16 +14,16 @@ use crate::{AllocId, AllocKind, Completion, ContextId, Kernel, ModelError, Moved
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a device did since the start.
+/// Sums of a device's work since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct DeviceTotals {
-    /// Of all operations, and the evictions that allocations caused.
+    /// Bytes moved by all operations, including evictions caused by allocations.
     pub moved: Moved,
     pub faulted_blocks: u64,
     pub evicted_blocks: u64,
     /// Time with at least one kernel computing.
     pub kernel_busy: Nanos,
-    /// Time with at least one kernel on the device, also where all of them wait for pages: what NVML calls utilization.
+    /// Time with at least one kernel on the device, including time in which all wait for pages: NVML's utilization.
     pub kernel_present: Nanos,
     /// Time with a fault batch in service.
     pub paging_busy: Nanos,
@@ -32,7 +32,7 @@ pub struct DeviceTotals {
     /// Time with any operation at all.
     pub busy: Nanos,
     pub kernels: u64,
-    /// Most host memory that stood behind its managed allocations.
+    /// Most host memory at any time behind its managed allocations.
     pub host_bytes_max: u64,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Own time to the end of the launch on the device, if that is a stop before its next one.
+    /// Own time to the end of the launch on the device, if that comes before the next stop.
     fn left_of_launch(&self) -> Option<f64> {
         let Body::Kernel(run) = &self.body else { return None };
         let left = run.left_of_launch(run.position(run.target) - self.remaining);
@@ -67,7 +67,7 @@ impl Running {
     }
 }
 
-/// One device.
+/// A GPU with its memory and running operations.
 #[derive(Debug)]
 pub struct Device {
     pub card: Card,
@@ -81,7 +81,7 @@ pub struct Device {
     next_at: Option<u64>,
     done: Vec<Completion>,
     pub(crate) totals: DeviceTotals,
-    /// Most bytes per ns of one host thread's copy, with what others leave of the host's memory.
+    /// Most bytes per ns of one host thread's copy, given the other copies' use of the host's memory.
     pub(crate) host_cap: f64,
 }
 
@@ -117,24 +117,24 @@ impl Device {
         out.append(&mut self.done);
     }
 
-    /// When something ends or changes; `None`: nothing runs.
+    /// Time at which an operation ends or the state changes; `None`: nothing runs.
     pub fn next_event(&self) -> Option<Nanos> {
         let done = self.done.iter().map(|c| c.at).min();
         done.into_iter().chain(self.next_at.map(Nanos)).min()
     }
 
-    /// When the state next changes.
+    /// Time at which the state next changes.
     pub fn next_change(&self) -> Option<u64> {
         self.next_at
     }
 
-    /// Host threads that copy for this device now.
+    /// Number of host threads that copy for this device now.
     pub fn host_copies(&self) -> usize {
         let copies = |r: &&Running| matches!(&r.body, Body::Transfer { segment, .. } if segment.engine == Engine::Host);
         self.running.values().filter(copies).count()
     }
 
-    /// What one of them reaches from now on.
+    /// Sets the rate of each host thread's copy from now on.
     pub fn set_host_cap(&mut self, bytes_per_ns: f64) {
         if self.host_cap != bytes_per_ns {
             self.host_cap = bytes_per_ns;
@@ -142,14 +142,14 @@ impl Device {
         }
     }
 
-    /// Counts time from 0 again, if nothing is under way.
+    /// Restarts time at 0, if nothing is under way.
     pub fn rewind(&mut self) {
         if self.running.is_empty() && self.next_event().is_none() {
             self.now = 0;
         }
     }
 
-    /// Lets time pass.
+    /// Advances time to `to`.
     pub fn run_to(&mut self, to: Nanos) {
         while let Some(at) = self.next_at.filter(|&at| at <= to.0) {
             self.progress(at);
@@ -159,7 +159,7 @@ impl Device {
         self.progress(to.0);
     }
 
-    /// True: `op` says when it may be used.
+    /// Adds a context. Returns true if it may be used only when `op` completes, false if at once.
     ///
     /// # Errors
     /// Out of memory.
@@ -171,7 +171,7 @@ impl Device {
         Ok(self.made(context, op, &evicted, self.options.context_create.0))
     }
 
-    /// True: `op` says when it may be used.
+    /// Allocates memory. Returns true if it may be used only when `op` completes, false if at once.
     ///
     /// # Errors
     /// Out of memory.
@@ -186,7 +186,7 @@ impl Device {
         Ok(self.made(context, op, &evicted, 0))
     }
 
-    /// Something new has its memory, and its victims have still to be written back.
+    /// Accounts for a new context or allocation, and starts `op` for the write-back of its victims and the delay.
     fn made(&mut self, context: ContextId, op: OpId, evicted: &Evicted, delay_ns: u64) -> bool {
         self.totals.moved.evicted_bytes += evicted.bytes;
         self.totals.evicted_blocks += u64::from(evicted.blocks);
@@ -204,12 +204,12 @@ impl Device {
         waits
     }
 
-    /// What a context takes with its device allocations.
+    /// Bytes of a context and its device allocations.
     pub fn pinned_bytes(&self, context: ContextId) -> u64 {
         self.contexts.get(&context).copied().unwrap_or(0) + self.memory.device_bytes_of(context)
     }
 
-    /// What of a context's managed memory is on the device.
+    /// Bytes of a context's managed memory that are on the device.
     pub fn managed_bytes(&self, context: ContextId) -> u64 {
         self.memory.managed_bytes_of(context)
     }
@@ -226,7 +226,7 @@ impl Device {
         self.settle();
     }
 
-    /// Something left the device from outside: kernels may fault where they did not before.
+    /// Call after memory has left the device by other means than an operation: kernels may fault earlier now.
     pub fn something_left(&mut self) {
         self.settle();
     }
@@ -312,7 +312,7 @@ impl Device {
         self.now = to;
     }
 
-    /// Handles everything that stops now.
+    /// Handles all stops that are due now.
     fn stops(&mut self) {
         if self.service.as_ref().is_some_and(|s| s.until <= self.now) {
             self.end_service();
@@ -332,13 +332,13 @@ impl Device {
         }
     }
 
-    /// A kernel came to a stop; true: it was not its end.
+    /// Handles a kernel's stop; true if the kernel has not ended.
     fn goes_on(&mut self, op: OpId) -> bool {
         let Some(running) = self.running.get_mut(&op) else { return false };
         running.stop = None;
         let Body::Kernel(run) = &mut running.body else { return false };
         if run.stops_at_launch {
-            // Its next launch comes behind those that wait.
+            // Its next launch queues behind the kernels that wait.
             (run.arrived, run.placed) = (self.now, 0.0);
             return true;
         }
@@ -372,7 +372,7 @@ impl Device {
         true
     }
 
-    /// Under [`crate::Eviction::Used`]: what kernels have used since they were last looked at.
+    /// Under [`crate::Eviction::Used`]: marks the memory that kernels have used since the last call.
     pub(crate) fn touch_running(&mut self) {
         if !self.memory.follows_use() {
             return;
@@ -394,7 +394,7 @@ impl Device {
         self.done.push(completion);
     }
 
-    /// Computes targets, rates and the next moment anew.
+    /// Recomputes targets, rates and the time of the next event.
     fn settle(&mut self) {
         if self.service.is_none() {
             self.begin_service();
@@ -416,7 +416,7 @@ impl Device {
             } else if running.remaining <= 1e-6 {
                 Some(now)
             } else if running.rate > 0.0 {
-                // Rates are 0 or not tiny, so this is far from the end of time even for a kernel that gets the leavings.
+                // Rates are 0 or not tiny, so this cannot overflow even for a kernel that gets only the leftover SMs.
                 Some(now.saturating_add((running.remaining / running.rate).ceil() as u64))
             } else {
                 None
@@ -426,7 +426,7 @@ impl Device {
         self.next_at = stops.chain(self.service.as_ref().map(|s| s.until)).min();
     }
 
-    /// Kernels that would now fault earlier, because something left the device.
+    /// Recomputes the next fault of each kernel if memory has left the device since it was found.
     fn retarget(&mut self) {
         let departures = self.memory.departures();
         for running in self.running.values_mut() {
@@ -442,8 +442,8 @@ impl Device {
         }
     }
 
-    /// Frees an allocation. Freeing synchronises in CUDA, so no kernel should be using it; one that does finds nothing
-    /// to fault there.
+    /// Frees an allocation. Freeing synchronises in CUDA, so no kernel should be using it; a kernel that does will not
+    /// fault there.
     pub fn release(&mut self, alloc: AllocId) -> bool {
         let known = self.memory.release(alloc);
         self.settle();

@@ -1,6 +1,6 @@
-//! The fault server of a device: one batch at a time, in the order in which kernels met their faults (specification S-502).
+//! The fault server of a device: one batch at a time, in the order in which kernels faulted (specification S-502).
 //!
-//! Trap: memory changes hands when a batch begins; the time follows.
+//! Trap: residency changes when a batch begins, before its time has passed.
 
 use crate::card::Card;
 use crate::device::{Body, Device};
@@ -10,7 +10,8 @@ use crate::residency::{BLOCK_BYTES, Evicted};
 use crate::transfer::eviction_ns;
 use crate::{ContextId, Moved, OpId};
 
-/// Regions of 64 KiB that a batch of scattered faults serves: one fault each, 256 a batch (specification S-502, S-611).
+/// Regions of 64 KiB that a batch of scattered faults serves: one fault each, 256 per batch (specification S-502,
+/// S-611).
 const BATCH_REGIONS: f64 = 256.0;
 /// VA blocks in a batch when the prefetcher is off (10–60: specification S-612).
 const BLOCKS_PER_BATCH_UNPREFETCHED: f64 = 20.0;
@@ -18,7 +19,7 @@ const BLOCKS_PER_BATCH_UNPREFETCHED: f64 = 20.0;
 const DUPLICATES: f64 = 1.5;
 const PAGE_BYTES: f64 = 4096.0;
 const FAULTS_PER_BATCH: f64 = 256.0;
-/// Dense remote access reaches this part of the link (0.8–0.9: specification S-614).
+/// Part of the link's rate that dense remote access reaches (0.8–0.9: specification S-614).
 pub const REMOTE_EFFICIENCY: f64 = 0.85;
 
 #[derive(Debug)]
@@ -26,13 +27,13 @@ pub struct Service {
     pub op: OpId,
     pub context: ContextId,
     pub until: u64,
-    /// What the batch takes of the link, bytes per ns.
+    /// Link rate that the batch takes, in bytes per ns.
     pub in_rate: f64,
     pub out_rate: f64,
 }
 
 impl Device {
-    /// Takes the next faulting kernel's step into service: memory changes hands now, the time follows.
+    /// Takes the next faulting kernel's step into service. Residency changes now, the time follows.
     pub(crate) fn begin_service(&mut self) {
         let Some(op) = self.fault_queue.pop_front() else { return };
         self.touch_running();
@@ -76,7 +77,9 @@ impl Device {
         });
     }
 
-    /// The faulted step goes on whatever happened to its blocks meanwhile, so that tiny memories make progress too.
+    /// Ends the batch in service. The faulted step proceeds even if its blocks were evicted meanwhile, so that kernels
+    /// make
+    /// progress in tiny memories too.
     pub(crate) fn end_service(&mut self) {
         let Some(service) = self.service.take() else { return };
         let Some(running) = self.running.get_mut(&service.op) else { return };

@@ -1,36 +1,36 @@
-//! What one kernel needs: its time alone, its shares of DRAM and SMs, and the order in which it touches memory.
+//! Demands of a kernel: its time alone, its shares of DRAM and SMs, and the order in which it touches memory.
 //!
-//! Trap: times here are of one launch on an otherwise idle device with all its data resident.
+//! Trap: times here are for one launch on an otherwise idle device with all data resident.
 
 use crate::card::Card;
 use crate::options::Options;
 use crate::residency::{BLOCK_BYTES, Buffer, Memory, Place, Preferred};
 use crate::{AllocId, Kernel, Pattern};
 
-/// Registers are given to warps in units of 256 (specification S-606).
+/// Registers are allocated to warps in units of 256 (specification S-606).
 const REGISTER_UNIT: u32 = 256;
-/// Page groups by which a fault grows when its block is sparse (specification S-503).
+/// Unit in which a fault grows when its block is sparse (specification S-503).
 const REGION_BYTES: u64 = 64 << 10;
 const REGIONS_PER_BLOCK: f64 = (BLOCK_BYTES / REGION_BYTES) as f64;
 /// Above this density the prefetcher fetches the whole block (the driver: 51 %; specification S-503).
 const DENSE: f64 = 0.5;
-/// Steps of all launches of one operation: what thrashes for thousands of launches is followed more coarsely
-/// (specification S-630).
+/// Most steps of all launches of one operation: an operation that thrashes for thousands of launches is simulated more
+/// coarsely (specification S-630).
 const STEPS_MAX: u64 = 50_000;
-/// Launches that are searched for the next fault before a kernel looks again under way.
+/// Launches searched for the next fault; a kernel that gets beyond them searches again.
 const LAUNCHES_AHEAD: u32 = 4;
 
 /// One scattered access of a warp's lane group, in bytes.
 const SCATTER_BYTES: f64 = 128.0;
 
-/// One launch.
+/// Time and resources of one launch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Work {
     pub alone_ns: f64,
-    /// Parts of the device's DRAM rate and of its SMs that it takes while it runs at full speed, 0–1.
+    /// Parts of the device's DRAM rate and of its SMs that the launch takes at full speed, 0–1.
     pub dram: f64,
     pub sm: f64,
-    /// Part of the SMs' block slots that it fills, and whether all its blocks fit there at once.
+    /// Part of the SMs' block slots that it fills, and whether all its blocks fit at once.
     pub slots: f64,
     pub one_wave: bool,
 }
@@ -69,7 +69,7 @@ pub fn work(card: &Card, options: &Options, kernel: &Kernel) -> Work {
     }
 }
 
-/// One access in blocks.
+/// An access, in blocks.
 #[derive(Debug, Clone)]
 struct Walk {
     alloc: AllocId,
@@ -89,7 +89,7 @@ pub struct Sweep {
     step_blocks: u32,
 }
 
-/// A piece of one allocation inside a step.
+/// Part of an allocation inside a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Piece {
     pub alloc: AllocId,
@@ -128,7 +128,7 @@ impl Sweep {
         Sweep { walks, launches, step_blocks }
     }
 
-    /// Steps of one launch.
+    /// Number of steps of a launch.
     pub fn steps(&self, launch: u32) -> u32 {
         let windows = self.walks.iter().map(|walk| self.window(walk, launch));
         let blocks: u64 = windows.map(|(a, b)| u64::from(b - a)).sum();
@@ -147,7 +147,7 @@ impl Sweep {
         (start, at(2.0 * done).max(start + 1).min(walk.blocks))
     }
 
-    /// What step `step` of `launch` touches.
+    /// Visits the pieces that step `step` of `launch` touches.
     pub fn pieces(&self, launch: u32, step: u32, mut visit: impl FnMut(Piece)) {
         let steps = u64::from(self.steps(launch));
         for walk in &self.walks {
@@ -159,7 +159,7 @@ impl Sweep {
         }
     }
 
-    /// What a step touches of a walk, in blocks along it.
+    /// Part of a walk that a step touches, in blocks along it.
     fn part(&self, walk: &Walk, (launch, step): (u32, u32), steps: u64) -> (u32, u32) {
         let random = walk.pattern == Pattern::Random;
         let step = if random { scatter(u64::from(step), u64::from(launch), steps) } else { u64::from(step) };
@@ -168,7 +168,7 @@ impl Sweep {
         (start + (span * step / steps) as u32, start + (span * (step + 1) / steps) as u32)
     }
 
-    /// First step of `launch` at or after `from` that would fault. Walks in order are searched by what is missing, not
+    /// First step of `launch` at or after `from` that would fault. Walks in order are searched by missing blocks, not
     /// step by step: a sweep has thousands of steps and few gaps.
     fn miss_in(&self, memory: &Memory, launch: u32, from: u32) -> Option<u32> {
         let steps = self.steps(launch);
@@ -187,7 +187,7 @@ impl Sweep {
         (first < steps).then_some(first)
     }
 
-    /// Does a step find something missing on its way along one walk?
+    /// True if a step meets a missing block along one walk.
     fn lacks(&self, walk: &Walk, buffer: &Buffer, at: (u32, u32), steps: u32) -> bool {
         let (from, to) = self.part(walk, at, u64::from(steps));
         spans(walk, from, to).any(|(start, end)| buffer.lacking(start, end).is_some())
@@ -205,13 +205,13 @@ impl Sweep {
         let (from, _) = self.part(walk, (launch, step), u64::from(steps));
         let missing = spans_from(walk, from, end)
             .find_map(|(passed, first, last)| Some(passed + buffer.lacking(first, last)? - first))?;
-        // The first step whose part ends behind it: parts are whole blocks, rounded down.
+        // The first step whose part ends after the missing block: parts are whole blocks, rounded down.
         let (behind, span) = (u64::from(missing - start) + 1, u64::from(end - start));
         Some((behind * u64::from(steps)).div_ceil(span) as u32 - 1)
     }
 
-    /// Where the kernel, about to begin `step` of `launch`, faults next or has to look again; none: never, if nothing
-    /// is evicted.
+    /// Next step at which the kernel, about to begin `step` of `launch`, faults or must search again; `None`: it faults
+    /// no more unless memory is evicted.
     pub fn next_miss(&self, memory: &Memory, launch: u32, step: u32) -> Option<(u32, u32)> {
         if self.walks.iter().all(|walk| memory.buffer(walk.alloc).is_none_or(|b| b.all_resident())) {
             return None;
@@ -219,8 +219,9 @@ impl Sweep {
         if let Some(step) = self.miss_in(memory, launch, step) {
             return Some((launch, step));
         }
-        // Launches that touch the same blocks miss alike; where they differ, the search stops somewhere and the kernel
-        // looks again when it gets there.
+        // Launches that touch the same blocks miss alike. Where they differ, the search stops after a few launches, and
+        // the
+        // kernel searches again when it gets there.
         let differ =
             self.walks.iter().any(|walk| matches!(walk.pattern, Pattern::Diagonal | Pattern::Random));
         let ahead = if differ { LAUNCHES_AHEAD } else { 1 };
@@ -230,7 +231,7 @@ impl Sweep {
         found.or((differ && last < self.launches).then_some((last, 0)))
     }
 
-    /// Would this step fault now?
+    /// True if this step would fault now.
     pub fn misses(&self, memory: &Memory, (launch, step): (u32, u32)) -> bool {
         let steps = self.steps(launch);
         self.walks.iter().any(|walk| {
@@ -261,12 +262,12 @@ impl Sweep {
     }
 }
 
-/// The block spans `from..to` of a walk.
+/// The block spans in `from..to` of a walk.
 fn spans(walk: &Walk, from: u32, to: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
     spans_from(walk, from, to).map(|(_, start, end)| (start, end))
 }
 
-/// The same, each with the place along the walk at which it begins.
+/// The block spans in `from..to` of a walk, each preceded by the position along the walk at which it begins.
 fn spans_from(walk: &Walk, from: u32, to: u32) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
     let mut passed = 0;
     walk.spans.iter().filter_map(move |&(a, b)| {
@@ -277,7 +278,7 @@ fn spans_from(walk: &Walk, from: u32, to: u32) -> impl Iterator<Item = (u32, u32
     })
 }
 
-/// A fixed order that jumps about: the golden section, made coprime, and shifted at each launch.
+/// A fixed order that jumps about: multiples of the golden section, made coprime, shifted at each launch.
 fn scatter(step: u64, launch: u64, steps: u64) -> u64 {
     let mut stride = (steps * 618 / 1000).max(1);
     while gcd(stride, steps) != 1 {
@@ -290,8 +291,8 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// 64 KiB regions of a block that a walk of this density touches (specification S-503, S-611). Scattered accesses hit regions at
-/// random.
+/// 64 KiB regions of a block that a walk of this density touches (specification S-503, S-611). Scattered accesses
+/// hit regions at random.
 pub fn regions_per_block(density: f64, random: bool) -> f64 {
     if density > DENSE {
         return REGIONS_PER_BLOCK;
@@ -303,7 +304,7 @@ pub fn regions_per_block(density: f64, random: bool) -> f64 {
     (density * REGIONS_PER_BLOCK).ceil().max(1.0)
 }
 
-/// Part of a faulting block that is moved.
+/// Part of a faulting block that is moved, 0–1.
 pub fn moved_part(density: f64, random: bool) -> f64 {
     regions_per_block(density, random) / REGIONS_PER_BLOCK
 }

@@ -1,6 +1,6 @@
-//! Pure timing and memory model of GPUs under Unified Memory: no clock, no I/O; time comes in, completions come out.
+//! Pure timing and memory model of GPUs under Unified Memory: no clock, no I/O; takes times, returns completions.
 //!
-//! (Only [`parse_cards`] reads files, those that a list of cards names.)
+//! (Only [`parse_cards`] reads files: the card files that a list names.)
 //!
 //! One model, two users: the simulator steps it in virtual time, the virtual GPU server in (scaled) real time. All sizes
 //! are bytes of the modelled (full-size) GPU. Sources of formulas and constants: the cards (`cards/*.toml`) and the

@@ -1,6 +1,6 @@
-//! Several devices behind one clock: the only way in for the simulator and the virtual GPU server.
+//! Several devices behind one clock: the only interface for the simulator and the virtual GPU server.
 //!
-//! Trap: time must not go back. A call with an earlier `now` than the last is taken as made at the last.
+//! Time never goes back: a call with an earlier `now` than the last counts as made at the last.
 
 use crate::card::Card;
 use crate::device::{Device, DeviceTotals};
@@ -12,18 +12,18 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// `cudaMemAdvise`, and `cudaMemDiscardBatchAsync`.
+/// Advice on managed memory: that of `cudaMemAdvise`, and `cudaMemDiscardBatchAsync`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Advice {
     PreferredDevice,
-    /// Kernels reach it over the link and never migrate it.
+    /// Kernels access it over the link and never migrate it.
     PreferredHost,
     PreferredNone,
-    /// The content is dead: blocks leave the device without being written back.
+    /// The content is dead: blocks leave the device without write-back.
     Discard,
 }
 
-/// GPUs.
+/// The modelled GPUs.
 #[derive(Debug)]
 pub struct Model {
     devices: Vec<Device>,
@@ -61,7 +61,7 @@ impl Model {
         &self.options
     }
 
-    /// Takes the context's memory at once, and [`Options::context_create`] until it is ready.
+    /// Takes the context's memory at once; the context is ready after [`Options::context_create`].
     ///
     /// # Errors
     /// No such device; out of memory.
@@ -74,7 +74,7 @@ impl Model {
         Ok(Made { id: context, ready: waits.then_some(op) })
     }
 
-    /// Frees all that the context holds; its operations never complete.
+    /// Frees everything that the context holds; its operations never complete.
     ///
     /// # Errors
     /// No such context.
@@ -88,8 +88,8 @@ impl Model {
         Ok(())
     }
 
-    /// Device memory is resident from now on and may evict managed blocks of anybody, which takes the time of writing them
-    /// back; managed memory takes nothing yet.
+    /// Allocates memory. Device memory is resident from now on and may evict managed blocks of any process, which takes
+    /// the time of writing them back; managed memory takes no device memory yet.
     ///
     /// # Errors
     /// No such context; out of memory.
@@ -118,7 +118,7 @@ impl Model {
         Ok(())
     }
 
-    /// Advice on managed memory; on device memory it does nothing. Moves nothing by itself.
+    /// Applies advice to managed memory; no effect on device memory. Moves nothing by itself.
     ///
     /// # Errors
     /// No such allocation; range outside it.
@@ -159,7 +159,7 @@ impl Model {
         Ok(self.devices.get(device).ok_or_else(unknown)?.memory.info())
     }
 
-    /// Device memory that a context holds and that is never evicted: its own and its device allocations.
+    /// Device memory that a context holds and that is never evicted: the context's own and its device allocations.
     ///
     /// # Errors
     /// No such context.
@@ -167,7 +167,7 @@ impl Model {
         Ok(self.devices[self.device_of(context)?].pinned_bytes(context))
     }
 
-    /// Managed memory of a context that is on its device.
+    /// Managed memory of a context that is on its device, in bytes.
     ///
     /// # Errors
     /// No such context.
@@ -184,7 +184,7 @@ impl Model {
         Ok(self.devices[device].memory.resident_bytes(alloc))
     }
 
-    /// Starts an operation now. Order within a stream is the caller's business.
+    /// Starts an operation now. The caller keeps the order within a stream.
     ///
     /// # Errors
     /// No such context or allocation; an allocation of another device; range outside it.
@@ -197,12 +197,12 @@ impl Model {
         Ok(id)
     }
 
-    /// When the state next changes by itself; `None`: nothing is under way. Not every event is a completion.
+    /// Time at which the state next changes by itself; `None`: nothing is under way. Not every event is a completion.
     pub fn next_event(&self) -> Option<Nanos> {
         self.devices.iter().filter_map(Device::next_event).min()
     }
 
-    /// Lets time pass and appends what ended, in order of time.
+    /// Advances time to `now` and appends the completions, in order of time.
     pub fn advance(&mut self, now: Nanos, out: &mut Vec<Completion>) {
         self.run_to(now);
         let first = out.len();
@@ -212,7 +212,7 @@ impl Model {
         out[first..].sort_by_key(|done| (done.at, done.op));
     }
 
-    /// Counts time from 0 again, if nothing is under way; true: it was so. What devices have done stays as it is.
+    /// Restarts time at 0 if nothing is under way, and returns whether it did. Totals of the devices are kept.
     pub fn rewind(&mut self) -> bool {
         let is_idle = self.devices.iter().all(|device| !device.busy() && device.next_event().is_none());
         if is_idle {
@@ -222,12 +222,12 @@ impl Model {
         is_idle
     }
 
-    /// Is any operation under way on the device?
+    /// True if any operation is under way on the device.
     pub fn busy(&self, device: usize) -> bool {
         self.devices.get(device).is_some_and(Device::busy)
     }
 
-    /// What the device has done until now, operations under way included.
+    /// Totals of the device until now, including operations under way.
     ///
     /// # Errors
     /// No such device.
@@ -240,7 +240,7 @@ impl Model {
     /// Recomputes all sums from the extents; for tests.
     ///
     /// # Panics
-    /// When the books are wrong.
+    /// When a sum is wrong.
     pub fn check(&self) {
         for device in &self.devices {
             device.memory.check();
@@ -254,7 +254,7 @@ impl Model {
 
     fn run_to(&mut self, now: Nanos) {
         self.now = self.now.max(now);
-        // Devices have nothing to do with each other, unless copies share the host's memory.
+        // Devices are independent, unless copies share the host's memory.
         while self.options.host_memory_bytes_per_s.is_some() {
             let next = self.devices.iter().filter_map(Device::next_change).min();
             let Some(next) = next.filter(|&next| next <= self.now.0) else { break };
@@ -268,7 +268,7 @@ impl Model {
         }
     }
 
-    /// What each host thread's copy reaches, while all of them together reach no more than the host's memory does.
+    /// Gives each host thread's copy its rate, so that all together do not exceed the host's memory.
     fn share_host(&mut self) {
         let Some(all) = self.options.host_memory_bytes_per_s else { return };
         let copies: usize = self.devices.iter().map(Device::host_copies).sum();

@@ -1,4 +1,4 @@
-//! What can be switched or varied in the model, with the defaults and where they come from.
+//! Switches and parameters of the model, with their defaults and sources.
 
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Eviction {
-    /// Least recently migrated in, whatever was used since: what the driver does (specification S-504).
+    /// Least recently migrated in, regardless of later use, as in the driver (specification S-504).
     #[default]
     Migrated,
-    /// Least recently used: what it does not do; for comparison.
+    /// Least recently used, unlike the driver; for comparison.
     Used,
 }
 
@@ -18,11 +18,12 @@ pub enum Eviction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// Blocks of the most urgent kernel first, then in the order of arrival; others get what is left over, and a kernel
-    /// keeps the SMs while it waits for page faults (specification S-512).
+    /// Blocks of the most urgent kernel first, then in the order of arrival; other kernels get the slots left over, and
+    /// a
+    /// kernel keeps its SMs while it waits for page faults (specification S-512).
     #[default]
     Leftover,
-    /// Equal shares within a priority, as a fluid, and nothing for a kernel that waits for faults.
+    /// Equal shares within a priority, as a fluid; a kernel that waits for faults gets nothing.
     Fair,
 }
 
@@ -31,24 +32,26 @@ pub enum Placement {
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// Contexts share the SMs as one pool, stream priorities compare between processes, and a page fault stops only
-    /// its own kernel (specification S-507, S-511). Without it contexts are time-sliced whole and a fault stalls all.
+    /// its own kernel (specification S-507, S-511). If false, contexts are time-sliced as a whole and a fault stalls
+    /// all.
     pub mps: bool,
-    /// Which block leaves first.
+    /// Order of eviction.
     pub eviction: Eviction,
-    /// Who gets the SMs.
+    /// How kernels share the SMs.
     pub placement: Placement,
     /// The driver's density prefetcher grows a fault to 2 MiB (specification S-503).
     pub prefetcher: bool,
     /// Part of the paging time that a kernel's other warps hide, 0–0.3 (specification S-615).
     pub overlap: f64,
-    /// Without MPS, part of their full speed at which other contexts run during a fault batch. 0: none, as the driver's
-    /// comments say (specification S-507).
+    /// Without MPS, part of their full speed at which other contexts run during a fault batch. 0: they stop, according
+    /// to
+    /// the driver's comments (specification S-507).
     pub stall_leak: f64,
     /// Time slice of a context (specification S-510: 1,024 µs).
     pub slice: Nanos,
-    /// Lost at each switch between contexts (specification S-510: 30–100 µs).
+    /// Time lost at each switch between contexts (specification S-510: 30–100 µs).
     pub slice_switch: Nanos,
-    /// From launch to start on an idle device (specification S-605).
+    /// Time from launch to start on an idle device (specification S-605).
     pub launch: Nanos,
     /// Least time from one launch to the next (specification S-605).
     pub launch_interval: Nanos,
@@ -56,26 +59,26 @@ pub struct Options {
     pub wave: Nanos,
     /// Device memory of a context; `None`: 450 MiB without MPS, 100 MiB with it (specification S-608).
     pub context_bytes: Option<u64>,
-    /// What creating a context takes (specification S-608: 0.1–0.5 s).
+    /// Time to create a context (specification S-608: 0.1–0.5 s).
     pub context_create: Nanos,
     /// Part of the DRAM's data-sheet rate that kernels reach (specification S-602).
     pub dram_efficiency: f64,
     /// Part of the peak arithmetic rate that kernels reach (specification S-603: 0.4–0.6).
     pub compute_efficiency: f64,
-    /// Least part of the SMs that a running kernel keeps from others, for kernels that only wait for memory
+    /// Least part of the SMs that a running kernel takes, which applies to kernels that only wait for memory
     /// (specification S-609: a guess).
     pub sm_floor: f64,
-    /// A kernel on managed memory that is all resident is slower by this (specification S-616: 1 %).
+    /// Relative slowdown of a kernel on managed memory that is all resident (specification S-616: 1 %).
     pub managed_overhead: f64,
-    /// Rate of a pageable copy as part of a pinned one (specification S-617).
+    /// Rate of a pageable copy relative to a pinned one (specification S-617).
     pub pageable_factor: f64,
-    /// One host thread's copy, bytes per second (specification S-618: 5–10 GB/s).
+    /// Rate of one host thread's copy, bytes per second (specification S-618: 5–10 GB/s).
     pub host_copy_bytes_per_s: f64,
-    /// What all host threads' copies reach together, bytes per second; `None`: without limit.
+    /// Rate of all host threads' copies together, bytes per second; `None`: unlimited.
     pub host_memory_bytes_per_s: Option<f64>,
     /// Overrides the card's link: rate in one direction while the other is busy.
     pub duplex: Option<f64>,
-    /// Scales all that a fault batch costs, evictions included.
+    /// Scales all costs of a fault batch, including evictions.
     pub fault_factor: f64,
     /// Scales the rate inside a fault batch (specification S-631: ±30 %).
     pub migrate_factor: f64,
@@ -83,7 +86,8 @@ pub struct Options {
     pub batch_factor: f64,
     /// Blocks of 2 MiB that one fault batch serves when a kernel streams (specification S-610).
     pub batch_blocks: u32,
-    /// Blocks paged between two looks at the rest of the device: resolution of the simulation, not of the driver (S-630).
+    /// Blocks paged before the rest of the device is simulated again: resolution of the simulation, not of the driver
+    /// (S-630).
     pub step_blocks: u32,
 }
 

@@ -1,6 +1,7 @@
-//! How fast everything on a device goes: transfers by engine, kernels by pool, slice and placement.
+//! Rates of everything on a device: transfers by engine, kernels by pool, slice and placement.
 //!
-//! Trap: rates are parts of the own full speed; who gets 0 has no next moment and must be rated anew when others stop.
+//! Trap: rates are relative to an operation's own full speed. An operation with rate 0 has no next event, so it must be
+//! rated anew when others stop.
 
 use crate::device::{Body, Device, Running};
 use crate::options::Placement;
@@ -11,7 +12,7 @@ use crate::transfer::Engine;
 use crate::{ContextId, OpId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Copies keep at least this part of the link beside a fault batch (specification S-619).
+/// Part of the link that copies keep at least beside a fault batch (specification S-619).
 const LINK_FLOOR: f64 = 0.1;
 
 impl Device {
@@ -49,8 +50,10 @@ impl Device {
         }
     }
 
-    /// With MPS one pool; without it equal slices of whole contexts, and none but the faulting one while a batch is in
-    /// service ("fault and stall", specification S-507, S-607). True: somebody waits for SMs.
+    /// Rates kernels. With MPS there is one pool; without it contexts get equal slices, and only the faulting context
+    /// runs
+    /// while a batch is in service ("fault and stall", specification S-507, S-607). Returns true if a kernel waits for
+    /// SMs.
     pub(crate) fn rate_kernels(&mut self) -> bool {
         if self.options.mps {
             let is_kernel = |running: &Running| matches!(running.body, Body::Kernel(_));
@@ -90,7 +93,8 @@ impl Device {
         }
     }
 
-    /// Each runs at the part of its wanted slots that it gets, and DRAM is shared where that is still too much.
+    /// Runs each kernel at the part of its wanted slots that it gets, and shares DRAM where the demand is still too
+    /// high.
     fn rate_by_placement(&mut self, ops: &[OpId], part: f64) -> bool {
         let runs: Vec<&KernelRun> = ops.iter().filter_map(|op| self.kernel_run(*op)).collect();
         let claim = |(run, &op): (&&KernelRun, &OpId)| Claim {
@@ -118,7 +122,7 @@ impl Device {
         contended
     }
 
-    /// Equal shares within a priority; who waits for faults wants nothing.
+    /// Gives equal shares within a priority; a kernel that waits for faults demands nothing.
     fn rate_fairly(&mut self, ops: &[OpId], part: f64) -> bool {
         for op in ops {
             if let Some(running) = self.running.get_mut(op) {

@@ -1,26 +1,26 @@
-//! Who gets the SMs: thread blocks of the most urgent kernel first, then in the order of arrival (specification S-512).
+//! Placement on the SMs: blocks of the most urgent kernel first, then in the order of arrival (specification S-512).
 //!
-//! Trap: nothing is taken back. Blocks that are on the SMs stay there until they end, whoever comes: a kernel that waits
-//! for page faults and one whose blocks were all placed at once keep what they have.
+//! Trap: no preemption. Blocks on the SMs stay there until they end, whichever kernel arrives: a kernel that waits
+//! for page faults and a kernel whose blocks were all placed at once must keep their slots.
 
 use crate::OpId;
 
-/// What a kernel wants of the SMs' block slots and what it holds of them, as parts of all, 0–1.
+/// Block slots of the SMs that a kernel wants and holds, as parts of all, 0–1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Claim {
     pub priority: i32,
-    /// When its launch came to the head of its stream.
+    /// Time at which its launch reached the head of its stream.
     pub arrived: u64,
     pub op: OpId,
     pub wanted: f64,
-    /// What it will not give back before its launch, or the fault it waits for, is over.
+    /// Slots that it keeps until its launch, or the fault it waits for, is over.
     pub kept: f64,
 }
 
-/// A part of the slots this small is what rounding left over.
+/// A remainder of the slots this small is a rounding error.
 const SPENT: f64 = 1e-6;
 
-/// The part of the slots that each gets, in the order of `claims`.
+/// Part of the slots that each kernel gets, in the order of `claims`.
 pub fn place(claims: &[Claim]) -> Vec<f64> {
     let mut given: Vec<f64> = claims.iter().map(|claim| claim.kept.min(claim.wanted)).collect();
     let mut left = (1.0 - given.iter().sum::<f64>()).max(0.0);

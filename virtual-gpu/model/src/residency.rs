@@ -1,8 +1,9 @@
-//! Who has which 2 MiB blocks of one device's memory: extents per allocation and one queue over all processes.
+//! Residency of the 2 MiB blocks of one device's memory: extents per allocation and one queue over all processes.
 //!
-//! Trap: the order of eviction is that of the last migration *in*, not of use; a hot block that never faults is
-//! evicted like a cold one (specification S-504), unless [`Eviction::Used`] is asked for. Victims are always written back, for
-//! there is no dirty tracking.
+//! Trap: the order of eviction is that of the last migration *in*, not of use; a hot block that never faults must be
+//! evicted like a cold one (specification S-504), unless [`Eviction::Used`] is selected. Victims are always written
+//! back,
+//! since there is no dirty tracking.
 
 use crate::options::Eviction;
 use crate::{AllocId, AllocKind, ContextId, ModelError};
@@ -11,22 +12,22 @@ use std::collections::BTreeMap;
 /// Unit of residency and eviction: the VA block (specification S-501).
 pub const BLOCK_BYTES: u64 = 2 << 20;
 
-/// Where the pages of a run are.
+/// Location of the pages of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Never written: a first touch moves nothing.
     Nowhere,
     Host,
-    /// On the host since it was evicted, and not written there.
+    /// On the host since its eviction, and not written there.
     Evicted,
-    /// On the device since the migration (or use) of this number.
+    /// On the device since the migration (or use) with this number.
     Device {
         stamp: u64,
     },
 }
 
 impl Place {
-    /// Bringing it in means moving bytes over the link.
+    /// True if a migration to the device must move bytes over the link.
     pub fn has_host_content(self) -> bool {
         matches!(self, Place::Host | Place::Evicted)
     }
@@ -37,7 +38,7 @@ impl Place {
 pub enum Preferred {
     Nowhere,
     Device,
-    /// The device reads and writes it over the link and never migrates it (specification S-506).
+    /// The device accesses it over the link and never migrates it (specification S-506).
     Host,
 }
 
@@ -48,20 +49,21 @@ pub struct Run {
     pub end: u32,
     pub place: Place,
     pub preferred: Preferred,
-    /// Has host memory: it was there once, and keeps it when it migrates (specification S-508).
+    /// Has host memory: its content was on the host once, and it keeps the host memory after migration (specification
+    /// S-508).
     pub backed: bool,
 }
 
-/// One allocation.
+/// An allocation.
 #[derive(Debug, Clone)]
 pub struct Buffer {
     pub context: ContextId,
     pub kind: AllocKind,
     pub bytes: u64,
-    /// By first block; without gaps. Empty for plain device memory.
+    /// Runs by first block, without gaps. Empty for plain device memory.
     runs: BTreeMap<u32, Run>,
     resident_blocks: u32,
-    /// Some of it was at some time preferred on the host.
+    /// Some of it has at some time had the host as preferred location.
     pub was_remote: bool,
 }
 
@@ -84,7 +86,7 @@ impl Buffer {
             .filter(|(from, to, _)| from < to)
     }
 
-    /// The first block of `start..end` that a touch on the device would bring in.
+    /// First block of `start..end` that a touch on the device would migrate.
     pub fn lacking(&self, start: u32, end: u32) -> Option<u32> {
         self.runs(start, end).find(|(_, _, run)| migrates(run)).map(|(from, _, _)| from)
     }
@@ -94,21 +96,21 @@ impl Buffer {
     }
 }
 
-/// What bringing blocks in did.
+/// Result of migrating blocks to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Admitted {
-    /// Blocks that are on the device now and were not before, and their bytes by where they came from.
+    /// Blocks that became resident, and their bytes by origin.
     pub blocks: u32,
     pub from_host_bytes: u64,
-    /// Part of `from_host_bytes` that an eviction had sent there.
+    /// Part of `from_host_bytes` that an eviction had moved to the host.
     pub evicted_before_bytes: u64,
     pub zeroed_bytes: u64,
     pub evicted: Evicted,
-    /// What found no room because nothing more could be evicted.
+    /// Bytes that did not fit because nothing more could be evicted.
     pub refused_bytes: u64,
 }
 
-/// What eviction wrote back.
+/// Blocks and bytes that an eviction wrote back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Evicted {
     pub blocks: u32,
@@ -122,15 +124,15 @@ pub struct Memory {
     context_bytes: u64,
     device_bytes: u64,
     managed_bytes: u64,
-    /// Host memory behind managed allocations, and the most of it.
+    /// Host memory behind managed allocations in bytes: current and most so far.
     host_bytes: u64,
     host_bytes_max: u64,
     eviction: Eviction,
     buffers: BTreeMap<AllocId, Buffer>,
-    /// Resident runs by (stamp, allocation, first block), to their end.
+    /// Resident runs: (stamp, allocation, first block) to the end of the run.
     fifo: BTreeMap<(u64, AllocId, u32), u32>,
     stamp_next: u64,
-    /// Rises when anything leaves the device.
+    /// Rises whenever memory leaves the device.
     departures: u64,
 }
 
@@ -162,19 +164,19 @@ impl Memory {
         }
     }
 
-    /// Memory of a context's device allocations: what is never evicted.
+    /// Bytes of a context's device allocations, which are never evicted.
     pub fn device_bytes_of(&self, context: ContextId) -> u64 {
         let own = self.buffers.values().filter(|b| b.context == context && b.kind == AllocKind::Device);
         own.map(|b| b.bytes).sum()
     }
 
-    /// Managed memory of a context that is on the device: it goes to the host where others need the room.
+    /// Bytes of a context's managed memory on the device, which may be evicted.
     pub fn managed_bytes_of(&self, context: ContextId) -> u64 {
         let own = self.buffers.iter().filter(|(_, b)| b.context == context && b.kind != AllocKind::Device);
         own.map(|(&alloc, _)| self.resident_bytes(alloc)).sum()
     }
 
-    /// The most host memory that stood behind managed allocations, in bytes.
+    /// Most host memory so far behind managed allocations, in bytes.
     pub fn host_bytes_max(&self) -> u64 {
         self.host_bytes_max
     }
@@ -188,7 +190,7 @@ impl Memory {
         self.departures
     }
 
-    /// The order of eviction depends on what is used.
+    /// True if the order of eviction depends on use.
     pub fn follows_use(&self) -> bool {
         self.eviction == Eviction::Used
     }
@@ -197,7 +199,7 @@ impl Memory {
         self.buffers.get(&alloc)
     }
 
-    /// Takes memory that is never evicted, evicting managed blocks for it (specification S-513).
+    /// Makes room for memory that is never evicted, by evicting managed blocks (specification S-513).
     fn pin(&mut self, bytes: u64) -> Result<Evicted, ModelError> {
         let evictable = self.free() + self.managed_bytes;
         if bytes > evictable {
@@ -214,7 +216,7 @@ impl Memory {
         Ok(evicted)
     }
 
-    /// Gives a context's memory back with all its allocations.
+    /// Frees a context's memory with all its allocations.
     pub fn context_remove(&mut self, context: ContextId, bytes: u64) {
         let owned: Vec<_> =
             self.buffers.iter().filter(|(_, b)| b.context == context).map(|(&alloc, _)| alloc).collect();
@@ -225,7 +227,7 @@ impl Memory {
     }
 
     /// # Errors
-    /// Out of memory, for [`AllocKind::Device`] only; for managed memory only sizes beyond all address space.
+    /// Out of memory. For managed memory only if the size exceeds the address space.
     pub fn allocate(
         &mut self,
         alloc: AllocId,
@@ -249,7 +251,7 @@ impl Memory {
         Ok(evicted)
     }
 
-    /// Frees an allocation; nothing is written back.
+    /// Frees an allocation without write-back; false if it is unknown.
     pub fn release(&mut self, alloc: AllocId) -> bool {
         let Some(buffer) = self.buffers.remove(&alloc) else { return false };
         if buffer.kind == AllocKind::Device {
@@ -267,7 +269,7 @@ impl Memory {
         true
     }
 
-    /// Brings in what is missing of `start..end` and may migrate, evicting the oldest blocks of anybody.
+    /// Migrates the missing blocks of `start..end` to the device, evicting the oldest blocks of any process.
     pub fn admit(&mut self, alloc: AllocId, start: u32, end: u32) -> Admitted {
         let mut done = Admitted::default();
         let Some(buffer) = self.buffers.get(&alloc) else { return done };
@@ -281,7 +283,7 @@ impl Memory {
         let stamp = self.stamp_next;
         self.stamp_next += 1;
         for (from, to, place, bytes) in missing {
-            // Only when pinned memory leaves less room than one step: whole runs or nothing.
+            // Only when pinned memory leaves less room than one step: a run migrates as a whole or not at all.
             if bytes > self.free() {
                 done.refused_bytes += bytes;
                 continue;
@@ -300,7 +302,7 @@ impl Memory {
         done
     }
 
-    /// A kernel or a copy on the device used `start..end`: under [`Eviction::Used`] it becomes the youngest.
+    /// Records that a kernel or copy on the device used `start..end`: under [`Eviction::Used`] it becomes the youngest.
     pub fn touch(&mut self, alloc: AllocId, start: u32, end: u32) {
         if !self.follows_use() {
             return;
@@ -314,7 +316,7 @@ impl Memory {
         });
     }
 
-    /// Sends `start..end` to the host; returns what was resident. `keep` false: its content is thrown away.
+    /// Moves `start..end` to the host; returns the part that was resident. `keep` false: discards the content.
     pub fn demote(&mut self, alloc: AllocId, start: u32, end: u32, keep: bool) -> Evicted {
         let Some(buffer) = self.buffers.get(&alloc) else { return Evicted::default() };
         let mut left = Evicted::default();
@@ -329,7 +331,7 @@ impl Memory {
         left
     }
 
-    /// The host writes `start..end`: what is not on the device is on the host now.
+    /// Records that the host writes `start..end`: memory that is not on the device is on the host now.
     pub fn write_on_host(&mut self, alloc: AllocId, start: u32, end: u32) {
         self.set(alloc, start, end, |run| {
             if matches!(run.place, Place::Nowhere | Place::Evicted) {
@@ -351,7 +353,7 @@ impl Memory {
             .sum()
     }
 
-    /// Bytes of `start..end` that would have to be fetched.
+    /// Bytes of `start..end` that would have to be moved from the host.
     pub fn host_bytes(&self, alloc: AllocId, start: u32, end: u32) -> u64 {
         let Some(buffer) = self.buffers.get(&alloc) else { return 0 };
         let on_host =
@@ -381,7 +383,7 @@ impl Memory {
         evicted
     }
 
-    /// Changes every run in `start..end`, keeping FIFO and sums in step and neighbours merged.
+    /// Changes every run in `start..end`, keeping FIFO and sums consistent and neighbours merged.
     fn set(&mut self, alloc: AllocId, start: u32, end: u32, change: impl Fn(&mut Run)) {
         let Some(buffer) = self.buffers.get_mut(&alloc) else { return };
         let cut: Vec<_> = {
@@ -436,7 +438,7 @@ impl Memory {
     /// Recomputes every sum from the extents.
     ///
     /// # Panics
-    /// When one is wrong.
+    /// When a sum is wrong.
     pub fn check(&self) {
         let (mut device, mut managed, mut queued, mut host) = (0, 0, 0, 0);
         for (alloc, buffer) in &self.buffers {
@@ -465,7 +467,7 @@ impl Memory {
     }
 }
 
-/// Would a touch on the device bring it in?
+/// True if a touch on the device would migrate the run.
 pub fn migrates(run: &Run) -> bool {
     !matches!(run.place, Place::Device { .. }) && run.preferred != Preferred::Host
 }

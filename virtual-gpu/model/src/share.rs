@@ -1,22 +1,22 @@
-//! Who gets how much when demands exceed what there is: max–min fair sharing, in levels.
+//! Max–min fair sharing, in levels, where demands exceed the resources.
 //!
 //! Trap: a rate is a part of the demander's own full speed, not of the resource.
 
-/// One demand on two resources at full speed, as parts of each (0–1).
+/// A demand on two resources at full speed, as parts of each (0–1).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
-    /// Lower goes first and leaves the rest.
+    /// Lower levels are served first and leave the rest.
     pub level: i32,
     pub first: f64,
     pub second: f64,
 }
 
-/// A part of a resource this small is what rounding left over, not something to hand out: a kernel that ran on it would
-/// end after the end of time.
+/// A remainder of a resource this small is a rounding error and must not be handed out: the end of a kernel that ran
+/// on it would overflow the clock.
 const SPENT: f64 = 1e-6;
 
 /// Rates 0–1 in the order of `demands`: equal rates rise together until a resource is used up or full speed is
-/// reached; the next level gets what is left (specification S-512: leftover placement, as a fluid). A rate is 0 or above
+/// reached; the next level gets the rest (specification S-512: leftover placement, as a fluid). A rate is 0 or above
 /// [`SPENT`].
 pub fn rates(demands: &[Demand]) -> Vec<f64> {
     let fits = |of: fn(&Demand) -> f64| demands.iter().map(of).sum::<f64>() <= 1.0;
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_rounding_leaves_over_is_not_handed_on() {
-        // 49 times the nearest number to 1/49 is not 1.
+        // 49 times the floating-point number nearest to 1/49 is not 1.
         let mut demands = vec![demand(-1, 1.0, 0.5); 49];
         demands.push(demand(0, 1.0, 0.5));
         let got = rates(&demands);

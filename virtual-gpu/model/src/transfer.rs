@@ -1,7 +1,7 @@
-//! Copies, prefetches and host accesses as a row of segments, each on one engine.
+//! Copies, prefetches and host accesses as a sequence of segments, each on one engine.
 //!
-//! Trap: memory changes hands when a segment *begins*; the time follows. So residency is right for whoever looks next,
-//! and two operations never fetch the same block.
+//! Trap: residency changes when a segment *begins*, before its time has passed. So residency is right for the operation
+//! that looks next, and two operations never fetch the same block.
 
 use crate::card::Card;
 use crate::options::Options;
@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 
 /// Blocks per segment: resolution of the simulation (specification S-630).
 const SEGMENT_BLOCKS: u32 = 64;
-/// Walking one 2 MiB block in a prefetch, ns (specification S-620: an estimate).
+/// Time to walk one 2 MiB block in a prefetch, ns (specification S-620: an estimate).
 const PREFETCH_BLOCK_NS: f64 = 1_500.0;
-/// One dependent fault of the host, ns (specification S-621: 20–50 µs).
+/// Time of one dependent fault of the host, ns (specification S-621: 20–50 µs).
 const HOST_FAULT_NS: f64 = 30_000.0;
 
-/// What a segment occupies.
+/// Engine that a segment occupies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     /// Copy engine and link, shared.
@@ -26,19 +26,19 @@ pub enum Engine {
     Host,
     /// The device's own memory.
     Dram,
-    /// Nothing: time passes.
+    /// No engine: time passes.
     Wait,
 }
 
-/// A stretch at one speed.
+/// A part of a transfer at one speed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Segment {
     pub engine: Engine,
-    /// Bytes, or what a delay amounts to at full speed.
+    /// Bytes; for a delay, the bytes that full speed would move in that time.
     pub amount: f64,
     /// Most bytes per ns.
     pub cap: f64,
-    /// Evictions go the other way meanwhile.
+    /// Evictions go in the other direction meanwhile.
     pub evicts: bool,
 }
 
@@ -61,7 +61,7 @@ enum Kind {
         /// The bytes are copied, which takes the host time.
         copies: bool,
     },
-    /// An allocation or a new context: its victims go, and the driver takes its time.
+    /// An allocation or a new context: writes back its victims, then waits for the driver's time.
     MakeRoom,
 }
 
@@ -75,7 +75,7 @@ pub struct Transfer {
     ready: VecDeque<Segment>,
 }
 
-/// What a transfer needs to see to go on.
+/// State that a transfer needs in order to proceed.
 pub struct Scene<'a> {
     pub card: &'a Card,
     pub options: &'a Options,
@@ -97,7 +97,8 @@ pub fn check_range(memory: &Memory, alloc: AllocId, range: Range) -> Result<&Buf
 }
 
 impl Transfer {
-    /// What a new allocation or context must wait for: the victims it has pushed out, then `delay_ns`. `None`: nothing.
+    /// Transfer that a new allocation or context waits for: its victims' write-back, then `delay_ns`. `None` if neither
+    /// is needed.
     pub fn make_room(card: &Card, evicted: &Evicted, delay_ns: u64) -> Option<Transfer> {
         let mut ready = VecDeque::new();
         if evicted.blocks > 0 {
@@ -122,8 +123,7 @@ impl Transfer {
         })
     }
 
-    /// # Errors
-    /// Unknown allocation or range outside it. `None`: the operation is a kernel.
+    /// Unknown allocation or range outside it. Returns `Ok(None)` if the operation is a kernel.
     pub fn new(op: &Op, memory: &Memory) -> Result<Option<Transfer>, ModelError> {
         let (kind, alloc, range) = match *op {
             Op::Kernel(_) => return Ok(None),
@@ -147,7 +147,7 @@ impl Transfer {
         Ok(Some(Transfer { kind, alloc, at: range.offset, end, ready: VecDeque::new() }))
     }
 
-    /// The next segment, after doing to memory what it does; `None`: the transfer is over.
+    /// Returns the next segment, after its effect on memory; `None`: the transfer is over.
     pub fn next_segment(&mut self, scene: &mut Scene<'_>) -> Option<Segment> {
         loop {
             if let Some(segment) = self.ready.pop_front() {
@@ -160,11 +160,11 @@ impl Transfer {
         }
     }
 
-    /// Takes the next stretch of blocks that are alike.
+    /// Starts the next stretch of equal blocks.
     fn begin_chunk(&mut self, scene: &mut Scene<'_>) {
         let first = (self.at / BLOCK_BYTES) as u32;
         let Some(buffer) = scene.memory.buffer(self.alloc) else {
-            // Freed under way: nothing left to move.
+            // Freed meanwhile: nothing left to move.
             self.at = self.end;
             return;
         };
@@ -265,7 +265,7 @@ impl Transfer {
         self.push(scene.stats, Engine::ToDevice, amount, cap);
     }
 
-    /// Makes blocks resident and moves `moved` bytes to them; evictions go the other way at the same time
+    /// Makes blocks resident and moves `moved` bytes to them; evictions go in the other direction at the same time
     /// (specification S-620). Returns the bytes that found no room.
     fn bring(
         &mut self,
@@ -283,7 +283,7 @@ impl Transfer {
         let out_ns = eviction_ns(scene.card, &admitted.evicted);
         let duplex = scene.options.duplex.unwrap_or(scene.card.link.duplex_factor);
         let evicts = admitted.evicted.blocks > 0;
-        // While victims leave, the way in is slowed by the engine; here it only must not end before them.
+        // While victims leave, the engine slows the transfer in; here it only must not end before them.
         let reached = cap.min(duplex * scene.card.link.copy_to_device_bytes_per_s / 1e9);
         let paced = amount.max(out_ns * reached);
         let stats = &mut scene.stats.moved;
@@ -294,7 +294,7 @@ impl Transfer {
                 stats.refetched_bytes += admitted.evicted_before_bytes;
             }
             Kind::OnDevice { .. } => stats.faulted_bytes += admitted.from_host_bytes,
-            // What a copy or a fill overwrites is not fetched.
+            // Bytes that a copy or a fill overwrites are not fetched.
             _ => {}
         }
         scene.stats.evicted_blocks += u64::from(admitted.evicted.blocks);
@@ -304,13 +304,13 @@ impl Transfer {
         admitted.refused_bytes
     }
 
-    /// A pass of the device's memory over a range, whose missing blocks come in first.
+    /// A pass of the device's memory over a range, after its missing blocks are moved in.
     fn on_device(&mut self, scene: &mut Scene<'_>, alloc: AllocId, blocks: (u32, u32), bytes: u64) {
         let missing = scene.memory.buffer(alloc).is_some_and(|b| !b.all_resident());
         if missing {
             let cap = scene.card.link.prefetch_bytes_per_s / 1e9;
             let fetched = scene.memory.host_bytes(alloc, blocks.0, blocks.1) as f64;
-            // A fill overwrites what it finds.
+            // A fill overwrites the content, so nothing is fetched.
             let moved = if matches!(self.kind, Kind::Fill) { 0.0 } else { fetched };
             self.bring(scene, alloc, blocks, cap, moved, 0.0);
         }

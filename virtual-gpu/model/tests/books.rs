@@ -1,4 +1,4 @@
-//! Whatever is asked in whatever order, the books balance and time goes on.
+//! For any sequence of calls the books balance and time advances.
 
 use eager_gpu_model::checks::bench::*;
 use eager_gpu_model::*;

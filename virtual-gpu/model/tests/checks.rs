@@ -1,4 +1,4 @@
-//! Every published check agrees or is a known miss, and the table of them in the README is the model's, today.
+//! Every published check agrees or is a known miss, and the README's table of checks is the model's current one.
 
 use eager_gpu_model::checks;
 use std::path::Path;

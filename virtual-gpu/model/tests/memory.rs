@@ -7,7 +7,8 @@ fn card_of(bytes: u64) -> Card {
     Card { memory_bytes: bytes, ..card("V100-16GB").unwrap() }
 }
 
-/// MiB that are left of a buffer that is used again, of one that came after it, and of one that fills the device.
+/// Resident MiB of a buffer that is used again, of a buffer that was made after it, and of a buffer that fills the
+/// device.
 fn left_of_hot_cold_and_new(options: Options) -> (u64, u64, u64) {
     let mut bench = Bench::new(card_of(10 * MIB), options);
     let context = bench.context();
@@ -53,7 +54,7 @@ fn what_is_wanted_is_told_apart_from_what_over_subscription_costs() {
     let (_, again) = bench.prefetch(context, first, 8 * MIB);
     let refetched = Moved { refetched_bytes: 8 * MIB, evicted_bytes: 8 * MIB, ..Moved::default() };
     assert_eq!(again.moved, refetched);
-    // What the host writes anew is wanted again.
+    // Memory that the host has written again counts as a first prefetch.
     let range = Range { offset: 0, bytes: 8 * MIB };
     bench.run(context, Op::HostAccess { alloc: second, range });
     let (_, anew) = bench.prefetch(context, second, 8 * MIB);
@@ -222,7 +223,7 @@ fn under_least_recently_used_a_running_kernel_keeps_what_it_has_just_swept() {
         let (hot, cold) = (bench.on_host(context, 16 * MIB), bench.on_host(context, 48 * MIB));
         bench.prefetch(context, hot, 16 * MIB);
         bench.prefetch(context, cold, 48 * MIB);
-        // Sweeps the hot buffer for as long as the other is fetched.
+        // Sweeps the hot buffer for as long as `fresh` is fetched.
         let kernel = Kernel { dram_bytes: 0, ..sweep(vec![whole(hot, 16 * MIB, Pattern::Stream)], 10_000) };
         bench.submit(context, Op::Kernel(kernel));
         bench.now = Nanos(bench.now.0 + 1_000_000);

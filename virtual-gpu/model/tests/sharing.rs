@@ -40,7 +40,7 @@ fn under_mps_priorities_rank_kernels_of_different_processes() {
 fn a_kernel_that_urgent_ones_leave_nothing_waits_for_them_and_then_ends() {
     let mut bench = bench(true);
     bench.now = Nanos(1_000_000);
-    // 49 equal parts do not add up to exactly one, and what is left is no rate to run at.
+    // 49 equal parts do not add up to exactly one, and the remainder must not become a rate.
     let streaming = Kernel { dram_bytes: 6_750_000_000, ..sweep(vec![], 1) };
     let urgent = Kernel { priority: -1, ..streaming.clone() };
     let urgent: Vec<OpId> = (0..49)
@@ -76,7 +76,7 @@ fn without_mps_a_paging_kernel_stalls_its_neighbours_and_under_mps_only_by_its_b
         let (a, b) = (bench.context(), bench.context());
         let data = bench.on_host(a, 8 * GIB);
         let start = bench.now;
-        // Half of the slots of a V100: 80 SMs of 8 blocks of 256 threads.
+        // Half of the slots of a V100: 80 SMs with 8 blocks of 256 threads.
         let paging =
             Kernel { dram_bytes: 0, blocks: 320, ..sweep(vec![whole(data, 8 * GIB, Pattern::Stream)], 1) };
         bench.submit(a, Op::Kernel(paging));
@@ -84,7 +84,7 @@ fn without_mps_a_paging_kernel_stalls_its_neighbours_and_under_mps_only_by_its_b
         seconds(bench.wait(op).at) - seconds(start)
     };
     let (stalled, free) = (time(false), time(true));
-    // 8 GiB come in at 7.5 GB/s.
+    // 8 GiB are fetched at 7.5 GB/s.
     assert!(stalled > 1.5, "{stalled}");
     assert!(free < 0.6, "{free}");
 }
@@ -146,7 +146,7 @@ fn under_mps_rows_of_launches_alternate_launch_by_launch() {
     let mut bench = bench(true);
     let (a, b) = (bench.context(), bench.context());
     let row = |launch_s, launches| Kernel { launches, ..compute(launch_s, 0) };
-    // 10 launches of 0.1 s each meet 10 of 0.3 s: the short row ends with the tenth turn.
+    // 10 launches of 0.1 s each alternate with 10 of 0.3 s: the short row ends with the tenth turn.
     let short = bench.submit(a, Op::Kernel(row(0.1, 10)));
     let long = bench.submit(b, Op::Kernel(row(0.3, 10)));
     let ends = [short, long].map(|op| seconds(bench.wait(op).at));
@@ -157,14 +157,14 @@ fn under_mps_rows_of_launches_alternate_launch_by_launch() {
 fn a_small_kernel_leaves_the_rest_of_the_sms_to_the_next() {
     let mut bench = bench(true);
     let (a, b) = (bench.context(), bench.context());
-    // Half of the slots of a V100: 80 SMs of 8 blocks of 256 threads.
+    // Half of the slots of a V100: 80 SMs with 8 blocks of 256 threads.
     let half = |seconds| Kernel { blocks: 320, ..compute(seconds / 2.0, 0) };
     let ops = [bench.submit(a, Op::Kernel(half(1.0))), bench.submit(b, Op::Kernel(half(1.0)))];
     let ends = ops.map(|op| seconds(bench.wait(op).at));
     assert!(ends.iter().all(|end| (0.99..1.01).contains(end)), "{ends:?}");
 }
 
-/// Seconds that a computation takes which is submitted beside another context's faults on 8 GiB.
+/// Seconds that a computation takes when submitted beside another context's faults on 8 GiB.
 fn beside_paging(options: Options, compute_s: f64) -> f64 {
     let mut bench = Bench::new(card("V100-16GB").unwrap(), options);
     let (a, b) = (bench.context(), bench.context());
@@ -198,7 +198,7 @@ fn a_launch_costs_its_latency_once_and_its_interval_each_time() {
     let least = Options { wave: Nanos(0), ..quiet() };
     let mut quick = Bench::new(card("V100-16GB").unwrap(), least);
     let other = quick.context();
-    // 5 us to start; then 3 us a wave of blocks, or 2 us between launches where waves cost nothing.
+    // 5 us to start; then 3 us per wave of blocks, or 2 us between launches where waves cost nothing.
     assert!((bench.run(context, Op::Kernel(empty.clone())).0 - 3.005e-3).abs() < 1e-6);
     assert!((quick.run(other, Op::Kernel(empty)).0 - 2.005e-3).abs() < 1e-6);
 }

@@ -1,13 +1,13 @@
-//! A model driven to the end of what was submitted, for checks and tests that read like scripts.
+//! Drives a model to the end of the submitted operations, for checks and tests that read like scripts.
 //!
-//! Trap: everything here panics on a mistake of the script; it is no interface for programs.
+//! Everything here panics on a mistake of the script; it is not an interface for programs.
 
 use crate::*;
 
 pub const GIB: u64 = 1 << 30;
 pub const MIB: u64 = 1 << 20;
 
-/// A model with one card and a clock that stands where the last wait ended.
+/// A model with one card and a clock that stays where the last wait ended.
 #[derive(Debug)]
 pub struct Bench {
     pub model: Model,
@@ -23,7 +23,7 @@ pub fn whole(alloc: AllocId, bytes: u64, pattern: Pattern) -> Access {
     Access { alloc, ranges: vec![Range { offset: 0, bytes }], pattern, density: 1.0, write: true }
 }
 
-/// A kernel that streams through all of `accesses` at DRAM speed, `launches` times.
+/// A kernel that streams through all of `accesses` at DRAM speed, in `launches` launches.
 pub fn sweep(accesses: Vec<Access>, launches: u32) -> Kernel {
     let dram_bytes = accesses.iter().flat_map(|a| &a.ranges).map(|r| r.bytes).sum();
     Kernel {
@@ -66,7 +66,7 @@ impl Bench {
         self.alloc(context, bytes, AllocKind::Managed)
     }
 
-    /// Managed memory whose content is on the host.
+    /// Allocates managed memory whose content is on the host.
     pub fn on_host(&mut self, context: ContextId, bytes: u64) -> AllocId {
         let alloc = self.managed(context, bytes);
         self.run(context, Op::HostAccess { alloc, range: Range { offset: 0, bytes } });
@@ -77,7 +77,7 @@ impl Bench {
         self.model.submit(self.now, context, op).unwrap()
     }
 
-    /// Until `op` has ended.
+    /// Advances the clock until `op` has ended.
     pub fn wait(&mut self, op: OpId) -> Completion {
         loop {
             if let Some(done) = self.done.iter().find(|d| d.op == op) {
@@ -90,7 +90,7 @@ impl Bench {
         }
     }
 
-    /// Runs one operation alone; its duration in seconds and what it did.
+    /// Runs one operation alone; returns its duration in seconds and its statistics.
     pub fn run(&mut self, context: ContextId, op: Op) -> (f64, OpStats) {
         let before = self.now;
         let id = self.submit(context, op);

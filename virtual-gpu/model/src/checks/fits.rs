@@ -1,4 +1,4 @@
-//! Points that parameters were fitted to.
+//! Published points to which parameters were fitted.
 
 use super::bench::{Bench, MIB, quiet, sweep, whole};
 use super::runs::{GB, fault_in, pcie3, rtx_5090, second_pass, seconds, unprefetched};
@@ -72,7 +72,7 @@ pub(super) const CHECKS: [Check; 10] = [
     },
 ];
 
-/// A batch that fetches about 0.7 MiB, as in the measured ones, and evicts so many blocks.
+/// Milliseconds of a batch that fetches about 0.7 MiB, as in the measured ones, and evicts `evictions` blocks.
 fn evicting_batch_ms(evictions: u64) -> f64 {
     let mut bench = Bench::new(pcie3(64 * MIB), quiet());
     let context = bench.context();
@@ -85,7 +85,7 @@ fn evicting_batch_ms(evictions: u64) -> f64 {
     seconds(stats.paging) * 1e3
 }
 
-/// Gigabytes per second of a pass over 1 GiB, for a look at the fitted rate.
+/// Gigabytes per second of a pass over 1 GiB, to inspect the fitted rate.
 pub(super) fn demand_rate(options: crate::Options) -> f64 {
     let bytes = 1 << 30;
     bytes as f64 / fault_in(pcie3(16 << 30), options, bytes) / GB

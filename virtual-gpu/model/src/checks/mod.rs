@@ -1,7 +1,7 @@
-//! The model against published measurements: what is run, what was published, what the model says, and the verdict.
+//! The model against published measurements: the run, the published value, the model's value, and the verdict.
 //!
-//! Trap: a check that the parameters were fitted to shows that the formulas are coded right, not that they are true.
-//! Only [`Basis::Independent`] is evidence, and no parameter may ever be changed to make such a check agree.
+//! Trap: a check that the parameters were fitted to shows only that the formulas are coded right.
+//! Only [`Basis::Independent`] is evidence, so no parameter may ever be changed to make such a check agree.
 
 pub mod bench;
 mod fits;
@@ -12,43 +12,43 @@ mod tenants;
 
 pub use table::markdown;
 
-/// How far a published value may be away: what the fits reached (specification S-628).
+/// Largest accepted deviation from a published value: that of the fits (specification S-628).
 pub const TOLERANCE: f64 = 0.25;
 
-/// What a published number has to do with the model's parameters.
+/// Relation of a published number to the model's parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Basis {
     /// Parameters were chosen to meet it.
     Fit,
-    /// Nothing in the model was chosen from it.
+    /// No parameter was chosen from it.
     Independent,
 }
 
-/// What was published.
+/// A published result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Published {
-    /// Agrees within [`TOLERANCE`].
+    /// The model agrees within [`TOLERANCE`].
     Value(f64),
     Range(f64, f64),
 }
 
-/// One published measurement and the run that stands for it.
+/// A published measurement and the run that reproduces it.
 #[derive(Debug, Clone, Copy)]
 pub struct Check {
     pub name: &'static str,
     pub basis: Basis,
     pub source: &'static str,
-    /// What the model runs.
+    /// The run on the model, in words.
     pub run: &'static str,
     pub unit: &'static str,
     pub published: Published,
     pub model: fn() -> f64,
-    /// Why the model is known to miss it; `None`: it must agree.
+    /// Why the model is known to miss the value; `None`: it must agree.
     pub known_miss: Option<&'static str>,
 }
 
 impl Check {
-    /// Does this value of the model agree with what was published?
+    /// True if `value` of the model agrees with the published result.
     pub fn agrees(&self, value: f64) -> bool {
         match self.published {
             Published::Value(wanted) => (value / wanted - 1.0).abs() <= TOLERANCE,
@@ -57,13 +57,13 @@ impl Check {
     }
 }
 
-/// Runs all checks: each with the model's value, in its own unit.
+/// Runs all checks; returns each with the model's value, in the check's unit.
 pub fn run_all() -> Vec<(Check, f64)> {
     let checks = [&fits::CHECKS[..], &paging::CHECKS[..], &tenants::CHECKS[..]].concat();
     checks.into_iter().map(|check| (check, (check.model)())).collect()
 }
 
-/// Published points that no run of this model can stand for, and why.
+/// Published points that no run of this model can reproduce, with the reason.
 pub const NOT_CHECKED: [(&str, &str); 6] = [
     (
         "batches without prefetcher over 10 and 60 VA blocks take 0.4 and 1.3 ms (Allen & Ge, SC 2021)",

@@ -1,4 +1,4 @@
-//! One process: paging, prefetching, copies and remote access that no parameter was fitted to.
+//! One process: paging, prefetching, copies and remote access, to which no parameter was fitted.
 
 use super::bench::{Bench, MIB, quiet, sweep, whole};
 use super::fits::demand_rate;
@@ -175,7 +175,7 @@ fn demand_over_prefetch() -> f64 {
     time(false) / time(true)
 }
 
-/// Seconds above those of the rate at n = 28672, 8,600 GFLOPS.
+/// Seconds that SGEMM at n = 28672 takes beyond the time at its rate, 8,600 GFLOPS.
 fn sgemm_loss_s() -> f64 {
     let card = pcie3(12 << 30);
     let operations = |n: u64| 2.0 * (n as f64).powi(3);

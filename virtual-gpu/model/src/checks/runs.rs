@@ -1,13 +1,13 @@
-//! Runs that several checks share.
+//! Runs shared by several checks.
 
 use super::bench::{Bench, quiet, sweep, whole};
 use crate::{Access, AllocKind, Card, ContextId, Kernel, Nanos, Op, OpId, Options, Pattern, Range, card};
 
 pub(super) const GB: f64 = 1e9;
-/// Device memory that was free when the two-tenant runs began (gpu_ext, sweep of 2026-09-08), in bytes.
+/// Free device memory at the start of the two-tenant runs (gpu_ext, sweep of 2026-09-08), in bytes.
 pub(super) const FREE_5090: u64 = 33_140_637_696;
 
-/// Cards of the published runs. They differ from the built-in ones in memory and rates only, which are data-sheet
+/// Cards of the published runs. They differ from the built-in ones only in memory and rates, which are data-sheet
 /// values; their links are those of the same PCIe generation.
 pub(super) fn pcie3(memory_bytes: u64) -> Card {
     Card { memory_bytes, ..card("V100-16GB").expect("a built-in card") }
@@ -22,14 +22,15 @@ pub(super) fn unprefetched() -> Options {
     Options { prefetcher: false, ..quiet() }
 }
 
-/// A kernel of arithmetic that takes this long alone and fills the device once: no time is lost in further waves.
+/// An arithmetic kernel that takes `seconds` per launch alone and fills the device once: no time is lost in further
+/// waves.
 pub(super) fn arithmetic(card: &Card, accesses: Vec<Access>, launches: u32, seconds: f64) -> Kernel {
     let flops32 = (card.flops32_per_s * Options::default().compute_efficiency * seconds) as u64;
     let blocks = u64::from(card.sms) * u64::from(card.threads_per_sm / 256);
     Kernel { dram_bytes: 0, flops32, blocks, ..sweep(accesses, launches) }
 }
 
-/// Seconds lost to paging in one pass over `bytes` that are on the host.
+/// Seconds lost to paging in one pass over `bytes` of memory on the host.
 pub(super) fn fault_in(card: Card, options: Options, bytes: u64) -> f64 {
     let mut bench = Bench::new(card, options);
     let context = bench.context();
@@ -38,7 +39,7 @@ pub(super) fn fault_in(card: Card, options: Options, bytes: u64) -> f64 {
     seconds(stats.paging)
 }
 
-/// Seconds lost to paging in a pass over `bytes`, after another one.
+/// Seconds lost to paging in a second pass over `bytes`.
 pub(super) fn second_pass(card: Card, bytes: u64, pattern: Pattern) -> f64 {
     let mut bench = Bench::new(card, quiet());
     let context = bench.context();
@@ -52,8 +53,8 @@ pub(super) fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
 }
 
-/// What a tenant does: `launches` kernels, each of `launch_s` alone, that walk the buffer in `parts` equal parts, one
-/// part a launch.
+/// A tenant's work: `launches` kernels, each of `launch_s` alone, that walk the buffer in `parts` equal parts, one
+/// part per launch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tenant {
     pub bytes: u64,
@@ -79,8 +80,9 @@ impl Tenant {
     }
 }
 
-/// Tenants at once, each in a context of its own; the seconds that each one's kernels take, after one such run of each
-/// as a warm-up.
+/// Runs tenants at once, each in its own context, after one such run of each as a warm-up. Returns the seconds that
+/// each
+/// tenant's kernels take.
 pub(super) fn tenants(card: &Card, options: Options, tenants: &[Tenant]) -> Vec<f64> {
     let mut bench = Bench::new(card.clone(), options);
     let mut rows: Vec<Row> = tenants
@@ -111,7 +113,7 @@ pub(super) fn tenants(card: &Card, options: Options, tenants: &[Tenant]) -> Vec<
     rows.iter().map(|row| seconds(row.ended.unwrap_or_default()) - seconds(row.began)).collect()
 }
 
-/// A tenant under way; its kernels last first.
+/// A running tenant; `kernels` is in reverse order.
 struct Row {
     context: ContextId,
     kernels: Vec<Kernel>,

@@ -3,7 +3,7 @@
 use super::{Basis, Check, NOT_CHECKED, Published};
 use std::fmt::Write as _;
 
-/// The table of what [`super::run_all`] gave: independent checks first, because only they are evidence.
+/// Table of the results of [`super::run_all`]: independent checks first, because only they are evidence.
 pub fn markdown(results: &[(Check, f64)]) -> String {
     let mut text = String::new();
     for (basis, title) in [
@@ -45,7 +45,7 @@ fn row(check: &Check, value: f64) -> String {
     format!("| {name} | {source} | {run} | {measured} {unit} | {} {unit} | {verdict} |", number(value))
 }
 
-/// Three significant digits.
+/// Formats three significant digits.
 fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();

@@ -1,7 +1,7 @@
-//! Two processes on one device without MPS. None of these runs had a part in choosing any parameter.
+//! Two processes on one device without MPS. No parameter was chosen from any of these runs.
 //!
 //! Times of kernels alone, launches, and sizes are inputs, read from the published programs and their logs: HotSpot
-//! sweeps three arrays 60 times, GEMM passes 10 tokens through layers of 4096 x 11008 floats, one launch a layer.
+//! sweeps three arrays 60 times, GEMM passes 10 tokens through layers of 4096 x 11008 floats, one launch per layer.
 
 use super::bench::{Bench, quiet};
 use super::runs::{FREE_5090, Tenant, arithmetic, rtx_5090, tenants};
@@ -132,7 +132,7 @@ fn pair(tenant: Tenant) -> Vec<f64> {
     tenants(&rtx_5090(FREE_5090), quiet(), &[tenant, tenant])
 }
 
-/// The slower of two equal tenants against its time alone.
+/// Time of the slower of two equal tenants relative to its time alone.
 fn slowdown(tenant: Tenant) -> f64 {
     let slowest = pair(tenant).into_iter().fold(0.0, f64::max);
     slowest / (tenant.launch_s * f64::from(tenant.launches))
