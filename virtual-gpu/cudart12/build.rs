@@ -1,6 +1,6 @@
-//! Chooses the entry points of CUDA 12 and gives the shared library the name and version node of NVIDIA's.
+//! Selects the entry points of CUDA 12 and gives the shared library the name and version node of NVIDIA's.
 //!
-//! Trap: the loader looks for the *soname*, so a directory on `LD_LIBRARY_PATH` needs a link `libcudart.so.12` to it.
+//! Trap: the loader looks for the *soname*, so a directory in `LD_LIBRARY_PATH` needs a link `libcudart.so.12` to it.
 
 fn main() {
     let map = concat!(env!("CARGO_MANIFEST_DIR"), "/libcudart.map");

@@ -1,6 +1,7 @@
-//! What the rules of stream capture forbid, asked before a call does anything.
+//! Checks of the rules of stream capture, before a call has any effect.
 //!
-//! Trap: asking is not harmless. A capture that forbids the call is invalid afterwards, as in CUDA, and its end says so.
+//! Trap: a failed check has a side effect. It invalidates the capture that forbids the call, as in CUDA, and the end of
+//! that capture returns the error.
 
 use core::cell::Cell;
 
@@ -14,13 +15,13 @@ thread_local! {
     static HEEDS: Cell<Mode> = const { Cell::new(Mode::Global) };
 }
 
-/// Changes which captures forbid the calling thread's unsafe calls; what it was before.
+/// Sets which captures forbid the calling thread's unsafe calls; returns the previous mode.
 pub fn exchange_mode(mode: Mode) -> Mode {
     HEEDS.replace(mode)
 }
 
 impl Runtime {
-    /// Before a call that CUDA calls unsafe: it might synchronise, as `cudaMalloc` may.
+    /// Call before an operation that CUDA calls unsafe: it might synchronise, as `cudaMalloc` may.
     ///
     /// # Errors
     /// `cudaErrorStreamCaptureUnsupported`.
@@ -28,10 +29,10 @@ impl Runtime {
         self.graphs.lock().check_unsafe_call(thread_number(), HEEDS.get())
     }
 
-    /// Before waiting for a stream or asking whether it is done.
+    /// Call before waiting for a stream or querying whether it is done.
     ///
     /// # Errors
-    /// `cudaErrorStreamCaptureUnsupported` for a captured stream, and what [`Runtime::check_default_stream`] says.
+    /// `cudaErrorStreamCaptureUnsupported` for a captured stream, and those of [`Runtime::check_default_stream`].
     pub fn check_synchronisable(&self, stream: StreamKey) -> Result<(), Code> {
         let mut graphs = self.graphs.lock();
         if let Some(seen) = graphs.capture_of(stream) {
@@ -41,17 +42,17 @@ impl Runtime {
         self.check_default_stream(&mut graphs, stream)
     }
 
-    /// Before waiting for a device.
+    /// Call before waiting for a device.
     ///
     /// # Errors
-    /// `cudaErrorStreamCaptureUnsupported` while a stream of it is captured.
+    /// `cudaErrorStreamCaptureUnsupported` while a stream of the device is captured.
     pub fn check_device_synchronisable(&self, device: u32) -> Result<(), Code> {
         let mut graphs = self.graphs.lock();
         self.invalidate_streams(&mut graphs, |properties| properties.device == device)
             .map_err(|()| Code::cudaErrorStreamCaptureUnsupported)
     }
 
-    /// Before using a device's default stream: it would have to wait for captured work.
+    /// Call before using a device's default stream, which would have to wait for captured work.
     ///
     /// # Errors
     /// `cudaErrorStreamCaptureImplicit` while a blocking stream of the device is captured.
@@ -61,7 +62,7 @@ impl Runtime {
             .map_err(|()| Code::cudaErrorStreamCaptureImplicit)
     }
 
-    /// Before a stream waits for work that is not captured.
+    /// Call before a stream waits for work that is not captured.
     ///
     /// # Errors
     /// `cudaErrorStreamCaptureIsolation` for a captured stream.
@@ -74,10 +75,10 @@ impl Runtime {
         Err(Code::cudaErrorStreamCaptureIsolation)
     }
 
-    /// Before allocating or freeing in a stream's order, which graphs here cannot hold.
+    /// Call before allocating or freeing in a stream's order, which graphs here do not support.
     ///
     /// # Errors
-    /// `cudaErrorNotSupported` for a captured stream, with a line; and what [`Runtime::check_default_stream`] says.
+    /// `cudaErrorNotSupported` for a captured stream, with a log line; and those of [`Runtime::check_default_stream`].
     pub fn check_uncaptured(&self, stream: StreamKey) -> Result<(), Code> {
         let mut graphs = self.graphs.lock();
         let Some(seen) = graphs.capture_of(stream) else {

@@ -1,7 +1,7 @@
-//! What can stand in a stream: one piece of asynchronous work, carried out when its turn comes.
+//! Commands of a stream: pieces of asynchronous work, each carried out in its turn.
 //!
-//! Everything it needs was copied when the program called. Trap: the same command runs again with every launch of a
-//! graph that holds it, so running one changes nothing in it.
+//! A command holds copies of everything it needs from the program's call. Trap: the same command runs again with every
+//! launch of a graph that holds it, so running must not change it.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -17,17 +17,17 @@ use crate::status::Code;
 use crate::transfer::{Copy, Fill, Region};
 use crate::voice::say;
 
-/// One piece of work.
+/// A piece of asynchronous work.
 #[derive(Debug)]
 pub enum Command {
-    /// Only its place in the stream counts: an event, a wait, an empty node.
+    /// Only marks a place in the stream: an event, a wait, an empty node.
     Nothing,
     Kernel(Launch),
     Copy(Copy),
     Fill(Fill),
-    /// Gives the memory back that starts at an address.
+    /// Frees the memory that starts at an address.
     Release(u64),
-    /// `Op::Prefetch`: for the model only, on a device.
+    /// `Op::Prefetch` on a device; only the model is involved.
     Prefetch(u32, Op),
     #[cfg_attr(cuda_12, allow(dead_code, reason = "only CUDA 13 has discards"))]
     Discard(Discarded),
@@ -35,7 +35,7 @@ pub enum Command {
     Callback(Callback),
 }
 
-/// A whole managed allocation whose contents nothing needs any more.
+/// A whole managed allocation whose contents are no longer needed.
 #[derive(Debug, Clone, Copy)]
 pub struct Discarded {
     pub alloc: AllocId,
@@ -43,14 +43,14 @@ pub struct Discarded {
     pub bytes: u64,
 }
 
-/// What `cudaLaunchHostFunc` was given.
+/// Arguments of `cudaLaunchHostFunc`.
 #[derive(Debug, Clone, Copy)]
 pub struct HostFunction {
     pub function: extern "C" fn(*mut c_void),
     pub data: *mut c_void,
 }
 
-/// What `cudaStreamAddCallback` was given.
+/// Arguments of `cudaStreamAddCallback`.
 #[derive(Debug, Clone, Copy)]
 pub struct Callback {
     pub function: extern "C" fn(stream: *mut c_void, status: Code, data: *mut c_void),
@@ -58,8 +58,9 @@ pub struct Callback {
     pub data: *mut c_void,
 }
 
-// SAFETY: the pointers are handed back to the program's function, on whatever thread runs it, as CUDA documents; nothing
-// here looks behind them.
+// SAFETY: the pointers are only passed to the program's function, on whatever thread runs it, as CUDA documents;
+// nothing
+// here dereferences them.
 unsafe impl Send for HostFunction {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for HostFunction {}
@@ -72,16 +73,16 @@ thread_local! {
     static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread is inside a function that a stream called: it must not call CUDA.
+/// True while the calling thread is inside a function called by a stream, which must not call CUDA.
 pub fn in_host_function() -> bool {
     IN_HOST_FUNCTION.get()
 }
 
 impl Command {
-    /// Does everything and waits for its modelled end; returns the modelled nanoseconds it took.
+    /// Runs the command and waits for its modelled end; returns the modelled duration in nanoseconds.
     ///
     /// # Errors
-    /// What the program gets at its next call.
+    /// The code that the program gets at its next call.
     pub fn run(&self, runtime: &Runtime) -> Result<u64, Code> {
         match self {
             Command::Nothing => Ok(0),
@@ -102,8 +103,8 @@ impl Command {
         }
     }
 
-    /// Whether a graph can hold it: what changes memory's place or existence it cannot, and a callback belongs to its
-    /// stream.
+    /// True if a graph can hold the command. It cannot hold commands that move or free memory, nor a callback, which
+    /// belongs to its stream.
     pub fn may_be_captured(&self) -> bool {
         match self {
             Command::Nothing
@@ -115,7 +116,8 @@ impl Command {
         }
     }
 
-    /// Whether it may use memory of `bytes` from `address` on. What a kernel uses is known only afterwards.
+    /// True if the command may use memory of `bytes` from `address` on. The memory of a kernel is known only
+    /// afterwards.
     pub fn may_use(&self, address: u64, bytes: u64) -> bool {
         let holds = |region: &Region| (address..address + bytes).contains(&region.address);
         match self {
@@ -127,7 +129,7 @@ impl Command {
         }
     }
 
-    /// What is left to do when earlier work has failed: callbacks learn of it, all else is dropped.
+    /// Replaces [`Command::run`] when earlier work has failed: callbacks get the error, all other work is dropped.
     pub fn run_after_failure(&self, code: Code) {
         if let Command::Callback(callback) = self {
             callback.call(code);
@@ -183,11 +185,11 @@ fn run_kernel(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
 fn code_of(failure: &LaunchFailure) -> Code {
     match failure {
         LaunchFailure::Fault(Fault::Address(_) | Fault::NoAddress) => Code::cudaErrorIllegalAddress,
-        // On a GPU a kernel that is stuck would run until its watchdog ends it.
+        // On a GPU a stuck kernel would run until the watchdog ends it.
         LaunchFailure::Fault(Fault::Stuck | Fault::TimeOut) => Code::cudaErrorLaunchTimeout,
         LaunchFailure::Assertion => Code::cudaErrorAssert,
         LaunchFailure::Fault(Fault::Division) | LaunchFailure::Trap => Code::cudaErrorLaunchFailure,
-        // Outside of a surface a GPU says the same; of an object that is gone it says less or nothing.
+        // A GPU reports the same for accesses outside a surface; for a destroyed object it reports less or nothing.
         LaunchFailure::Image(_) => Code::cudaErrorIllegalAddress,
         LaunchFailure::Strict(finding) => match finding.problem {
             Problem::Misaligned(_) => Code::cudaErrorMisalignedAddress,

@@ -1,7 +1,8 @@
-//! What the environment asks for, read once.
+//! Settings from the environment, read once.
 //!
-//! Trap: the environment is a parameter here ([`Config::read`] takes a look-up function), so that tests need not change
-//! the real one.
+//! Trap: keep the environment a parameter ([`Config::read`] takes a look-up function), or tests would have to change
+//! the
+//! real one.
 
 use std::collections::BTreeSet;
 use std::num::{NonZeroU8, NonZeroUsize};
@@ -14,76 +15,77 @@ use eager_vgpud::Clock;
 use crate::clock::HostTimes;
 use crate::voice::say;
 
-/// Socket of a server; without it the program has devices of its own.
+/// Socket of a server; unset: the program has its own devices.
 pub const SOCKET_VARIABLE: &str = "EAGER_VGPU_SOCKET";
-/// Numbers of the server's devices that the program sees, such as `2,0`, in its own order; without it all of them.
+/// Numbers of the server's devices that the program sees, such as `2,0`, in this order; unset: all.
 pub const VISIBLE_VARIABLE: &str = "EAGER_VGPU_VISIBLE";
-/// Devices of the program's own, such as `2xV100-16GB,1xH200`.
+/// Cards of the program's own devices, such as `2xV100-16GB,1xH200`.
 pub const CARDS_VARIABLE: &str = "EAGER_VGPU";
 /// Real seconds waited per modelled second on the program's own devices; 0: never wait.
 pub const TIME_SCALE_VARIABLE: &str = "EAGER_VGPU_TIME_SCALE";
 /// Modelled bytes per program byte on the program's own devices.
 pub const MEMORY_SCALE_VARIABLE: &str = "EAGER_VGPU_MEMORY_SCALE";
-/// What time is on the program's own devices: `real` or `virtual`.
+/// Clock of the program's own devices: `real` or `virtual`.
 pub const CLOCK_VARIABLE: &str = "EAGER_VGPU_CLOCK";
-/// On a virtual clock of the program's own: modelled seconds per second of processor time of its own threads.
+/// On a virtual clock of the program's own devices: modelled seconds per second of processor time of its own threads.
 pub const HOST_FACTOR_VARIABLE: &str = "EAGER_VGPU_HOST_FACTOR";
-/// On a virtual clock: stated times of the program's host work, in place of measured ones.
+/// On a virtual clock: given times of the program's host work, instead of measured ones.
 pub const HOST_TIMES_VARIABLE: &str = "EAGER_VGPU_HOST_TIMES";
-/// On a server's virtual clock: the place that was reserved for this process.
+/// On a server's virtual clock: the place reserved for this process.
 pub const SEAT_VARIABLE: &str = "EAGER_VGPU_SEAT";
-/// `0`: the devices have no virtual memory management, as older ones.
+/// `0`: the devices report no virtual memory management, like older ones.
 pub const VIRTUAL_MEMORY_VARIABLE: &str = "EAGER_VGPU_VIRTUAL_MEMORY";
-/// `0`: strict mode is off; `1`: a kernel that was compiled without it is named.
+/// `0`: strict mode is off; `1`: it is on, and kernels compiled without checks are reported.
 pub const STRICT_VARIABLE: &str = "EAGER_VGPU_STRICT";
-/// What becomes of a launch whose threads race: `warn`, `error` or `off`.
+/// Effect of a launch whose threads race: `warn`, `error` or `off`.
 pub const RACES_VARIABLE: &str = "EAGER_STRICT_RACES";
-/// Bytes that the search for races may keep of global memory.
+/// Most bytes that the race detector may keep for global memory.
 pub const RACE_MEMORY_VARIABLE: &str = "EAGER_STRICT_RACE_MEMORY";
-/// Exit status of a program in which strict mode found an error; 0: it keeps its own.
+/// Exit status of a program in which strict mode found an error; 0: the program keeps its own.
 pub const STRICT_STATUS_VARIABLE: &str = "EAGER_STRICT_STATUS";
-/// Seconds of processor time that one thread may spend on a kernel; 0: for ever.
+/// Seconds of processor time that one thread may spend on a kernel; 0: unlimited.
 pub const KERNEL_TIMEOUT_VARIABLE: &str = "EAGER_VGPU_KERNEL_TIMEOUT";
-/// Seconds after which a kernel that still runs is named, once in a program; 0: never.
+/// Seconds after which a running kernel is reported, once per program; 0: never.
 pub const SLOW_KERNEL_VARIABLE: &str = "EAGER_VGPU_SLOW_KERNEL";
-/// Exit status of a program that ends with 0 after its work on the device has failed; 0: it keeps its own.
+/// Exit status of a program that ends with 0 although its device work has failed; 0: the program keeps its own.
 pub const FAULT_STATUS_VARIABLE: &str = "EAGER_VGPU_FAULT_STATUS";
-/// Threads that run kernels.
+/// Number of threads that run kernels.
 pub const WORKERS_VARIABLE: &str = "EAGER_VGPU_WORKERS";
 /// File for the footprint profile, written at exit.
 pub const PROFILE_VARIABLE: &str = "EAGER_VGPU_PROFILE";
 /// File for the trace of API calls.
 pub const TRACE_VARIABLE: &str = "EAGER_VGPU_TRACE";
 
-/// Few kernels of programs that are tried out take so long, and nobody who waits in vain should wait much longer.
+/// Few kernels of typical programs take this long, and a user whose kernel hangs should not wait much longer for the
+/// line.
 const SLOW_KERNEL_SECONDS: f64 = 10.0;
 
-/// The default is the card of the source document's evaluation (specification S-222).
+/// The card of the source document's evaluation (specification S-222).
 const CARDS_DEFAULT: &str = "1xV100-16GB";
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     pub devices: Devices,
-    /// Which of them the program sees, in its order; None: all.
+    /// Server's numbers of the devices that the program sees, in its order; `None`: all.
     pub visible: Option<Vec<u32>>,
     pub profile: Option<PathBuf>,
-    /// Threads that run kernels; by default as many as the process may use processors.
+    /// Number of threads that run kernels; by default that of the processors that the process may use.
     pub workers: Option<NonZeroUsize>,
     pub seat: Option<u64>,
     pub host_times: Option<HostTimes>,
-    /// Whether the devices have virtual memory management.
+    /// True if the devices support virtual memory management.
     pub virtual_memory: bool,
-    /// By default on where some kernel was compiled for it.
+    /// `None`: on if some kernel was compiled for it.
     pub strict: Option<bool>,
     pub kernel_time_max: Option<Duration>,
-    /// A kernel that runs longer is named.
+    /// A kernel that runs longer is reported.
     pub kernel_slow_after: Option<Duration>,
     pub fault_status: Option<NonZeroU8>,
     pub races: RaceSearch,
     pub strict_status: Option<NonZeroU8>,
 }
 
-/// What strict mode does about races.
+/// Race detection in strict mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RaceSearch {
     pub wanted: Wanted,
@@ -93,21 +95,21 @@ pub struct RaceSearch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     Off,
-    /// They are said.
+    /// Races are reported.
     Warn,
-    /// And a launch fails by them.
+    /// Races are reported, and the launch fails.
     Error,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Devices {
-    /// Behind a server's socket, shared with other processes.
+    /// Devices behind a server's socket, shared with other processes.
     Shared(PathBuf),
-    /// The process's own.
+    /// Devices of this process alone.
     Own { cards: String, time_scale: f64, memory_scale: u64, clock: Clock },
 }
 
-/// A variable whose value makes no sense.
+/// A variable with an invalid value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}={value}: {expected}")]
 pub struct ConfigError {
@@ -120,7 +122,7 @@ impl Config {
     /// Reads the variables through `variable`.
     ///
     /// # Errors
-    /// A value that cannot be read, with what was expected.
+    /// A value that cannot be parsed, with the expected form.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
         let set = |name| variable(name).filter(|value| !value.is_empty());
         let devices = match set(SOCKET_VARIABLE) {
@@ -181,7 +183,7 @@ impl Config {
         })
     }
 
-    /// Reads the process's environment; a bad value ends in one line on standard error and `None`.
+    /// Reads the process's environment; a bad value is reported on standard error, and returns `None`.
     pub fn from_environment() -> Option<Config> {
         Config::read(|name| std::env::var(name).ok()).map_err(|e| say(format_args!("{e}"))).ok()
     }

@@ -1,8 +1,8 @@
-//! The end of a program that ignores that its work on the device has failed: its exit status says so, where somebody
-//! wants that (`eager run` does).
+//! Sets the exit status of a program that ignores the failure of its device work, where the user wants that
+//! (`eager run` does).
 //!
-//! Trap: only the handlers of `on_exit` learn of the status, and only a nested `exit` changes it: the C library then goes
-//! on with the handlers that are left, as its manual promises for Linux, so that destructors and buffers have their turn.
+//! Trap: only handlers of `on_exit` get the status, and only a nested `exit` changes it. The C library then continues
+//! with the remaining handlers, as its manual promises for Linux, so that destructors and buffers are still handled.
 
 use core::ffi::{CStr, c_int, c_void};
 use std::num::NonZeroU8;
@@ -16,12 +16,12 @@ unsafe extern "C" {
     safe fn on_exit(handler: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
 }
 
-/// From now on a program that ends with status 0 after a failure ends with `status`.
+/// Makes a program that ends with status 0 after a failure end with `status`.
 pub fn fail_with(status: NonZeroU8) {
     on_exit(at_exit, std::ptr::without_provenance_mut(usize::from(status.get())));
 }
 
-/// From now on the end of the program says how much strict mode found, and errors make its status `status`.
+/// Logs the number of strict-mode findings at the end of the program; with errors, the program ends with `status`.
 pub fn sum_up(status: Option<NonZeroU8>) {
     let status = status.map_or(0, |status| usize::from(status.get()));
     on_exit(after_findings, std::ptr::without_provenance_mut(status));
@@ -31,7 +31,7 @@ extern "C" fn after_findings(ended_with: c_int, status: *mut c_void) {
     let Some(watch) = Runtime::started().and_then(|runtime| runtime.watch.as_ref()) else { return };
     let status = status.addr() as c_int;
     if watch.sum_up() && status != 0 && status != ended_with {
-        // SAFETY: nested in `exit`, see the module's head; nothing of ours waits to be dropped here.
+        // SAFETY: nested in `exit` as the module's header describes; no value of this function needs a drop.
         unsafe { libc::exit(status) }
     }
 }
@@ -43,6 +43,6 @@ extern "C" fn at_exit(ended_with: c_int, status: *mut c_void) {
     say(format_args!(
         "the program ended with status 0 although its GPU work had failed ({name}: {text}): the status is {status} instead"
     ));
-    // SAFETY: nested in `exit`, see the module's head; nothing of ours waits to be dropped here.
+    // SAFETY: nested in `exit` as the module's header describes; no value of this function needs a drop.
     unsafe { libc::exit(status) }
 }

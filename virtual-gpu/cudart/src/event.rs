@@ -1,6 +1,6 @@
-//! Events: a point in a stream that can be waited for and timed.
+//! Events: points in a stream that can be waited for and timed.
 //!
-//! Trap: an event that was never recorded counts as complete for waiting, and as an invalid handle for timing.
+//! Trap: an event that was never recorded counts as complete for a wait, but is an invalid handle for timing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use crate::graph::{CaptureId, NodeKey};
 use crate::status::Code;
 use crate::stream::Completion;
 
-/// Where an event was recorded last.
+/// Place of an event's last record.
 #[derive(Debug, Clone)]
 pub enum Recorded {
     Never,
     InStream(Arc<Completion>),
-    /// In a capture: these nodes, and nothing that will ever happen.
+    /// In a capture, after these nodes; the record itself never runs.
     InCapture(CaptureId, BTreeSet<NodeKey>),
 }
 
-/// What `cudaEventCreate…` made.
+/// An event made by `cudaEventCreate…`.
 #[derive(Debug)]
 pub struct Event {
-    /// Only streams of this device record it.
+    /// Only streams of this device may record it.
     pub device: u32,
     pub timing: bool,
     pub recorded: Recorded,
 }
 
 impl Event {
-    /// The end of the work before its record; `None` if there is no record.
+    /// End of the work before its record; `None` if it was never recorded.
     ///
     /// # Errors
     /// `cudaErrorCapturedEvent`.
@@ -44,8 +44,9 @@ impl Event {
 /// Modelled milliseconds of device time between two events.
 ///
 /// # Errors
-/// `cudaErrorInvalidResourceHandle` if one was not recorded or does not time; `cudaErrorNotReady` if one has not been
-/// reached; `cudaErrorCapturedEvent`.
+/// `cudaErrorInvalidResourceHandle` if an event was not recorded or has timing disabled; `cudaErrorNotReady` if an
+/// event
+/// has not been reached; `cudaErrorCapturedEvent`.
 pub fn elapsed_ms(start: &Event, end: &Event) -> Result<f32, Code> {
     let at_ns = |event: &Event| {
         let recorded = event.completion()?.filter(|_| event.timing);

@@ -1,19 +1,19 @@
-//! Pointers that a program in C passes for results and structures.
+//! Pointers that a C program passes for results and structures.
 //!
 //! They have no constructor: values of these types come from C only, where CUDA's documentation obliges the caller to
-//! pass null or a pointer valid for the type. Trap: C may put any number into an enumeration, so a structure read
-//! through [`In`] must be made of plain numbers and addresses.
+//! pass null or a pointer valid for the type. Trap: C may store any number in an enumeration, so a structure read
+//! through [`In`] must consist of plain numbers and addresses.
 
 use core::ffi::c_void;
 
 use crate::status::Code;
 
-/// Where the caller wants a result.
+/// Pointer to the caller's variable for a result.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Out<T>(*mut T);
 
-// By hand, because a derived one would ask the same of `T`.
+// Not derived, because a derived implementation would require `T: Clone`.
 impl<T> Clone for Out<T> {
     fn clone(&self) -> Self {
         *self
@@ -30,26 +30,26 @@ impl<T> Out<T> {
         Ok(())
     }
 
-    /// For results that the caller may leave out by passing null.
+    /// Writes the value unless the pointer is null, for optional results.
     pub fn put_if_wanted(self, value: T) {
         if !self.0.is_null() {
-            // SAFETY: not null, so the caller in C vouches for it (see the module's head).
+            // SAFETY: not null, so the C caller guarantees its validity (see the module's header).
             unsafe { self.0.write(value) };
         }
     }
 
     /// # Errors
-    /// `cudaErrorInvalidValue` for null, before anything is done that would have to be undone.
+    /// `cudaErrorInvalidValue` for null, before any effect that would have to be undone.
     pub fn check(self) -> Result<(), Code> {
         if self.0.is_null() { Err(Code::cudaErrorInvalidValue) } else { Ok(()) }
     }
 
-    /// For pointers to nothing in particular, once another argument has said to what.
+    /// Casts a `void` pointer, once another argument has determined its type.
     pub fn cast<U>(self) -> Out<U> {
         Out(self.0.cast())
     }
 
-    /// The value that is there, for arguments that go both ways.
+    /// Reads the value, for arguments that are both input and output.
     ///
     /// # Errors
     /// `cudaErrorInvalidValue` for null.
@@ -64,17 +64,18 @@ impl<T> Out<T> {
         self.0.is_null()
     }
 
-    /// Fills an array of at most `room` elements.
+    /// Fills an array with at most `room` elements.
     pub fn put_all(self, values: impl Iterator<Item = T>, room: usize) {
         for (index, value) in values.take(room).enumerate() {
-            // SAFETY: CUDA obliges the caller to pass an array of `room` elements; null goes with no room, which is
-            // checked by whoever calls this.
+            // SAFETY: CUDA obliges the caller to pass an array of `room` elements; null comes with `room` 0, which
+            // every caller
+            // of this function checks.
             unsafe { self.0.add(index).write(value) };
         }
     }
 }
 
-/// A structure or array that the caller passes by address.
+/// Pointer to a structure or array of the caller.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct In<T>(*const T);
@@ -87,7 +88,7 @@ impl<T> Clone for In<T> {
 impl<T> Copy for In<T> {}
 
 impl<T> In<T> {
-    /// For pointers to nothing in particular, once another argument has said to what.
+    /// Casts a `void` pointer, once another argument has determined its type.
     pub fn cast<U>(self) -> In<U> {
         In(self.0.cast())
     }
@@ -104,7 +105,7 @@ impl<T: Copy> In<T> {
         self.all(1).map(|values| values[0])
     }
 
-    /// An array of `count` elements.
+    /// Copies an array of `count` elements.
     ///
     /// # Errors
     /// `cudaErrorInvalidValue` for null, unless `count` is 0.
@@ -115,23 +116,23 @@ impl<T: Copy> In<T> {
         if self.0.is_null() {
             return Err(Code::cudaErrorInvalidValue);
         }
-        // SAFETY: not null, so the caller in C vouches for it and for the count (see the module's head).
+        // SAFETY: not null, so the C caller guarantees its validity and the count (see the module's header).
         Ok((0..count).map(|index| unsafe { self.0.add(index).read() }).collect())
     }
 }
 
-/// The addresses of a kernel's argument values.
+/// Addresses of a kernel's argument values.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
 pub struct KernelArgs(*const *const c_void);
 
 impl KernelArgs {
-    /// Of a launch that is only asked about.
+    /// No arguments, for a launch that is only queried.
     pub fn none() -> KernelArgs {
         KernelArgs(core::ptr::null())
     }
 
-    /// Gives addresses of values to the program.
+    /// Arguments at the given addresses, to be passed to the program.
     pub fn to(addresses: &[usize]) -> KernelArgs {
         KernelArgs(addresses.as_ptr().cast())
     }
@@ -140,7 +141,7 @@ impl KernelArgs {
         self.0.is_null()
     }
 
-    /// One pointer for each parameter of the kernel, as the caller in C vouches.
+    /// Pointers to one value per parameter of the kernel; the C caller guarantees their validity.
     pub fn pointers(self) -> *const *const c_void {
         self.0
     }

@@ -1,6 +1,6 @@
-//! The host's own loads and stores in managed memory, told to the model before a device works on that memory again.
+//! Reports the host's own loads and stores in managed memory to the model, before a device works on that memory again.
 //!
-//! Trap: telling waits for the modelled end, so it comes before the locks that a call needs.
+//! Trap: reporting waits for the modelled end, so it must precede the locks that a call takes.
 
 use eager_gpu_model::Op;
 
@@ -9,7 +9,8 @@ use crate::runtime::Runtime;
 use crate::status::Code;
 
 impl Runtime {
-    /// Before work that may use the managed memory that `is_used_now` says (address, bytes): what the host did there.
+    /// Reports the host's accesses to managed memory that the next work may use, as `is_used_now` (address, bytes)
+    /// tells.
     ///
     /// # Errors
     /// The code for the program.
@@ -30,12 +31,12 @@ impl Runtime {
         self.run_ops(faults).map(drop)
     }
 
-    /// After a wait: if no work of the process is left, what is done to managed memory from now on is the host's doing.
+    /// Call after a wait: if no work of the process is left, later accesses to managed memory are the host's.
     pub fn watch_host(&self) {
         if self.memory.lock().host_watch.is_empty() && self.watch.is_none() {
             return;
         }
-        // Held until the memory is watched: nothing is enqueued in between.
+        // Held until the memory is watched, so that no work is enqueued in between.
         let streams = self.streams.lock();
         if streams.are_idle() {
             if let Some(watch) = &self.watch {

@@ -2,7 +2,7 @@
 //! `cfg(cuda_12)`, by the crate eager-cudart12, it is `libcudart.so.12` with the entry points of CUDA 12.9.
 //!
 //! A program finds this library instead of NVIDIA's by the loader's search path and needs no change. `api` holds the
-//! exported functions, each thin; the other modules decide and carry out. Trap: the exported names must also match
+//! exported functions, each thin; the other modules implement them. Trap: the exported names must also be in
 //! `libcudart.map`, or the linker hides them.
 
 mod api;

@@ -1,16 +1,16 @@
-//! Kernels' names as the program writes them. Pure.
+//! Demangles kernel names to the form in the program's source. Pure.
 //!
-//! Trap: names come from programs, and a mangled name of a hundred bytes may stand for gigabytes: no more of it is made
-//! than a line shows.
+//! Trap: names come from programs, and a mangled name of a hundred bytes can expand to gigabytes, so demangling must
+//! stop at the length that a log line shows.
 
 use core::fmt::{Error, Write};
 
 use cpp_demangle::{DemangleOptions, Symbol};
 
-/// Bytes of a name in a line.
+/// Longest name in a log line, in bytes.
 const BYTES_MAX: usize = 200;
 
-/// A text that takes no more than fits into a line.
+/// A string that rejects text beyond [`BYTES_MAX`].
 #[derive(Default)]
 struct Line(String);
 
@@ -24,9 +24,10 @@ impl Write for Line {
     }
 }
 
-/// `lib::scale<float>` of `_ZN3lib5scaleIfEEvPT_`; what is no C++ name, or a very long one, stays.
+/// Demangles `_ZN3lib5scaleIfEEvPT_` to `lib::scale<float>`. Returns a name that is not C++, or is very long,
+/// unchanged.
 pub fn readable(name: &str) -> String {
-    // The demangler takes a bare type as well, and would call a C function `f` "float".
+    // The demangler also accepts a bare type, and would turn a C function `f` into "float".
     if !name.starts_with("_Z") {
         return name.to_owned();
     }

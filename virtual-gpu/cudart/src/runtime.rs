@@ -1,7 +1,7 @@
-//! The process-wide state behind the calls: made at the first call that needs a device, and kept until the process ends.
+//! The process-wide state behind the calls: made at the first call that needs a device, kept until the process ends.
 //!
-//! Locks are taken in the order of the fields of [`Runtime`] and never held while waiting for a stream. Trap: an error
-//! of asynchronous work has no caller; it is kept and answers every later call, as on a real device.
+//! Trap: locks must be taken in the order of the fields of [`Runtime`] and never be held while waiting for a stream. An
+//! error of asynchronous work has no caller; it is kept and returned by every later call, as on a real device.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -37,7 +37,7 @@ use crate::watch::Watch;
 /// Size of the model's blocks of managed memory.
 const MODEL_BLOCK_BYTES: u64 = 2 << 20;
 const PAGE_BYTES: u64 = 4 << 10;
-/// The arena has addresses for this many times all devices' memory, because managed memory may exceed them
+/// Addresses in the arena as a multiple of all devices' memory, because managed memory may exceed it
 /// (specification S-636).
 const ARENA_OVERSUBSCRIPTION: u64 = 8;
 const ARENA_BYTES_MIN: u64 = 16 << 30;
@@ -46,14 +46,14 @@ const ARENA_BYTES_MAX: u64 = 4 << 40;
 #[derive(Debug)]
 pub struct Runtime {
     backend: Arc<dyn Backend>,
-    /// Those that the program sees, by its numbers, as they were at the start; `free_bytes` is out of date.
+    /// Devices that the program sees, by its numbers, as at the start; `free_bytes` is out of date.
     pub devices: Vec<DeviceInfo>,
     /// Devices on which the process has a context.
     contexts: Mutex<BTreeSet<u32>>,
     pub pools: Mutex<Pools>,
-    /// By handle.
+    /// Arrays by handle.
     pub arrays: Mutex<BTreeMap<u64, Array>>,
-    /// Textures and surfaces.
+    /// Texture and surface objects.
     pub images: Images,
     pub events: Mutex<BTreeMap<u64, Event>>,
     pub graphs: Mutex<Graphs>,
@@ -63,10 +63,10 @@ pub struct Runtime {
     /// (device, peer) pairs whose access the program has enabled.
     pub peers: Mutex<BTreeSet<(u32, u32)>>,
     pub profile: Option<Mutex<Profile>>,
-    /// In strict mode.
+    /// `Some` in strict mode.
     pub watch: Option<Watch>,
     profile_path: Option<PathBuf>,
-    /// The devices have virtual memory management.
+    /// True if the devices support virtual memory management.
     pub maps_memory: bool,
     failure: Mutex<Option<Code>>,
 }
@@ -74,11 +74,11 @@ pub struct Runtime {
 static RUNTIME: OnceLock<Result<Runtime, Code>> = OnceLock::new();
 
 impl Runtime {
-    /// The runtime, made now if need be.
+    /// Returns the runtime; makes it at the first call.
     ///
     /// # Errors
-    /// Why it could not be made, the error of earlier asynchronous work, or `cudaErrorNotPermitted` inside a function
-    /// that a stream calls.
+    /// The reason why it could not be made, the error of earlier asynchronous work, or `cudaErrorNotPermitted` inside a
+    /// function called by a stream.
     pub fn get() -> Result<&'static Runtime, Code> {
         if forked::is_child() {
             return Err(Code::cudaErrorInitializationError);
@@ -93,7 +93,7 @@ impl Runtime {
         }
     }
 
-    /// The runtime, if there is one already, and it is this process's.
+    /// Returns the runtime if it exists and belongs to this process.
     pub fn started() -> Option<&'static Runtime> {
         if forked::is_child() {
             return None;
@@ -101,7 +101,7 @@ impl Runtime {
         RUNTIME.get()?.as_ref().ok()
     }
 
-    /// The error of earlier asynchronous work, without making a runtime.
+    /// Error of earlier asynchronous work; does not make a runtime.
     pub fn failure() -> Option<Code> {
         Runtime::started().and_then(|runtime| *runtime.failure.lock())
     }
@@ -172,7 +172,7 @@ impl Runtime {
         })
     }
 
-    /// The device as it was at the start.
+    /// The device with its properties at the start.
     ///
     /// # Errors
     /// `cudaErrorInvalidDevice`.
@@ -180,8 +180,8 @@ impl Runtime {
         self.devices.get(device as usize).ok_or(Code::cudaErrorInvalidDevice)
     }
 
-    /// One request to whoever serves the devices. When the connection is lost, every later call fails too, without
-    /// saying so again.
+    /// Sends a request to the server or the embedded service. After the connection is lost, every later call fails too,
+    /// without another log line.
     ///
     /// # Errors
     /// The code for the program.
@@ -199,7 +199,7 @@ impl Runtime {
         Ok(reply)
     }
 
-    /// The code for the program; a lost server is said once.
+    /// Code for the program; a lost server is logged once.
     fn code_of(&self, error: &LinkError) -> Code {
         let mut failure = self.failure.lock();
         if let Some(code) = *failure {
@@ -212,7 +212,7 @@ impl Runtime {
         code
     }
 
-    /// Makes the process's context on the device unless it is there.
+    /// Creates the process's context on the device unless it exists.
     ///
     /// # Errors
     /// `cudaErrorMemoryAllocation` when the device has no room for it.
@@ -229,7 +229,7 @@ impl Runtime {
         self.contexts.lock().contains(&device)
     }
 
-    /// Ends the context on the device with all its memory, after all its work; streams and events stay valid.
+    /// Destroys the context on the device with all its memory, after all its work; streams and events stay valid.
     ///
     /// # Errors
     /// The code for the program.
@@ -251,7 +251,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Submits an operation and waits for its modelled end; returns the modelled nanoseconds it took.
+    /// Submits an operation and waits for its modelled end; returns the modelled duration in nanoseconds.
     ///
     /// # Errors
     /// The code for the program.
@@ -262,8 +262,9 @@ impl Runtime {
         }
     }
 
-    /// As [`Runtime::run_op`], for a prefetch. Another thread may have given the memory back since the call that asked for it
-    /// found it there: then there is nothing to move, and the stream goes on.
+    /// Runs a prefetch like [`Runtime::run_op`]. Another thread may have freed the memory since the call that enqueued
+    /// the
+    /// prefetch: then there is nothing to move, and the stream goes on.
     ///
     /// # Errors
     /// The code for the program.
@@ -276,7 +277,7 @@ impl Runtime {
         }
     }
 
-    /// As [`Runtime::run_op`], one after the other; returns the sum.
+    /// Runs operations one after the other, as [`Runtime::run_op`]; returns the sum of the durations.
     ///
     /// # Errors
     /// The code for the program.
@@ -284,7 +285,7 @@ impl Runtime {
         ops.into_iter().try_fold(0, |sum_ns, (device, op)| Ok(sum_ns + self.run_op(device, op)?))
     }
 
-    /// The host has copied into or out of managed memory; comes back at the modelled end.
+    /// Models that the host has copied into or out of managed memory; returns at the modelled end.
     ///
     /// # Errors
     /// The code for the program.
@@ -293,10 +294,10 @@ impl Runtime {
         self.run_ops(copy_ops(place, Place::PAGEABLE, Direction::HostToHost)?).map(drop)
     }
 
-    /// What lies at a block of addresses.
+    /// Finds the memory at a block of addresses.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` if it begins inside an allocation or device variable and ends outside.
+    /// `cudaErrorInvalidValue` if the block begins inside an allocation or device variable and ends outside.
     pub fn place(&self, region: Region, extent: Extent) -> Result<Place, Code> {
         if let Some(allocation) = self.memory.lock().table.find(region.address) {
             return Place::inside(allocation, region, extent);
@@ -307,7 +308,7 @@ impl Runtime {
         if inside { Ok(Place::Variable) } else { Err(Code::cudaErrorInvalidValue) }
     }
 
-    /// Adds asynchronous work behind `waits`, capture or not; an error of it answers all later calls.
+    /// Enqueues asynchronous work after `waits`, even during capture; its error is returned by all later calls.
     ///
     /// # Errors
     /// `cudaErrorInvalidResourceHandle` if there is no such stream.
@@ -343,10 +344,10 @@ impl Runtime {
         })
     }
 
-    /// Gives asynchronous work to a stream, which runs it in its order or, while it is captured, makes it a node.
+    /// Submits asynchronous work to a stream: it runs in stream order or, during capture, becomes a node.
     ///
     /// # Errors
-    /// As [`Runtime::enqueue`], and what the rules of capture forbid.
+    /// Those of [`Runtime::enqueue`], and those of the rules of capture.
     pub fn submit(
         &'static self,
         stream: StreamKey,
@@ -368,10 +369,10 @@ impl Runtime {
         self.enqueue(stream, Vec::new(), command).map(Submitted::Enqueued)
     }
 
-    /// Waits for work; then the host's later work comes after it.
+    /// Waits for work; the host's later work starts after its end.
     ///
     /// # Errors
-    /// The error of any asynchronous work until then.
+    /// Error of any asynchronous work until then.
     pub fn wait(&self, work: &[Arc<Completion>]) -> Result<(), Code> {
         let reached_ns = work.iter().map(|completion| completion.wait()).max().unwrap_or(0);
         self.streams.lock().host_reached(reached_ns);
@@ -385,7 +386,7 @@ impl Runtime {
     /// Waits for all work on the device.
     ///
     /// # Errors
-    /// As [`Runtime::wait`].
+    /// Those of [`Runtime::wait`].
     pub fn wait_for_device(&self, device: u32) -> Result<(), Code> {
         let work = self.streams.lock().last_of_device(device);
         self.wait(&work)
@@ -394,14 +395,15 @@ impl Runtime {
     /// Waits for all work on all devices.
     ///
     /// # Errors
-    /// As [`Runtime::wait`].
+    /// Those of [`Runtime::wait`].
     pub fn wait_for_all_devices(&self) -> Result<(), Code> {
         (0..).zip(&self.devices).try_for_each(|(device, _)| self.wait_for_device(device))
     }
 
-    /// Gives a managed allocation to another device's model; returns its new name there. Nothing of it is resident
-    /// afterwards. Its way from the old device takes no modelled time: it happens when a task is bound, before any of
-    /// its kernels ran. All devices are waited for first, because work that was enqueued knows the old name.
+    /// Moves a managed allocation to another device's model; returns its new id there. Nothing of it is resident
+    /// afterwards. The move takes no modelled time: it happens when a task is bound, before any of its kernels has run.
+    /// Waits
+    /// for all devices first, because enqueued work refers to the old id.
     ///
     /// # Errors
     /// The code for the program.
@@ -424,7 +426,7 @@ impl Runtime {
         Ok(fresh)
     }
 
-    /// Memory of a device; address 0 for no bytes.
+    /// Allocates memory of a device; returns address 0 for no bytes.
     ///
     /// # Errors
     /// `cudaErrorMemoryAllocation`.
@@ -450,10 +452,10 @@ impl Runtime {
         Ok(address)
     }
 
-    /// Gives the memory back that starts at `address`. Nothing may use it any more.
+    /// Frees the memory that starts at `address`. Nothing may use it any more.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` if no device or managed memory of the program's own making starts there.
+    /// `cudaErrorInvalidValue` if no device or managed memory allocated by the program starts there.
     pub fn release(&self, address: u64) -> Result<(), Code> {
         self.open_memory();
         let found = {
@@ -474,7 +476,7 @@ impl Runtime {
         }
     }
 
-    /// Drops the contents of managed memory: what is read before it is written again is zero, and nothing of it is on a
+    /// Drops the contents of managed memory: it reads as zero until it is written again, and none of it is on a
     /// device.
     ///
     /// # Errors
@@ -487,7 +489,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Gives back what pools hold beyond their thresholds.
+    /// Releases the memory of pools beyond their thresholds.
     ///
     /// # Errors
     /// The code for the program.
@@ -517,21 +519,21 @@ extern "C" fn write_profile_at_exit() {
     }
 }
 
-/// What became of work that was given to a stream.
+/// Result of submitting work to a stream.
 #[derive(Debug)]
 pub enum Submitted {
-    /// It runs, and ends here.
+    /// The work runs, and this completion shows its end.
     Enqueued(Arc<Completion>),
-    /// It is a node of a graph now.
+    /// The work is a node of a graph.
     Captured,
 }
 
-/// The code for a stream that does not exist.
+/// Code for a stream that does not exist.
 pub fn invalid_stream(_: NoStream) -> Code {
     Code::cudaErrorInvalidResourceHandle
 }
 
-/// An answer that does not fit the question: a fault of the server.
+/// Reports a reply that does not match the request, which is a fault of the server.
 pub fn unexpected(reply: &Reply) -> Code {
     say(format_args!("the virtual GPU server answered something else than was asked: {reply:?}"));
     Code::cudaErrorUnknown
@@ -556,7 +558,7 @@ fn connect(devices: &Devices) -> Result<Arc<dyn Backend>, Code> {
     }
 }
 
-/// Touched memory is recorded in pieces that stand for one block of the model, but never below a page.
+/// Granularity, as log2 of bytes, in which touched memory is recorded: one block of the model, but at least a page.
 fn block_shift(memory_scale: u64) -> u32 {
     (MODEL_BLOCK_BYTES / memory_scale.max(1)).max(PAGE_BYTES).ilog2()
 }

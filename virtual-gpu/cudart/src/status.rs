@@ -1,4 +1,4 @@
-//! How calls end: error codes, the calling thread's last error, and the guard around every exported function.
+//! Results of calls: error codes, the calling thread's last error, and the guard around every exported function.
 //!
 //! Trap: no panic may cross the C boundary, so every exported function that can panic runs inside [`guard`].
 
@@ -21,7 +21,7 @@ thread_local! {
     static LAST: Cell<Code> = const { Cell::new(Code::cudaSuccess) };
 }
 
-/// Calls that no error of a device keeps from answering; registrations among them, which have nobody to tell.
+/// Calls that work even after a device error; among them registrations, which cannot return an error.
 const WITHOUT_DEVICE: &[&str] = &[
     "__cudaRegisterFunction",
     "__cudaRegisterManagedVar",
@@ -31,8 +31,8 @@ const WITHOUT_DEVICE: &[&str] = &[
     "eager_vgpu_register",
 ];
 
-/// Runs the body of an exported call unless an earlier failure answers it: traces it, turns panics into
-/// `cudaErrorUnknown`, keeps the thread's last error.
+/// Runs the body of an exported call unless an earlier failure is its result: traces the call, turns panics into
+/// `cudaErrorUnknown`, records the thread's last error.
 pub fn guard(call: &'static str, bytes: usize, body: impl FnOnce() -> Result<(), Code>) -> Code {
     if forked::is_child() {
         LAST.set(Code::cudaErrorInitializationError);
@@ -45,7 +45,7 @@ pub fn guard(call: &'static str, bytes: usize, body: impl FnOnce() -> Result<(),
         None => body(),
     };
     let ended = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        // The panic's own message is on standard error already.
+        // The panic hook has printed the message on standard error already.
         say(format_args!("internal error in {call}"));
         Err(Code::cudaErrorUnknown)
     });
@@ -58,18 +58,18 @@ pub fn guard(call: &'static str, bytes: usize, body: impl FnOnce() -> Result<(),
     }
 }
 
-/// The thread's last error, which becomes `cudaSuccess`.
+/// Returns the thread's last error and resets it to `cudaSuccess`.
 pub fn take_last() -> Code {
     LAST.replace(Code::cudaSuccess)
 }
 
-/// The thread's last error, which stays.
+/// Returns the thread's last error and keeps it.
 pub fn peek_last() -> Code {
     LAST.get()
 }
 
-/// The code a program gets for a failed request. What is not an ordinary refusal is said on standard error, because
-/// CUDA's codes cannot carry the reason.
+/// Code that the program gets for a failed request. Anything but an ordinary refusal is logged on standard error,
+/// because CUDA's codes cannot carry the reason.
 pub fn code_of(error: &LinkError) -> Code {
     match error {
         LinkError::Refused(Refusal::OutOfMemory { .. }) => Code::cudaErrorMemoryAllocation,

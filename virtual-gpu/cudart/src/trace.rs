@@ -1,9 +1,10 @@
-//! The optional trace: one JSON line per API call, one per change of the server's ledger, and one per kernel that was
-//! run with what it touched, into the file that `EAGER_VGPU_TRACE` names.
+//! The optional trace in the file that `EAGER_VGPU_TRACE` names: one JSON line per API call, one per change of the
+//! server's ledger, and one per executed kernel with the memory it touched.
 //!
-//! Trap: calls may come before `main` (registration), so the file is opened at the first call and never earlier. A
-//! trace that cannot be written is said once and given up; the program goes on. The line of a call is written when it
-//! starts, so that of a change comes after the line of the call that made it.
+//! Trap: calls may happen before `main` (registration), so the file must be opened at the first call, not earlier. A
+//! trace that cannot be written is reported once and given up; the program goes on. The line of a call is written when
+//! the
+//! call starts, so that the line of a change follows that of the call that made it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,23 +27,23 @@ struct Line {
     device: u32,
 }
 
-/// What the process holds after a change, device and managed memory together.
+/// Bytes that the process holds after a change, device and managed memory together.
 #[derive(Serialize)]
 struct LedgerLine {
     held_bytes: u64,
 }
 
-/// A kernel that ran; arguments that lead to no allocation are null.
+/// An executed kernel; arguments that point to no allocation are null.
 #[derive(Serialize)]
 struct KernelLine<'k> {
     kernel: &'k str,
-    /// Of its stream, unless its launch asked for another one.
+    /// Priority of its stream, unless its launch asked for another one.
     priority: i32,
     arguments: Vec<Option<TouchedArgument>>,
 }
 
-/// The allocation that an argument leads to, in blocks of the touch map. Kernels touch allocations, not arguments: where
-/// two arguments lead to one, both say the same.
+/// The allocation that an argument points to, in blocks of the touch map. Kernels touch allocations, not arguments:
+/// two arguments into one allocation get equal entries.
 #[derive(Debug, Clone, Serialize)]
 pub struct TouchedArgument {
     pub address: u64,
@@ -51,7 +52,7 @@ pub struct TouchedArgument {
     pub blocks_written: u64,
 }
 
-/// A request that changes what the process holds on the server.
+/// A request that changes the memory that the process holds on the server.
 #[derive(Debug, Clone, Copy)]
 pub enum Change {
     Allocate { device: u32, bytes: u64 },
@@ -60,16 +61,16 @@ pub enum Change {
 }
 
 static FILE: OnceLock<Option<Mutex<File>>> = OnceLock::new();
-/// Device and size of everything held; kept up only while a trace is written.
+/// Device and size of everything held; maintained only while a trace is written.
 static HELD: Mutex<BTreeMap<AllocId, (u32, u64)>> = Mutex::new(BTreeMap::new());
 
-/// Adds one line if a trace was asked for. `bytes` is 0 for calls that have no size.
+/// Adds the line of a call, if tracing is on. `bytes` is 0 for calls without a size.
 pub fn record(call: &'static str, bytes: usize) {
     let Some(file) = FILE.get_or_init(open) else { return };
     write(file, &Line { call, bytes, device: current_device() });
 }
 
-/// What `request` will change if it is granted; `None` also when no trace is written.
+/// Change that `request` makes if it is granted; `None` also when tracing is off.
 pub fn change_of(request: &Request) -> Option<Change> {
     let change = match *request {
         Request::Allocate { device, bytes, .. } => Change::Allocate { device, bytes },
@@ -80,7 +81,7 @@ pub fn change_of(request: &Request) -> Option<Change> {
     FILE.get_or_init(open).is_some().then_some(change)
 }
 
-/// Adds the line of a change that was granted with `reply`.
+/// Adds the line of a change granted with `reply`.
 pub fn changed(change: Change, reply: &Reply) {
     let Some(file) = FILE.get_or_init(open) else { return };
     let mut held = HELD.lock();
@@ -108,8 +109,8 @@ pub fn kernel(name: &str, priority: i32, arguments: Vec<Option<TouchedArgument>>
 fn write(file: &Mutex<File>, line: &impl Serialize) {
     let mut text = serde_json::to_string(line).expect("a plain structure always serialises");
     text.push('\n');
-    // One write per line, so that lines of several processes on one file do not mix. A full disk must not stop the
-    // program that is traced.
+    // One write per line, so that lines of several processes in one file do not mix. A full disk must not stop the
+    // traced program.
     let _ = file.lock().write_all(text.as_bytes());
 }
 

@@ -1,8 +1,8 @@
-//! What the stand-in says to people.
+//! Log lines of the stand-in.
 //!
-//! Trap: standard error is the program's too, so a line must show whose it is.
+//! Trap: the program shares standard error, so every line must be marked.
 
-/// One line on standard error, marked as ours and as virtual.
+/// Logs a line on standard error, marked as Eager's and as virtual.
 pub fn say(line: std::fmt::Arguments<'_>) {
     eprintln!("eager virtual GPU: {line}");
 }

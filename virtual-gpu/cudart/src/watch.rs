@@ -1,6 +1,6 @@
-//! Strict mode: its books kept in step with what the program allocates, copies and launches, and what it finds said.
+//! Strict mode: keeps its books in step with the program's allocations, copies and launches, and reports its findings.
 //!
-//! Trap: a kernel that was compiled without checks writes unseen, so after one every byte counts as written.
+//! Trap: a kernel compiled without checks writes unseen, so after such a kernel every byte must count as written.
 
 use std::collections::BTreeSet;
 
@@ -17,21 +17,21 @@ use crate::status::Code;
 use crate::transfer::{Extent, Region};
 use crate::voice::say;
 
-/// The process's strict mode.
+/// State of strict mode in this process.
 #[derive(Debug)]
 pub struct Watch {
     books: Mutex<Strict>,
-    /// A launch whose threads race fails.
+    /// True if a launch whose threads race fails.
     fails: bool,
     counts: Mutex<Counts>,
-    /// Kernel and place of what was said, so that it is said once.
+    /// Kernel and place of each report made, so that it is made once.
     said: Mutex<BTreeSet<(&'static str, String)>>,
-    /// Memory of devices (address, bytes) that nobody may use at present.
+    /// Device memory (address, bytes) that is inaccessible at present.
     closed: Mutex<Vec<(u64, u64)>>,
 }
 
 impl Watch {
-    /// As the user wants it; by default where some kernel was compiled for it.
+    /// Turns strict mode on as the user wants; by default if some kernel was compiled for it.
     pub fn new(wanted: Option<bool>, races: RaceSearch) -> Option<Watch> {
         let bound = (races.wanted != Wanted::Off).then_some(races.memory_bytes);
         wanted.unwrap_or_else(some_kernel_checks).then(|| Watch {
@@ -43,7 +43,7 @@ impl Watch {
         })
     }
 
-    /// The books that a launch of this kernel is held to, brought up to date.
+    /// Updates the books before a launch. Returns them if the kernel was compiled with checks.
     pub fn before(&self, kernel: &CpuKernel, memory: &Mutex<Memory>) -> Option<&Mutex<Strict>> {
         self.update(memory);
         if kernel.checks() {
@@ -57,10 +57,10 @@ impl Watch {
         None
     }
 
-    /// Says what a launch read that nobody had written, and where its threads raced.
+    /// Reports a launch's reads of memory that was never written, and its races.
     ///
     /// # Errors
-    /// It fails by its races.
+    /// The launch fails because of its races.
     pub fn after(&self, kernel: &'static str) -> Result<(), Code> {
         let (findings, races) = {
             let mut books = self.books.lock();
@@ -76,12 +76,12 @@ impl Watch {
         if failed { Err(Code::cudaErrorLaunchFailure) } else { Ok(()) }
     }
 
-    /// A launch has ended by an access.
+    /// Counts a launch that an invalid access has ended.
     pub fn failed(&self) {
         self.counts.lock().errors += 1;
     }
 
-    /// Says how much was found so far; whether there are errors.
+    /// Logs the number of findings so far; true if there are errors.
     pub fn sum_up(&self) -> bool {
         let Counts { errors, warnings } = *self.counts.lock();
         let plural = |count| if count == 1 { "" } else { "s" };
@@ -92,7 +92,7 @@ impl Watch {
         errors > 0
     }
 
-    /// Whether the launch fails by one of them.
+    /// Reports races; true if the launch fails because of one.
     fn say_races(&self, kernel: &str, races: &Races) -> bool {
         let name = readable(kernel);
         let mut counts = self.counts.lock();
@@ -123,14 +123,14 @@ impl Watch {
         failed
     }
 
-    /// A copy or a fill has written there.
+    /// Records that a copy or a fill has written a block.
     pub fn wrote(&self, memory: &Mutex<Memory>, to: Region, extent: Extent) {
         self.update(memory);
         let books = &mut self.books.lock().memory;
         to.rows(extent).for_each(|row| books.initialise(row, extent.width));
     }
 
-    /// No work is left: whoever uses memory of a device now is the host, whose fault is named.
+    /// Makes device memory inaccessible while no work is left: any use is then the host's, and its fault is reported.
     pub fn close(&self, memory: &Mutex<Memory>) {
         let memory = memory.lock();
         let is_closed = |found: &&Allocation| {
@@ -139,14 +139,15 @@ impl Watch {
         };
         let mut closed = self.closed.lock();
         for found in memory.table.iter().filter(is_closed) {
-            // SAFETY: the allocation is of the arena, which gives out whole pages. Nothing of ours uses it until `open`.
+            // SAFETY: the allocation is of the arena, which returns whole pages. Nothing of this library uses it until
+            // `open`.
             if unsafe { protect(found.address, found.bytes, Access::Nothing) }.is_ok() {
                 closed.push((found.address, found.bytes));
             }
         }
     }
 
-    /// Work begins, or memory changes hands.
+    /// Makes device memory accessible again, before work begins or memory is freed.
     pub fn open(&self) {
         for (address, bytes) in self.closed.lock().drain(..) {
             // SAFETY: as in `close`; the arena's memory may be used again.
@@ -171,7 +172,7 @@ impl Watch {
     }
 }
 
-/// Findings of the process so far.
+/// Number of findings of the process so far.
 #[derive(Debug, Default, Clone, Copy)]
 struct Counts {
     errors: u64,

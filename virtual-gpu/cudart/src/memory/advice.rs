@@ -1,19 +1,19 @@
-//! What the program said about ranges of managed memory: advice, and where it sent them last. Pure.
+//! The program's advice on ranges of managed memory, and where it last prefetched them. Pure.
 //!
-//! Trap: a question about a range has an answer only where all of its pages say the same.
+//! Trap: a query about a range has an answer only where all of its pages agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 const PAGE_BYTES: u64 = 4 << 10;
 
-/// A place as CUDA numbers it: a device, or the host.
+/// A location as CUDA numbers it: a device, or the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     Host,
     Device(u32),
 }
 
-/// What was said of a page.
+/// The advice in force for a page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Advised {
     pub read_mostly: bool,
@@ -22,10 +22,10 @@ pub struct Advised {
     pub prefetched: Option<Side>,
 }
 
-/// Of all managed memory, by first page. Pages of which nothing was said are not there.
+/// Advice on all managed memory, by first page. Pages without advice have no entry.
 #[derive(Debug, Default)]
 pub struct Advice {
-    /// The end of the range and what holds in it; ranges do not overlap.
+    /// Start of a range to its end and advice; ranges do not overlap.
     ranges: BTreeMap<u64, (u64, Advised)>,
 }
 
@@ -35,7 +35,7 @@ fn pages(address: u64, bytes: u64) -> (u64, u64) {
 }
 
 impl Advice {
-    /// Changes what holds for the pages of a range.
+    /// Changes the advice in force for the pages of a range.
     pub fn change(&mut self, address: u64, bytes: u64, change: impl Fn(&mut Advised)) {
         let (start, end) = pages(address, bytes);
         let mut at = start;
@@ -48,7 +48,7 @@ impl Advice {
         self.put(at, end, &change);
     }
 
-    /// Pages of which nothing was said so far.
+    /// Inserts a range of pages that have had no advice so far.
     fn put(&mut self, start: u64, end: u64, change: impl Fn(&mut Advised)) {
         if start < end {
             let mut advised = Advised::default();
@@ -57,13 +57,13 @@ impl Advice {
         }
     }
 
-    /// Nothing was said of these any more.
+    /// Removes all advice on a range.
     pub fn forget(&mut self, address: u64, bytes: u64) {
         let (start, end) = pages(address, bytes);
         self.take(start, end);
     }
 
-    /// Takes out what lies between `start` and `end`; what reaches beyond stays there.
+    /// Removes the entries between `start` and `end`; the parts of them outside stay.
     fn take(&mut self, start: u64, end: u64) -> Vec<(u64, u64, Advised)> {
         let before = self.ranges.range(..start).next_back().map(|(from, _)| *from);
         let first = before.filter(|from| self.ranges[from].0 > start).unwrap_or(start);
@@ -82,7 +82,7 @@ impl Advice {
         taken
     }
 
-    /// What holds for each part of a range.
+    /// Advice in force for each part of a range.
     pub fn of(&self, address: u64, bytes: u64) -> Vec<Advised> {
         let (start, end) = pages(address, bytes);
         let mut at = start;

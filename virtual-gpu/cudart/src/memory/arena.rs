@@ -1,8 +1,8 @@
 //! The address arena: one private reservation in which all device and managed memory of the process lies.
 //!
-//! Pointers are equal on host and device, and bytes that nobody touched cost nothing. Trap: up to the last address that was
-//! ever given out the arena is readable and writable, not only the allocations, so that an access a little outside an array
-//! does no harm; a wild pointer there goes unnoticed. Behind, it is a fault, as on a GPU.
+//! Pointers are equal on host and device, and untouched bytes cost nothing. Trap: up to the highest address ever
+//! allocated the whole arena is readable and writable, not only the allocations, so that an access a little outside an
+//! array does no harm; a wild pointer there goes unnoticed. Any higher address must stay a fault, as on a GPU.
 
 use core::ops::Range;
 use std::io;
@@ -10,18 +10,18 @@ use std::ptr::{self, NonNull};
 
 use super::ranges::FreeRanges;
 
-/// Least distance between allocations; srad_v2 of Rodinia reads a matrix row before its array
+/// Least distance between allocations, since Rodinia's srad_v2 reads a matrix row before its array
 /// (specification S-519).
 const HOLE_BYTES: u64 = 64 << 10;
-/// What becomes usable at once: the size of a GPU's pages, and of the holes behind the last allocation.
+/// Step in which the arena becomes usable: the size of a GPU's pages, and of the hole after the last allocation.
 const OPENED_BYTES: u64 = 2 << 20;
 
-/// A reserved address range and what is free in it.
+/// A reserved address range and its free parts.
 #[derive(Debug)]
 pub struct Arena {
     base: u64,
     bytes: u64,
-    /// The end of what is readable and writable.
+    /// End of the readable and writable part.
     opened_end: u64,
     ranges: FreeRanges,
 }
@@ -30,7 +30,7 @@ impl Arena {
     /// Reserves `bytes` (a multiple of `block_bytes`, a power of two of at least a page), aligned to `block_bytes`.
     ///
     /// # Errors
-    /// What `mmap` said: address space limits, or a strict overcommit policy.
+    /// The error of `mmap`: address space limits, or a strict overcommit policy.
     pub fn reserve(bytes: u64, block_bytes: u64) -> io::Result<Arena> {
         let mapped_bytes = usize::try_from(bytes + block_bytes).map_err(io::Error::other)?;
         // SAFETY: an anonymous mapping at an address the kernel chooses replaces nothing that exists.
@@ -60,7 +60,8 @@ impl Arena {
         self.base..self.base + self.bytes
     }
 
-    /// Addresses for `bytes`, or `None` when the arena is full or the kernel gives no more memory. It reads as zero.
+    /// Returns addresses for `bytes`, which read as zero, or `None` when the arena is full or the kernel gives no more
+    /// memory.
     pub fn allocate(&mut self, bytes: u64) -> Option<NonNull<u8>> {
         let address = self.ranges.allocate(bytes)?;
         if !self.open(address + bytes + HOLE_BYTES) {
@@ -70,7 +71,7 @@ impl Arena {
         NonNull::new(address as *mut u8)
     }
 
-    /// Makes the arena usable up to `end` at least.
+    /// Makes the arena usable at least up to `end`; false if the kernel refuses.
     fn open(&mut self, end: u64) -> bool {
         let end = end.next_multiple_of(OPENED_BYTES).min(self.base + self.bytes);
         if end <= self.opened_end {
@@ -78,7 +79,7 @@ impl Arena {
         }
         let bytes = usize::try_from(end - self.opened_end).expect("was reserved in this address space");
         let at = self.opened_end as *mut libc::c_void;
-        // SAFETY: the range lies in the arena behind everything that was ever given out, so nobody uses it.
+        // SAFETY: the range lies in the arena above every address allocated so far, so nothing uses it.
         let opened = unsafe { libc::mprotect(at, bytes, libc::PROT_READ | libc::PROT_WRITE) } == 0;
         if opened {
             self.opened_end = end;
@@ -86,22 +87,25 @@ impl Arena {
         opened
     }
 
-    /// Gives addresses and host memory back.
+    /// Frees addresses and their host memory.
     pub fn release(&mut self, address: u64, bytes: u64) {
         self.wipe(address, bytes);
         self.ranges.release(address, bytes);
     }
 
-    /// Gives the host memory of an allocation back: it reads as zero again.
+    /// Frees the host memory of an allocation, which reads as zero again.
     pub fn wipe(&mut self, address: u64, bytes: u64) {
         assert!(address >= self.base && address + bytes <= self.base + self.bytes, "not of this arena");
         let whole_pages =
             usize::try_from(bytes.next_multiple_of(4096)).expect("was allocated in this address space");
         let at = address as *mut libc::c_void;
-        // SAFETY: the range was given out by `allocate`, which starts at page boundaries and leaves a hole behind, so
-        // the rounding touches nobody else; its owner just gave its contents up. Failure only keeps the memory for longer.
+        // SAFETY: the range was returned by `allocate`, which starts at page boundaries and leaves a hole after it, so
+        // the
+        // rounding touches no other allocation; its owner has just given up its contents. Failure only keeps the memory
+        // for longer.
         unsafe {
-            // Of a file in memory the first drops what is in the file, and fails elsewhere, where the second is enough.
+            // For a memory file the first call drops the content of the file; elsewhere it fails, and the second is
+            // enough.
             if libc::madvise(at, whole_pages, libc::MADV_REMOVE) != 0 {
                 libc::madvise(at, whole_pages, libc::MADV_DONTNEED);
             }
@@ -113,10 +117,10 @@ impl Arena {
 mod tests {
     use super::*;
 
-    /// Whether the kernel can read a byte there.
+    /// True if the kernel can read a byte at `address`.
     fn is_readable(address: u64) -> bool {
         let mut ends = [0; 2];
-        // SAFETY: the system reads the byte, and answers EFAULT where it cannot; the pipe is ours.
+        // SAFETY: the system reads the byte, and returns EFAULT where it cannot; the pipe belongs to this function.
         unsafe {
             assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
             let written = libc::write(ends[1], address as *const libc::c_void, 1);

@@ -1,7 +1,7 @@
-//! CUDA arrays: device memory that a program names by a handle, with rows of elements. Pure.
+//! CUDA arrays: device memory with rows of elements, which a program names by a handle. Pure.
 //!
-//! A GPU lays them out as it likes; here rows lie one behind the other. Trap: widths and offsets count elements in some
-//! calls and bytes in others; this module knows bytes only.
+//! Rows lie one after the other here, whereas a GPU chooses its own layout. Trap: widths and offsets count elements in
+//! some calls and bytes in others; this module counts bytes only.
 
 use eager_exec::image::{Component, Format};
 
@@ -24,7 +24,7 @@ impl ChannelDesc {
         u64::try_from(bits / 8).ok().filter(|&bytes| bytes > 0)
     }
 
-    /// As textures and surfaces have it: 1, 2 or 4 components of one width; `None` for others.
+    /// Format for textures and surfaces: 1, 2 or 4 components of one width; `None` for others.
     pub fn format(&self) -> Option<Format> {
         let component = match self.kind {
             0 => Component::Signed,
@@ -53,7 +53,7 @@ pub struct Array {
 }
 
 impl Array {
-    /// Size of an array; `None` beyond all address space.
+    /// Size of an array in bytes; `None` if it exceeds the address space.
     pub fn bytes(elements: [u64; 3], element_bytes: u64) -> Option<u64> {
         elements.iter().try_fold(element_bytes, |bytes, &count| bytes.checked_mul(count.max(1)))
     }
@@ -69,7 +69,7 @@ impl Array {
         fits.then(|| Region { address: self.address + z * slice + y * pitch + x, pitch, slice })
     }
 
-    /// `bytes` in one piece from (`x` bytes, `y` rows) on; `None` if it leaves the first slice.
+    /// Address of `bytes` contiguous bytes at (`x` bytes, `y` rows); `None` if they leave the first slice.
     pub fn line(&self, x: u64, y: u64, bytes: u64) -> Option<u64> {
         let [width, height, _] = self.elements.map(|count| count.max(1));
         let pitch = width * self.element_bytes;

@@ -1,10 +1,14 @@
-//! Which managed memory the host used by plain loads and stores: the driver would have moved those pages back.
+//! Detects which managed memory the host has used by plain loads and stores: the driver would have moved those pages
+//! back.
 //!
-//! The kernel notes it in the page tables. Managed memory lies in a file, so its page table entries can be dropped without
-//! its contents; while no work of the process runs on a device, the entries that come back are the host's. No signal
-//! handler is needed and no system call into such memory fails. Traps: entries that kernels (our threads) made look the
-//! same, so memory is *watched* only from a wait that leaves nothing running to the next work that uses it; and a read
-//! brings up to 16 pages with it.
+//! The page tables record it. Managed memory lies in a file, so its page table entries can be dropped without its
+//! contents; while no work of the process runs on a device, the entries that reappear are the host's. This needs no
+//! signal
+//! handler, and no system call into such memory fails. Traps: kernels run on threads of this process and make entries
+//! that
+//! look the same, so memory must be *watched* only from a wait that leaves nothing running until the next work that
+//! uses
+//! it; and a read maps up to 16 pages at once.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,30 +20,30 @@ use eager_gpu_model::Range;
 use super::pages::{self, Access};
 
 const PAGE_BYTES: u64 = 4096;
-/// Of an entry of `/proc/self/pagemap`: the page is in the page table (Linux, `admin-guide/mm/pagemap.rst`).
+/// Bit of a `/proc/self/pagemap` entry: the page is in the page table (Linux, `admin-guide/mm/pagemap.rst`).
 const PRESENT: u64 = 1 << 63;
 /// Entries read at once.
 const ENTRIES_MAX: usize = 8192;
 
-/// Managed memory of the process.
+/// Tracks the host's use of the process's managed memory.
 #[derive(Debug)]
 pub struct HostWatch {
-    /// Not there where the system hides it: then nothing is seen.
+    /// `None` where the system hides it: then no use is seen.
     pagemap: Option<File>,
     block_bytes: u64,
-    /// By address.
+    /// Allocations by address.
     allocations: BTreeMap<u64, Watched>,
 }
 
 #[derive(Debug)]
 struct Watched {
     bytes: u64,
-    /// Page table entries are the host's.
+    /// All page table entries of the allocation are the host's.
     is_watched: bool,
 }
 
 impl HostWatch {
-    /// What was used is told in blocks of `block_bytes`, a multiple of a page.
+    /// `block_bytes`: unit in which use is reported, a multiple of a page.
     pub fn new(block_bytes: u64) -> HostWatch {
         HostWatch {
             pagemap: File::open("/proc/self/pagemap").ok(),
@@ -52,8 +56,9 @@ impl HostWatch {
         self.allocations.is_empty()
     }
 
-    /// Makes memory of the arena watched, which nobody has used yet; if the kernel refuses, it stays as it is. A child
-    /// process does not have it, as on hardware.
+    /// Starts watching memory of the arena that is still unused; if the kernel refuses, the memory stays unwatched. A
+    /// child
+    /// process does not get the memory, as on hardware.
     pub fn add(&mut self, address: u64, bytes: u64) {
         match map(address, bytes) {
             Ok(()) => drop(self.allocations.insert(address, Watched { bytes, is_watched: true })),
@@ -61,14 +66,14 @@ impl HostWatch {
         }
     }
 
-    /// Gives the memory up; its addresses are the arena's own again.
+    /// Stops watching; the addresses get the arena's plain memory again.
     pub fn remove(&mut self, address: u64) {
         if let Some(watched) = self.allocations.remove(&address) {
             unmap(address, watched.bytes);
         }
     }
 
-    /// What the host used of the allocations that `is_used_now` names, and nobody watches from now on.
+    /// Returns the ranges that the host used in the allocations selected by `is_used_now`, and stops watching these.
     pub fn take(&mut self, is_used_now: impl Fn(u64, u64) -> bool) -> Vec<(u64, Range)> {
         let mut found = Vec::new();
         for (&address, watched) in &mut self.allocations {
@@ -84,11 +89,12 @@ impl HostWatch {
         found
     }
 
-    /// Watches everything: no work of the process runs on a device.
+    /// Watches all allocations from now on. Call only while no work of the process runs on a device.
     pub fn watch(&mut self) {
         for (&address, watched) in self.allocations.iter_mut().filter(|(_, watched)| !watched.is_watched) {
             let whole = watched.bytes.next_multiple_of(PAGE_BYTES) as usize;
-            // SAFETY: the range is a shared mapping of a file in memory, made by `add`: its contents stay in the file. If the
+            // SAFETY: the range is a shared mapping of a memory file, made by `add`, so its contents stay in the file.
+            // If the
             // kernel refuses, the memory stays unwatched.
             let dropped = unsafe { libc::madvise(address as *mut libc::c_void, whole, libc::MADV_DONTNEED) };
             watched.is_watched = dropped == 0;
@@ -98,9 +104,9 @@ impl HostWatch {
 
 fn map(address: u64, bytes: u64) -> io::Result<()> {
     let whole = bytes.next_multiple_of(PAGE_BYTES);
-    // The mapping keeps the file.
+    // The mapping keeps the file alive.
     let file = pages::memory_file(whole)?;
-    // SAFETY: the arena has just given these addresses to the caller; they are whole pages with a hole behind.
+    // SAFETY: the arena has just given these addresses to the caller; they are whole pages with a hole after them.
     unsafe {
         pages::map_file(address, whole, &file)?;
         pages::protect(address, whole, Access::ReadWrite)?;
@@ -111,7 +117,8 @@ fn map(address: u64, bytes: u64) -> io::Result<()> {
 
 fn unmap(address: u64, bytes: u64) {
     let whole = bytes.next_multiple_of(PAGE_BYTES);
-    // SAFETY: the range is the caller's, who gives up what `map` put there. Failure only keeps the memory for longer.
+    // SAFETY: the range belongs to the caller, which gives up what `map` put there. Failure only keeps the memory for
+    // longer.
     let _ = unsafe {
         pages::map_nothing(address, whole).and_then(|()| pages::protect(address, whole, Access::ReadWrite))
     };
@@ -201,7 +208,7 @@ mod tests {
         let seen = watch.take(everything);
         assert_eq!((seen[0].1.offset, seen.last().unwrap().1.bytes), (0, BLOCK));
         watch.remove(one as u64);
-        // SAFETY: the arena's memory is readable, whoever it belongs to.
+        // SAFETY: the arena's memory is readable whether or not it is allocated.
         assert_eq!(unsafe { one.add(3 * BLOCK as usize + 5).read_volatile() }, 0, "gone with its owner");
     }
 }

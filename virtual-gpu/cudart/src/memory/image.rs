@@ -1,8 +1,9 @@
-//! The program's texture and surface objects, and how it described them.
+//! The program's texture and surface objects, with their descriptions.
 //!
-//! Trap: programs destroy objects that kernels they have launched are yet to use; so an object is gone for the program at
-//! once, and for kernels when the work is over that was there at the time. And `cudaResourceDesc` is longer in CUDA 13
-//! than in CUDA 12.
+//! Trap: programs destroy objects that launched kernels have yet to use. So an object disappears for the program at
+//! once, but for kernels only when all work enqueued before has ended. The size of `cudaResourceDesc` also differs: it
+//! is
+//! longer in CUDA 13 than in CUDA 12.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::stream::Completion;
 
-/// Words of `cudaResourceDesc`.
+/// Size of `cudaResourceDesc` in 8-byte words.
 pub const RESOURCE_WORDS: usize = if cfg!(cuda_12) { 8 } else { 18 };
 pub type ResourceWords = [u64; RESOURCE_WORDS];
 
@@ -26,11 +27,11 @@ pub struct TextureDesc {
     pub srgb: i32,
     pub border: [u32; 4],
     pub normalized_coordinates: i32,
-    /// What an array of one level has no use for.
+    /// Fields that arrays of one level do not use.
     pub levels: [u32; 7],
 }
 
-/// What the program said of an object; a surface has no texture description.
+/// The program's description of an object; a surface has no texture description.
 #[derive(Debug, Clone, Copy)]
 pub struct Description {
     pub resource: ResourceWords,
@@ -40,14 +41,14 @@ pub struct Description {
 #[derive(Debug, Default)]
 pub struct Images {
     book: Book,
-    /// Of those that are there for the program.
+    /// Descriptions of the objects that exist for the program.
     descriptions: Mutex<BTreeMap<u64, Description>>,
-    /// Those that are not, and the work that may still use them.
+    /// Objects that the program has destroyed, with the work that may still use them.
     destroyed: Mutex<Vec<(u64, Vec<Arc<Completion>>)>>,
 }
 
 impl Images {
-    /// The number of a new object; `None` if there are too many.
+    /// Adds an object and returns its number; `None` if there are too many.
     pub fn add(&self, device: u32, object: Object, description: Description) -> Option<u64> {
         self.sweep();
         let number = self.book.add(device, object)?;
@@ -55,7 +56,7 @@ impl Images {
         Some(number)
     }
 
-    /// Whether there was such an object; `work` is all that may use it.
+    /// Destroys an object; false if it does not exist. `work`: all work that may still use it.
     pub fn destroy(&self, number: u64, is_texture: bool, work: Vec<Arc<Completion>>) -> bool {
         let mut descriptions = self.descriptions.lock();
         if descriptions.get(&number).is_none_or(|found| found.texture.is_some() != is_texture) {
@@ -89,7 +90,7 @@ impl Images {
         self.descriptions.lock().retain(|&number, _| left.get(number).is_some());
     }
 
-    /// As they are now, for a launch.
+    /// The objects as a launch sees them now.
     pub fn now(&self) -> Arc<Objects> {
         self.sweep();
         self.book.now()

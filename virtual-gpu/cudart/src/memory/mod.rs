@@ -1,7 +1,8 @@
-//! Memory of the process: addresses ([`Arena`]), what is allocated there ([`Table`]), what is
-//! kept for later ([`Pools`]), and what the program maps itself ([`VirtualMemory`]).
+//! Memory of the process: addresses ([`Arena`]), allocations ([`Table`]), blocks kept for reuse ([`Pools`]), and
+//! mappings
+//! made by the program ([`VirtualMemory`]).
 //!
-//! Trap: whether an allocation *fits* is the server's decision; this module only finds addresses for it.
+//! Trap: the server decides whether an allocation *fits*; this module only finds addresses for it.
 
 mod advice;
 mod arena;
@@ -26,23 +27,23 @@ pub use virtual_memory::VirtualMemory;
 
 use std::collections::BTreeMap;
 
-/// Addresses and what lies there.
+/// The process's addresses and the memory at them.
 #[derive(Debug)]
 pub struct Memory {
     pub arena: Arena,
     pub table: Table,
-    /// What of it the program mapped itself.
+    /// The part that the program has mapped itself.
     pub virtual_memory: VirtualMemory,
-    /// What it said about managed memory.
+    /// The program's advice on managed memory.
     pub advice: Advice,
-    /// What the host does with managed memory by itself.
+    /// The host's own use of managed memory.
     pub host_watch: HostWatch,
-    /// Page-locked host memory of the runtime's own by address, kept alive here.
+    /// Page-locked host memory made by the runtime, by address, kept alive here.
     pub pinned: BTreeMap<u64, Vec<u128>>,
 }
 
 impl Memory {
-    /// Gives an allocation's addresses back; the model was told already.
+    /// Frees an allocation's addresses; the model has freed it already.
     pub fn forget(&mut self, allocation: &Allocation) {
         self.table.remove(allocation.address);
         match allocation.kind {

@@ -1,12 +1,12 @@
-//! What addresses of the arena lead to: nothing, or the pages of a file in memory.
+//! Maps addresses of the arena to nothing, or to the pages of a memory file.
 //!
-//! Trap: everything here replaces what was mapped before, so callers keep the books of who owns which addresses.
+//! Trap: every function here replaces the previous mapping, so callers must track the ownership of addresses.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
-/// What a program may do at an address.
+/// Permitted use of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Nothing,
@@ -24,48 +24,48 @@ impl Access {
     }
 }
 
-/// Memory without an address, zero at first.
+/// Creates memory without an address, initially zero.
 ///
 /// # Errors
-/// What the kernel said, for example that too many files are open.
+/// The kernel's error, for example too many open files.
 pub fn memory_file(bytes: u64) -> io::Result<File> {
     // SAFETY: the name is a C string, and the flag is the kernel's.
     let descriptor = unsafe { libc::memfd_create(c"eager-virtual-gpu".as_ptr(), libc::MFD_CLOEXEC) };
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just gave this descriptor to us alone.
+    // SAFETY: the kernel has just created this descriptor, and nothing else owns it.
     let file = unsafe { File::from_raw_fd(descriptor) };
     file.set_len(bytes)?;
     Ok(file)
 }
 
-/// Makes addresses lead to the first bytes of a file; nobody may use them until [`protect`] says so.
+/// Maps addresses to the first bytes of a file; they are inaccessible until [`protect`] permits more.
 ///
 /// # Errors
-/// What the kernel said.
+/// The kernel's error.
 ///
 /// # Safety
-/// The whole pages from `address` on must lie in an arena, in a range that its owner gave to the caller.
+/// The whole pages from `address` on must lie in an arena, in a range whose owner has given it to the caller.
 pub unsafe fn map_file(address: u64, bytes: u64, file: &File) -> io::Result<()> {
-    // SAFETY: the caller owns the addresses, so that what is replaced is the arena's own mapping.
+    // SAFETY: the caller owns the addresses, so only the arena's own mapping is replaced.
     unsafe { map(address, bytes, libc::MAP_SHARED, file.as_raw_fd()) }
 }
 
-/// Makes addresses lead to nothing: any use of them is a fault.
+/// Maps addresses to nothing: any access is a fault.
 ///
 /// # Errors
-/// What the kernel said.
+/// The kernel's error.
 ///
 /// # Safety
-/// As for [`map_file`].
+/// Those of [`map_file`].
 pub unsafe fn map_nothing(address: u64, bytes: u64) -> io::Result<()> {
     // SAFETY: as above.
     unsafe { map(address, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1) }
 }
 
 /// # Safety
-/// As for [`map_file`].
+/// Those of [`map_file`].
 unsafe fn map(address: u64, bytes: u64, flags: libc::c_int, file: libc::c_int) -> io::Result<()> {
     let length = usize::try_from(bytes).map_err(io::Error::other)?;
     let at = address as *mut libc::c_void;
@@ -75,10 +75,10 @@ unsafe fn map(address: u64, bytes: u64, flags: libc::c_int, file: libc::c_int) -
 }
 
 /// # Errors
-/// What the kernel said.
+/// The kernel's error.
 ///
 /// # Safety
-/// As for [`map_file`].
+/// Those of [`map_file`].
 pub unsafe fn protect(address: u64, bytes: u64, access: Access) -> io::Result<()> {
     let length = usize::try_from(bytes).map_err(io::Error::other)?;
     // SAFETY: the caller owns the addresses.

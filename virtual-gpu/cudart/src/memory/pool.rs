@@ -1,19 +1,19 @@
-//! Memory pools: blocks that were freed in stream order and may be given out again. Pure.
+//! Memory pools: blocks freed in stream order, which may be allocated again. Pure.
 //!
-//! A pool's block is one allocation on the server, from when the pool grows until it lets go of the block. Trap: a block
-//! freed in one stream may be given to that stream at once, to another only when the free has been reached; what the
-//! pool holds beyond its release threshold goes back at the next synchronisation.
+//! A block is one allocation on the server, from the growth of its pool until the pool releases the block. Trap: a
+//! freed block may be reused at once in the stream that freed it, but in another stream only when the free has been
+//! reached. Memory beyond the pool's release threshold is released at the next synchronisation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::stream::{Completion, StreamKey};
 
-/// Names a pool.
+/// Key of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PoolKey(pub u64);
 
-/// A number of bytes and the highest it was since the last reset.
+/// A number of bytes and its maximum since the last reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gauge {
     pub now: u64,
@@ -27,11 +27,12 @@ impl Gauge {
     }
 }
 
-/// What `cudaMemPoolSetAttribute` changes.
+/// Settings that `cudaMemPoolSetAttribute` changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Told back only: events need no rule of their own, because a free that a stream has waited for has been reached
-    /// by the time the stream's next work runs, and until then other blocks serve.
+    /// Only reported back. Events need no rule of their own: a free that a stream has waited for has been reached by
+    /// the
+    /// time the stream's next work runs, and until then other blocks are used.
     pub follow_event_dependencies: bool,
     pub allow_opportunistic: bool,
     pub allow_internal_dependencies: bool,
@@ -39,7 +40,7 @@ pub struct Policy {
     pub release_threshold: u64,
 }
 
-/// CUDA's defaults: all reuse, nothing kept.
+/// CUDA's defaults: all reuse, no memory kept.
 const POLICY_DEFAULT: Policy = Policy {
     follow_event_dependencies: true,
     allow_opportunistic: true,
@@ -50,15 +51,15 @@ const POLICY_DEFAULT: Policy = Policy {
 #[derive(Debug)]
 pub struct Pool {
     pub device: u32,
-    /// The most that the pool may hold; `None`: no limit but the device's.
+    /// Most bytes that the pool may hold; `None`: limited only by the device.
     max_bytes: Option<u64>,
     pub policy: Policy,
-    /// What it holds on the server, and what of it the program uses.
+    /// Bytes that it holds on the server, and the part that the program uses.
     pub reserved: Gauge,
     pub used: Gauge,
     /// Access of other devices as CUDA's flags, by device.
     pub access: BTreeMap<u32, u32>,
-    /// It ends with its last block.
+    /// Destroyed by the program: it is removed with its last block.
     destroyed: bool,
 }
 
@@ -75,19 +76,19 @@ impl Pool {
         }
     }
 
-    /// Whether the pool may hold `bytes` more.
+    /// True if the pool may hold `bytes` more.
     pub fn may_grow(&self, bytes: u64) -> bool {
         let wanted = self.reserved.now.checked_add(bytes);
         wanted.is_some_and(|wanted| self.max_bytes.is_none_or(|max| wanted <= max))
     }
 
-    /// What it may hold unused.
+    /// Bytes that it may keep at a synchronisation.
     fn keep_bytes(&self) -> u64 {
         if self.destroyed { 0 } else { self.policy.release_threshold }
     }
 }
 
-/// A block of a pool; with how it was freed while it is not in use.
+/// A block of a pool; `freed` records its free while it is not in use.
 #[derive(Debug)]
 struct Block {
     pool: PoolKey,
@@ -101,12 +102,12 @@ struct Freed {
     reached: Arc<Completion>,
 }
 
-/// When a stream may have a freed block.
+/// Condition under which a stream may reuse a freed block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reuse {
-    /// Freed in that stream, or freed and reached.
+    /// Freed in that stream, or its free has been reached.
     Now,
-    /// Also when the stream has to wait for another's free.
+    /// Besides, if the stream must first wait for the free in another stream.
     AfterWaiting,
 }
 
@@ -124,7 +125,7 @@ pub struct Pools {
     pools: BTreeMap<PoolKey, Pool>,
     defaults: BTreeMap<u32, PoolKey>,
     current: BTreeMap<u32, PoolKey>,
-    /// By address.
+    /// Blocks by address.
     blocks: BTreeMap<u64, Block>,
     last: u64,
 }
@@ -145,7 +146,7 @@ impl Pools {
         key
     }
 
-    /// The pool that allocations on a device come from unless they name one.
+    /// The pool from which allocations on a device are made unless they name a pool.
     pub fn current_of(&mut self, device: u32) -> PoolKey {
         self.current.get(&device).copied().unwrap_or_else(|| self.default_of(device))
     }
@@ -158,7 +159,7 @@ impl Pools {
         self.pools.get_mut(&key).filter(|pool| !pool.destroyed)
     }
 
-    /// Ends a pool; what it holds is given back as it is freed. `None` for a default pool, or none.
+    /// Destroys a pool; its memory is released as it is freed. `None` for a default pool or an unknown key.
     pub fn destroy(&mut self, key: PoolKey) -> Option<()> {
         if self.defaults.values().any(|&default| default == key) {
             return None;
@@ -168,7 +169,7 @@ impl Pools {
         Some(())
     }
 
-    /// The smallest freed block of at least `bytes` and at most twice that, if the stream may have one.
+    /// Reuses the smallest freed block of at least `bytes` and at most twice that, if `stream` may have it.
     pub fn reuse(&mut self, key: PoolKey, bytes: u64, stream: StreamKey, reuse: Reuse) -> Option<Reused> {
         let pool = self.pools.get_mut(&key)?;
         let may = |freed: &Freed| {
@@ -189,7 +190,7 @@ impl Pools {
         Some(Reused { address, after: waits.then_some(freed.reached) })
     }
 
-    /// Takes up a block that the server gave.
+    /// Adds a block that the server has allocated.
     pub fn grown(&mut self, key: PoolKey, address: u64, bytes: u64) {
         if let Some(pool) = self.pools.get_mut(&key) {
             pool.reserved.add(bytes);
@@ -198,17 +199,17 @@ impl Pools {
         }
     }
 
-    /// Whether a block in use starts there.
+    /// True if a block in use starts at `address`.
     pub fn is_used(&self, address: u64) -> bool {
         self.blocks.get(&address).is_some_and(|block| block.freed.is_none())
     }
 
-    /// Whether a block of a pool starts there, in use or not.
+    /// True if a block of a pool starts at `address`, in use or not.
     pub fn is_block(&self, address: u64) -> bool {
         self.blocks.contains_key(&address)
     }
 
-    /// The program has freed a block in use; `reached` ends when the stream gets there.
+    /// Marks a block as freed in `stream`; `reached` ends when the stream gets there.
     pub fn freed(&mut self, address: u64, stream: StreamKey, reached: Arc<Completion>) {
         if let Some(block) = self.blocks.get_mut(&address).filter(|block| block.freed.is_none()) {
             block.freed = Some(Freed { stream, reached });
@@ -218,7 +219,7 @@ impl Pools {
         }
     }
 
-    /// Lets go of freed blocks, of one pool, until it holds no more than `keep_bytes`; their addresses.
+    /// Releases freed blocks of a pool until it holds at most `keep_bytes`; returns their addresses.
     pub fn trim(&mut self, key: PoolKey, keep_bytes: u64) -> Vec<u64> {
         let Some(pool) = self.pools.get_mut(&key) else { return Vec::new() };
         let is_free = |block: &Block| {
@@ -241,21 +242,21 @@ impl Pools {
         released
     }
 
-    /// What all pools let go of at a synchronisation.
+    /// Releases the blocks of all pools beyond their thresholds, at a synchronisation.
     pub fn trim_to_thresholds(&mut self) -> Vec<u64> {
         let keeps: Vec<(PoolKey, u64)> =
             self.pools.iter().map(|(&key, pool)| (key, pool.keep_bytes())).collect();
         keeps.into_iter().flat_map(|(key, keep_bytes)| self.trim(key, keep_bytes)).collect()
     }
 
-    /// All that a device's pools can do without, when its memory is short.
+    /// Releases all freed blocks of a device's pools, when its memory is short.
     pub fn trim_device(&mut self, device: u32) -> Vec<u64> {
         let on_device = |(&key, pool): (&PoolKey, &Pool)| (pool.device == device).then_some(key);
         let keys: Vec<PoolKey> = self.pools.iter().filter_map(on_device).collect();
         keys.into_iter().flat_map(|key| self.trim(key, 0)).collect()
     }
 
-    /// The device's context ended, and its pools with it.
+    /// Removes the pools of a device whose context has ended.
     pub fn forget_device(&mut self, device: u32) {
         self.pools.retain(|_, pool| pool.device != device);
         self.blocks.retain(|_, block| self.pools.contains_key(&block.pool));

@@ -1,7 +1,7 @@
-//! Which addresses of the arena are free: first fit over a map of free ranges. Pure.
+//! Free addresses of the arena: first fit over a map of free ranges. Pure.
 //!
-//! Trap: a hole is left between allocations on purpose. Programs read a little outside their arrays (a real GPU
-//! swallows that), and such a read must not be taken for use of the neighbour.
+//! Trap: the hole between allocations must stay. Programs read a little outside their arrays (a real GPU permits that),
+//! and such a read must not count as use of the neighbour.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ impl FreeRanges {
     /// `start` and `bytes` must be multiples of `unit_bytes`, a power of two.
     pub fn new(start: u64, bytes: u64, unit_bytes: u64, hole_bytes: u64) -> FreeRanges {
         let hole_bytes = hole_bytes.next_multiple_of(unit_bytes);
-        // A hole in front of the first allocation too.
+        // Leaves a hole before the first allocation too.
         FreeRanges {
             free: BTreeMap::from([(start + hole_bytes, bytes - hole_bytes)]),
             unit_bytes,
@@ -28,7 +28,7 @@ impl FreeRanges {
         }
     }
 
-    /// Address of a range of at least `bytes`, or `None` when no free range is long enough.
+    /// Allocates at least `bytes` and returns the address; `None` when no free range is long enough.
     pub fn allocate(&mut self, bytes: u64) -> Option<u64> {
         let taken_bytes = self.taken_bytes(bytes)?;
         let (&start, &length) = self.free.iter().find(|&(_, &length)| length >= taken_bytes)?;
@@ -39,7 +39,7 @@ impl FreeRanges {
         Some(start)
     }
 
-    /// Gives back what [`FreeRanges::allocate`] gave for `bytes`.
+    /// Frees a range that [`FreeRanges::allocate`] returned for `bytes`.
     pub fn release(&mut self, address: u64, bytes: u64) {
         let (mut start, mut length) =
             (address, self.taken_bytes(bytes).expect("was allocated with this size"));
@@ -71,7 +71,7 @@ mod tests {
     const ARENA: std::ops::Range<u64> = 0x10_0000..0x40_0000;
 
     proptest! {
-        /// Some bytes: allocate so much. None: release the oldest allocation.
+        /// `Some(bytes)`: allocate. `None`: release the oldest allocation.
         #[test]
         fn allocations_never_meet_and_all_of_it_comes_back(
             steps in proptest::collection::vec(proptest::option::of(1_u64..0x5_0000), 1..200)

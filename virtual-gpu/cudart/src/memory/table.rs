@@ -1,16 +1,17 @@
-//! What the process has allocated, by address. Pure.
+//! Allocations of the process, by address. Pure.
 //!
-//! Trap: a pointer into the middle of an allocation is as good as its start for every call but a free.
+//! Trap: every call except a free accepts a pointer into the middle of an allocation as well as its start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eager_gpu_model::{AllocId, AllocKind, Range};
 
-/// Where an allocation lives.
+/// Kind of memory of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Page-locked host memory, unknown to the model: the runtime's own or the program's, registered with these flags.
+    /// Page-locked host memory, unknown to the model: made by the runtime, or by the program and registered with these
+    /// flags.
     Pinned { flags: u32, registered: bool },
     /// Known to the model.
     Modelled { alloc: AllocId, kind: AllocKind },
@@ -20,7 +21,7 @@ pub enum Kind {
 pub struct Allocation {
     pub address: u64,
     pub bytes: u64,
-    /// Device of the context that it belongs to.
+    /// Device of the context that owns it.
     pub device: u32,
     pub kind: Kind,
 }
@@ -34,14 +35,14 @@ impl Allocation {
         matches!(self.kind, Kind::Modelled { kind: AllocKind::Managed, .. })
     }
 
-    /// The range from `address` on, or `None` if it would leave the allocation.
+    /// Range of `bytes` from `address` on; `None` if it leaves the allocation.
     pub fn range(&self, address: u64, bytes: u64) -> Option<Range> {
         let offset = address.checked_sub(self.address)?;
         (offset.checked_add(bytes)? <= self.bytes).then_some(Range { offset, bytes })
     }
 }
 
-/// What a kernel may touch: the allocations that the model knows, ascending by address.
+/// Allocations that a kernel may touch: those that the model knows, by ascending address.
 #[derive(Debug)]
 pub struct Modelled {
     pub allocations: Box<[Allocation]>,
@@ -52,7 +53,7 @@ pub struct Modelled {
 #[derive(Debug, Default)]
 pub struct Table {
     by_address: BTreeMap<u64, Allocation>,
-    /// For every launch until the next change: programs launch far more often than they allocate.
+    /// Cached for all launches until the next change: programs launch far more often than they allocate.
     modelled: Option<Arc<Modelled>>,
 }
 
@@ -63,7 +64,7 @@ impl Table {
         assert!(previous.is_none(), "two allocations at one address");
     }
 
-    /// The allocation that holds `address`.
+    /// The allocation that contains `address`.
     pub fn find(&self, address: u64) -> Option<&Allocation> {
         let (_, candidate) = self.by_address.range(..=address).next_back()?;
         (address < candidate.address + candidate.bytes).then_some(candidate)
@@ -74,7 +75,7 @@ impl Table {
         self.by_address.get(&address)
     }
 
-    /// Whether any allocation has bytes in common with the range.
+    /// True if any allocation overlaps the range.
     pub fn overlaps(&self, address: u64, bytes: u64) -> bool {
         let last_before_end = self.by_address.range(..address.saturating_add(bytes)).next_back();
         last_before_end.is_some_and(|(_, found)| found.address + found.bytes > address)
@@ -85,7 +86,7 @@ impl Table {
         self.by_address.remove(&address)
     }
 
-    /// The modelled allocations as they are now; what was given before stays as it was.
+    /// Returns the modelled allocations as they are now; later changes do not affect it.
     pub fn modelled(&mut self) -> Arc<Modelled> {
         let all = &self.by_address;
         let made = self.modelled.get_or_insert_with(|| {

@@ -1,6 +1,6 @@
-//! CUDA's virtual memory management: addresses without memory, memory without addresses, and which leads to which.
+//! CUDA's virtual memory management: addresses without memory, memory without addresses, and mappings between them.
 //!
-//! Trap: memory that was released lives on while something is mapped to it, and its contents belong to it, not to the
+//! Trap: released memory must live on while something is mapped to it. Its contents belong to the memory, not to the
 //! address: mapped elsewhere, it shows them again.
 
 use std::collections::BTreeMap;
@@ -13,20 +13,20 @@ use super::{Allocation, Arena, Kind, Table};
 use crate::status::Code;
 use crate::voice::say;
 
-/// Everything that the driver calls `cuMem*` have made.
+/// State of the driver's `cuMem*` calls.
 #[derive(Debug)]
 pub struct VirtualMemory {
     /// Every size and address is a multiple of this.
     granularity: u64,
-    /// Start to length.
+    /// Reserved ranges: start to length.
     reserved: BTreeMap<u64, u64>,
     pieces: BTreeMap<u64, Piece>,
-    /// By start.
+    /// Mappings by start.
     mappings: BTreeMap<u64, Mapping>,
     last_handle: u64,
 }
 
-/// Memory of a device without an address.
+/// Memory of a device, without an address.
 #[derive(Debug)]
 struct Piece {
     device: u32,
@@ -59,7 +59,7 @@ impl VirtualMemory {
     }
 
     /// # Errors
-    /// `cudaErrorInvalidValue` for a size that is 0 or no multiple of the granularity.
+    /// `cudaErrorInvalidValue` for a size that is 0 or not a multiple of the granularity.
     pub fn check_size(&self, bytes: u64) -> Result<(), Code> {
         if bytes > 0 && bytes.is_multiple_of(self.granularity) {
             Ok(())
@@ -68,45 +68,45 @@ impl VirtualMemory {
         }
     }
 
-    /// Does memory begin here that was mapped by the program?
+    /// True if a mapping made by the program starts at `address`.
     pub fn is_mapped(&self, address: u64) -> bool {
         self.mappings.contains_key(&address)
     }
 
-    /// Addresses that lead to nothing yet.
+    /// Reserves addresses, which are not mapped yet.
     ///
     /// # Errors
-    /// As [`VirtualMemory::check_size`], and `cudaErrorMemoryAllocation` when no addresses are left.
+    /// Those of [`VirtualMemory::check_size`], and `cudaErrorMemoryAllocation` when no addresses are left.
     pub fn reserve(&mut self, arena: &mut Arena, bytes: u64) -> Result<u64, Code> {
         self.check_size(bytes)?;
         let address = arena.allocate(bytes).ok_or(Code::cudaErrorMemoryAllocation)?.as_ptr() as u64;
-        // SAFETY: the arena just gave these addresses to us.
+        // SAFETY: the arena has just given these addresses to this function.
         unsafe { pages::map_nothing(address, bytes) }.map_err(|e| unmappable(&e))?;
         self.reserved.insert(address, bytes);
         Ok(address)
     }
 
-    /// Gives back what [`VirtualMemory::reserve`] gave.
+    /// Frees a range that [`VirtualMemory::reserve`] returned.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` if it did not, or something is still mapped there.
+    /// `cudaErrorInvalidValue` if the range is not a reservation, or something is still mapped there.
     pub fn unreserve(&mut self, arena: &mut Arena, address: u64, bytes: u64) -> Result<(), Code> {
         let is_it = self.reserved.get(&address) == Some(&bytes);
         if !is_it || self.mappings.range(address..address + bytes).next().is_some() {
             return Err(Code::cudaErrorInvalidValue);
         }
-        // The arena's addresses are readable and writable when nobody owns them.
-        // SAFETY: the range is a reservation of ours without mappings.
+        // The arena's free addresses must be readable and writable.
+        // SAFETY: the range is a reservation made here, without mappings.
         unsafe { pages::protect(address, bytes, Access::ReadWrite) }.map_err(|e| unmappable(&e))?;
         self.reserved.remove(&address);
         arena.release(address, bytes);
         Ok(())
     }
 
-    /// Takes in memory that the model has allocated; returns its handle.
+    /// Adds memory that the model has allocated; returns its handle.
     ///
     /// # Errors
-    /// `cudaErrorMemoryAllocation` when the host has none for it.
+    /// `cudaErrorMemoryAllocation` when the host has no memory for it.
     pub fn add(&mut self, device: u32, bytes: u64, alloc: AllocId) -> Result<u64, Code> {
         let file = pages::memory_file(bytes).map_err(|e| unmappable(&e))?;
         self.last_handle += 1;
@@ -115,20 +115,20 @@ impl VirtualMemory {
         Ok(self.last_handle)
     }
 
-    /// The program gives its handle up. Returns what the model may free now.
+    /// Releases a handle. Returns the allocation that the model may free now, if any.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` for a handle that is none.
+    /// `cudaErrorInvalidValue` for an invalid handle.
     pub fn release(&mut self, handle: u64) -> Result<Option<AllocId>, Code> {
         let piece = self.pieces.get_mut(&handle).filter(|piece| !piece.is_released);
         piece.ok_or(Code::cudaErrorInvalidValue)?.is_released = true;
         Ok(self.drop_if_unused(handle))
     }
 
-    /// Makes reserved addresses lead to memory; they may be used after [`VirtualMemory::set_access`].
+    /// Maps reserved addresses to memory; they are accessible after [`VirtualMemory::set_access`].
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue`: not reserved, mapped already, not that much memory, or no such handle.
+    /// `cudaErrorInvalidValue`: not reserved, already mapped, more than the memory's size, or no such handle.
     pub fn map(&mut self, table: &mut Table, address: u64, bytes: u64, handle: u64) -> Result<(), Code> {
         self.check_size(bytes)?;
         let is_free = address.is_multiple_of(self.granularity)
@@ -145,33 +145,33 @@ impl VirtualMemory {
         Ok(())
     }
 
-    /// Makes addresses lead to nothing again. Returns what the model may free now.
+    /// Unmaps a range. Returns the allocations that the model may free now.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` unless the range is exactly one or several mappings.
+    /// `cudaErrorInvalidValue` unless the range consists of one or several whole mappings.
     pub fn unmap(&mut self, table: &mut Table, address: u64, bytes: u64) -> Result<Vec<AllocId>, Code> {
         let starts = self.whole_mappings(address, bytes).ok_or(Code::cudaErrorInvalidValue)?;
-        // SAFETY: the range is made of mappings of ours.
+        // SAFETY: the range consists of mappings made here.
         unsafe { pages::map_nothing(address, bytes) }.map_err(|e| unmappable(&e))?;
         Ok(starts.into_iter().filter_map(|start| self.forget_mapping(table, start)).collect())
     }
 
     /// # Errors
-    /// `cudaErrorInvalidValue` unless the range is exactly one or several mappings.
+    /// `cudaErrorInvalidValue` unless the range consists of one or several whole mappings.
     pub fn set_access(&self, address: u64, bytes: u64, access: Access) -> Result<(), Code> {
         self.whole_mappings(address, bytes).ok_or(Code::cudaErrorInvalidValue)?;
-        // SAFETY: the range is made of mappings of ours.
+        // SAFETY: the range consists of mappings made here.
         unsafe { pages::protect(address, bytes, access) }.map_err(|e| unmappable(&e))
     }
 
-    /// The device's memory is gone with its context; reservations stay.
+    /// Removes the memory and mappings of a device whose context has ended; reservations stay.
     pub fn forget_device(&mut self, table: &mut Table, device: u32) {
         let of_device =
             |mapping: &Mapping| self.pieces.get(&mapping.handle).is_some_and(|p| p.device == device);
         let gone: Vec<(u64, u64)> =
             self.mappings.iter().filter(|(_, m)| of_device(m)).map(|(start, m)| (*start, m.bytes)).collect();
         for (start, bytes) in gone {
-            // Should it fail, the addresses still lead to the old bytes, which nobody may use any more.
+            // If this fails, the addresses still lead to the old bytes, which no valid program uses any more.
             let _ = self.unmap(table, start, bytes);
         }
         self.pieces.retain(|_, piece| piece.device != device);
@@ -184,7 +184,7 @@ impl VirtualMemory {
         })
     }
 
-    /// Starts of the mappings that make up the range.
+    /// Starts of the mappings that together cover exactly the range; `None` if there are none.
     fn whole_mappings(&self, address: u64, bytes: u64) -> Option<Vec<u64>> {
         let end = address.checked_add(bytes).filter(|_| bytes > 0)?;
         let mut starts = Vec::new();
@@ -210,7 +210,7 @@ impl VirtualMemory {
     }
 }
 
-/// The host's limits are not the device's, so the program is told more than a code can say.
+/// Reports a limit of the host on standard error, because the code for the program cannot tell it from the device's.
 fn unmappable(error: &std::io::Error) -> Code {
     say(format_args!("cannot map device memory: {error}; are open files or mappings limited?"));
     Code::cudaErrorMemoryAllocation
