@@ -1,7 +1,7 @@
-//! What a thread knows of its own place in time.
+//! A thread's own time and state on the virtual clock.
 //!
-//! Trap: this is read in `exit` handlers too, after destructors of thread-local variables have run, so the variables here
-//! have none; only a guard beside them, for threads other than the main one, has.
+//! Trap: `exit` handlers read these variables after destructors of thread-local variables have run, so they must have
+//! no destructors; only the guard beside them, used for threads other than the main one, has one.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 
-/// Names a thread or a stream on the clock.
+/// A thread or a stream on the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AgentId(pub u32);
 
@@ -20,28 +20,28 @@ pub enum Kind {
     Stream,
 }
 
-/// Host work that took so much longer than its processor time has slept, or waited for a processor: only then the system
-/// is asked which (specification S-635).
+/// The system is asked whether host work slept or waited for a processor only if it took this much longer than its
+/// processor time (specification S-635).
 const SLEPT_NS_MIN: u64 = 10_000_000;
 
 thread_local! {
     static AGENT: Cell<Option<AgentId>> = const { Cell::new(None) };
     static KIND: Cell<Kind> = const { Cell::new(Kind::None) };
     static HERE_NS: Cell<u64> = const { Cell::new(0) };
-    /// Calls of the program that the thread is in.
+    /// Nesting depth of the program's calls in this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static VAIN: Cell<u32> = const { Cell::new(0) };
-    /// Stated host work that comes before the program's next call.
+    /// Configured host work that precedes the program's next call.
     static STATED_NS: Cell<u64> = const { Cell::new(0) };
     static IN_MARK: Cell<bool> = const { Cell::new(false) };
-    /// A copy to the host was made in the call under way.
+    /// True if the current call has copied to the host.
     static HAS_DOWNLOADED: Cell<bool> = const { Cell::new(false) };
-    /// When the host work under way began, and the thread's processor time and wait for a processor then.
+    /// Begin of the current host work, with the thread's processor time and wait for a processor at that time.
     static BEGAN: Cell<Option<(Instant, u64, u64)>> = const { Cell::new(None) };
     static ENDS: Ends = const { Ends(Cell::new(None)) };
 }
 
-/// Ends a thread's agent with it.
+/// Removes a thread's agent when the thread ends.
 struct Ends(Cell<Option<AgentId>>);
 
 impl Drop for Ends {
@@ -52,7 +52,7 @@ impl Drop for Ends {
     }
 }
 
-/// Where the calling agent stands, in nanoseconds of the clock; 0 without one.
+/// Time of the calling agent, in nanoseconds of the clock; 0 without an agent.
 pub fn here_ns() -> u64 {
     HERE_NS.get()
 }
@@ -69,24 +69,24 @@ pub fn kind() -> Kind {
     KIND.get()
 }
 
-/// The calling thread is an agent of the program's.
+/// Makes the calling thread an agent of the program.
 pub fn is_host(id: AgentId) {
     AGENT.set(Some(id));
     KIND.set(Kind::Host);
     host_work_begins();
     if thread_id() != std::process::id() {
-        // A thread that is ending already stays; the process's end frees it.
+        // In a thread that is already ending, the agent stays until the process ends.
         let _ = ENDS.try_with(|ends| ends.0.set(Some(id)));
     }
 }
 
-/// The calling thread runs a stream's jobs.
+/// Makes the calling thread the agent of a stream, whose jobs it runs.
 pub fn stream_begins(id: AgentId) {
     AGENT.set(Some(id));
     KIND.set(Kind::Stream);
 }
 
-/// True for the outermost call.
+/// Enters a call of the program. True if it is the outermost.
 pub fn call_begins() -> bool {
     let depth = DEPTH.get();
     DEPTH.set(depth + 1);
@@ -96,19 +96,19 @@ pub fn call_begins() -> bool {
     depth == 0
 }
 
-/// True for the outermost call.
+/// Leaves a call of the program. True if it was the outermost.
 pub fn call_ends() -> bool {
     DEPTH.set(DEPTH.get() - 1);
     DEPTH.get() == 0
 }
 
-/// From here to the program's next call it does this much host work.
+/// Adds configured host work, which precedes the program's next call.
 pub fn host_work_stated(ns: u64) {
     STATED_NS.set(STATED_NS.get() + ns);
 }
 
-/// The stated host work that was done before the call under way. A mark stands where the compiler put it: right behind
-/// the call before, so what the program does then comes after it.
+/// Takes the configured host work that precedes the current call. 0 in a mark: the compiler places marks directly
+/// after the previous call, so the host work comes after the mark.
 pub fn stated_ns() -> u64 {
     if IN_MARK.get() { 0 } else { STATED_NS.take() }
 }
@@ -117,7 +117,7 @@ pub fn set_in_mark(is_in: bool) {
     IN_MARK.set(is_in);
 }
 
-/// A copy to the host. False if the program's call has made one before: the shim makes one copy by several.
+/// Records a copy to the host. False if the same call of the program has made one before: the shim splits copies.
 pub fn is_first_download() -> bool {
     !HAS_DOWNLOADED.replace(true)
 }
@@ -126,21 +126,21 @@ pub fn forget_vain() {
     VAIN.set(0);
 }
 
-/// How many queries in vain came before.
+/// Counts an unsuccessful query; returns the number of those directly before it.
 pub fn count_vain() -> u32 {
     let before = VAIN.get();
     VAIN.set(before + 1);
     before
 }
 
-/// From here on the thread does host work.
+/// Starts the measurement of host work in this thread.
 pub fn host_work_begins() {
     if KIND.get() == Kind::Host {
         BEGAN.set(Some((Instant::now(), processor_ns(), run_queue_ns().unwrap_or(0))));
     }
 }
 
-/// Modelled time of the host work since then. `stated`: the program's host times are stated, none is measured.
+/// Modelled time of the host work since its start. `stated`: host times are configured, so none is measured.
 pub fn host_ns(factor: f64, stated: bool) -> u64 {
     let Some((began, before_ns, waited_before_ns)) = BEGAN.get().filter(|_| !stated) else { return 0 };
     let used_ns = processor_ns().saturating_sub(before_ns);
@@ -154,19 +154,19 @@ pub fn host_ns(factor: f64, stated: bool) -> u64 {
     (used_ns as f64 * factor) as u64 + slept_ns
 }
 
-/// Processor time of the calling thread.
+/// Processor time of the calling thread in nanoseconds.
 pub fn processor_ns() -> u64 {
     let used = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
     used.map_or(0, |used| u64::try_from(used.num_nanoseconds()).unwrap_or(0))
 }
 
-/// Time that the calling thread could have run and had no processor.
+/// Nanoseconds that the calling thread was runnable without a processor.
 fn run_queue_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// The calling thread, as the system numbers it.
+/// The system's id of the calling thread.
 pub fn thread_id() -> u32 {
     nix::unistd::gettid().as_raw().unsigned_abs()
 }

@@ -1,8 +1,8 @@
-//! Stated times of a program's host work, in place of measured ones: what a small program does in no time may stand for the
+//! Configured times of a program's host work, instead of measured ones, so that a small program can represent the host
 //! work of a large one.
 //!
-//! Trap: a place in the program is named by the copies from device to host before it, which every program makes in its own
-//! order whatever schedules it; what lies between two such copies cannot be told apart.
+//! Trap: a place in the program is identified by the number of copies from device to host before it, which does not
+//! depend on scheduling; places between the same two copies cannot be distinguished.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostTimes(BTreeMap<u32, u64>);
 
-/// The text is no list of such times.
+/// The text is not a list of host times.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a list such as 0:5.0,3:0.25 is expected: copies to the host before, and seconds")]
 pub struct HostTimesError;
@@ -35,7 +35,7 @@ impl FromStr for HostTimes {
 }
 
 impl HostTimes {
-    /// Nanoseconds of host work after so many copies to the host.
+    /// Nanoseconds of host work after the first `copies` copies to the host.
     pub fn after(&self, copies: u32) -> u64 {
         self.0.get(&copies).copied().unwrap_or(0)
     }

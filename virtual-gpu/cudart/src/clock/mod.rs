@@ -1,11 +1,13 @@
-//! The process's part in a virtual clock: the time at which each of its agents stands, and stamps on what it asks.
+//! The process's part in a virtual clock: the time of each of its agents, and the stamps on its requests.
 //!
-//! An agent is a thread that calls CUDA, or a stream. A thread goes on by itself: the time between two of its calls is the
-//! processor time it took, times the server's factor, and what it slept; a stream's kernels are device work, so computing
-//! them takes no time here. Agents wait for the server, for each other's work, or for the daemon; all waiting passes
-//! through this module, because the server lets time pass as soon as everybody waits. Traps: a stamp is made and sent
-//! under one lock, or the server would take an older one for the newer; whoever ends a wait counts the waiter as going
-//! on *before* it stops going on itself, or time would slip between the two.
+//! An agent is a thread that calls CUDA, or a stream. Between two of its calls, a thread's time advances by its
+//! processor time, times the server's factor, and by its sleep. A stream's kernels are device work, so computing them
+//! takes
+//! no time here. Agents wait for the server, for each other's work, or for the daemon. Every wait must pass through
+//! this
+//! module, because the server advances time as soon as all agents wait. Traps: a stamp must be made and sent under one
+//! lock, or the server could take an older one for the newer; an agent that ends another's wait must mark the other as
+//! running *before* it stops itself, or time would advance between the two.
 
 mod agent;
 mod host;
@@ -23,8 +25,8 @@ use parking_lot::Mutex;
 
 use agent::Kind;
 
-/// An unsuccessful query costs so much, and twice as much each time it follows another: a program that asks in a loop
-/// reaches what it asks for, at most that much late (specification S-635).
+/// Time that an unsuccessful query costs; it doubles with each directly following one. So a program that polls reaches
+/// the event, and overshoots it at most by the last step (specification S-635).
 const POLL_NS_MIN: u64 = 1_000;
 const POLL_DOUBLINGS_MAX: u32 = 8;
 
@@ -43,21 +45,21 @@ struct Clock {
 struct Agents {
     by_id: BTreeMap<AgentId, Agent>,
     next: u32,
-    /// Replies that have come since the last stamp.
+    /// Replies received since the last stamp.
     taken: Vec<RequestId>,
-    /// What the server knows.
+    /// Bound in the last stamp.
     told: Option<Bound>,
-    /// Copies to the host that the program has made.
+    /// Number of copies to the host that the program has made.
     downloads: u32,
 }
 
 #[derive(Debug)]
 struct Agent {
     thread: Option<u32>,
-    /// Where it stands, or stood when it began to wait.
+    /// Time of the agent; while it waits, that at which the wait began.
     at_ns: u64,
     goes_on: bool,
-    /// Jobs of a stream that have not ended.
+    /// Number of a stream's jobs that have not ended.
     jobs: usize,
 }
 
@@ -94,17 +96,17 @@ impl Agents {
 }
 
 impl Clock {
-    /// Tells the server how the process stands, if it does not know.
+    /// Sends the process's state to the server if it has changed since the last stamp.
     fn tell(&self, agents: &mut Agents, id: AgentId) {
         if agents.bound() == agents.told && agents.taken.is_empty() {
             return;
         }
         let stamp = agents.stamp(id, 0);
-        // When the server is gone, the next request says so.
+        // If the server is gone, the next request fails.
         let _ = self.backend.send(Request::Stamped { stamp, request: None });
     }
 
-    /// Sends a request of an agent that stops here.
+    /// Sends a request of an agent, which waits from now on.
     fn send(&self, id: AgentId, at_ns: u64, request: Request) -> Result<RequestId, LinkError> {
         let mut agents = self.agents.lock();
         agents.stops(id, at_ns);
@@ -112,7 +114,8 @@ impl Clock {
         self.backend.send(Request::Stamped { stamp, request: Some(Box::new(request)) })
     }
 
-    /// As [`Backend::call`], at the calling agent's time; it then stands where the server did it.
+    /// Sends a request at the calling agent's time and waits for the reply, which advances the agent to the server's
+    /// time.
     fn call(&self, id: AgentId, request: Request) -> Result<Reply, LinkError> {
         let at_ns = here_ns();
         let request = self.send(id, at_ns, request)?;
@@ -128,10 +131,10 @@ impl Clock {
     }
 }
 
-/// Takes part in the server's clock, if it keeps a virtual one. The calling thread is the first agent.
+/// Joins the server's clock, if it keeps a virtual one. The calling thread becomes the first agent.
 ///
 /// # Errors
-/// The connection is of no use.
+/// The connection is of no more use.
 pub fn join(
     backend: &Arc<dyn Backend>,
     seat: Option<u64>,
@@ -161,24 +164,24 @@ pub fn join(
     Ok(())
 }
 
-/// Does the process take part in a virtual clock?
+/// True if the process takes part in a virtual clock.
 pub fn is_virtual() -> bool {
     joined().is_some()
 }
 
-/// The clock, if this process takes part in one; not in a child of it.
+/// The clock, if this process takes part in one; `None` in its forked children.
 fn joined() -> Option<&'static Clock> {
     if forked::is_child() { None } else { CLOCK.get() }
 }
 
-/// The clock, and the calling thread's agent; a thread that has none becomes one.
+/// The clock, and the calling thread's agent, which is made if there is none.
 fn clock() -> Option<(&'static Clock, AgentId)> {
     let clock = joined()?;
     if let Some(id) = agent::current() {
         return Some((clock, id));
     }
     let mut agents = clock.agents.lock();
-    // A thread cannot have been made by one that is later than all that go on.
+    // The thread that created this one cannot be later than all running agents, so their earliest time is a safe start.
     let at_ns = agents.bound().or(agents.told).map_or(0, |bound| bound.at.0);
     let id = agents.add(Some(agent::thread_id()), at_ns, true);
     drop(agents);
@@ -187,10 +190,10 @@ fn clock() -> Option<(&'static Clock, AgentId)> {
     Some((clock, id))
 }
 
-/// As [`Backend::call`], in its place in time.
+/// Sends a request and waits for its reply, at the calling agent's time if there is a virtual clock.
 ///
 /// # Errors
-/// As [`Backend::call`].
+/// Those of [`Backend::call`].
 pub fn call(backend: &dyn Backend, request: Request) -> Result<Reply, LinkError> {
     match clock() {
         Some((clock, id)) => clock.call(id, request),
@@ -198,7 +201,7 @@ pub fn call(backend: &dyn Backend, request: Request) -> Result<Reply, LinkError>
     }
 }
 
-/// The calling agent waits for work of the process's own; [`goes_on`] ends that. `None`: there is no clock.
+/// Marks the calling agent as waiting for work of this process, until [`goes_on`]. `None`: there is no clock.
 pub fn stops() -> Option<AgentId> {
     let (clock, id) = clock()?;
     let mut agents = clock.agents.lock();
@@ -207,19 +210,19 @@ pub fn stops() -> Option<AgentId> {
     Some(id)
 }
 
-/// An agent that waited goes on, at this time or where it stood.
+/// Marks a waiting agent as running again, at `at_ns` or at its own time if that is later.
 pub fn goes_on(id: AgentId, at_ns: u64) {
     if let Some(clock) = joined() {
         clock.agents.lock().goes_on(id, at_ns);
     }
 }
 
-/// A new stream; `None`: there is no clock.
+/// Adds the agent of a new stream; `None`: there is no clock.
 pub fn stream() -> Option<AgentId> {
     joined().map(|clock| clock.agents.lock().add(None, 0, false))
 }
 
-/// A job was put into a stream, now.
+/// Counts a job that the calling agent enqueues in a stream now.
 pub fn job_queued(stream: AgentId) {
     let Some(clock) = joined() else { return };
     let mut agents = clock.agents.lock();
@@ -231,7 +234,7 @@ pub fn job_queued(stream: AgentId) {
     }
 }
 
-/// A stream has ended a job; without another it waits.
+/// Counts the end of a stream's job; a stream without jobs waits.
 pub fn job_ended(stream: AgentId) {
     let Some(clock) = joined() else { return };
     let mut agents = clock.agents.lock();
@@ -242,7 +245,7 @@ pub fn job_ended(stream: AgentId) {
     clock.tell(&mut agents, stream);
 }
 
-/// A query found that something is ready or not. Asking in vain takes time, or it never would be.
+/// Accounts for a query. An unsuccessful one takes time, since otherwise a polling program would never reach the event.
 pub fn asked(ready: bool) {
     if ready {
         return agent::forget_vain();
@@ -250,11 +253,11 @@ pub fn asked(ready: bool) {
     let Some((clock, id)) = clock() else { return };
     let doublings = agent::count_vain().min(POLL_DOUBLINGS_MAX);
     set_here_ns(here_ns() + (POLL_NS_MIN << doublings));
-    // When the server is gone, the next call that needs it says so.
+    // If the server is gone, the next call that needs it fails.
     let _ = clock.call(id, Request::Turn);
 }
 
-/// The calling thread has copied from a device to the host: what the program does next may have a stated time.
+/// Records that the calling thread has copied from a device to the host: configured host work may follow.
 pub fn downloaded() {
     let Some((clock, _)) = clock().filter(|_| agent::kind() == Kind::Host) else { return };
     if !agent::is_first_download() {
@@ -268,7 +271,7 @@ pub fn downloaded() {
     agent::host_work_stated(clock.host_times.as_ref().map_or(0, |times| times.after(downloads)));
 }
 
-/// One call of the program: until it began, its thread did host work. Calls inside it are the runtime's or the shim's own.
+/// A call of the program; its thread did host work before it. Nested calls are made by the runtime or the shim.
 #[derive(Debug)]
 pub struct HostCall(());
 
@@ -284,7 +287,7 @@ impl HostCall {
     }
 }
 
-/// The program's call goes on until [`call_ends`].
+/// Begins a call of the program that lasts until [`call_ends`].
 pub fn call_begins() {
     std::mem::forget(HostCall::begin());
 }
@@ -301,7 +304,7 @@ impl Drop for HostCall {
     }
 }
 
-/// Before something that the daemon sees: comes back when everything before it has happened.
+/// Waits until everything earlier has happened; call before an action that the daemon sees.
 pub fn turn() {
     let _call = HostCall::begin();
     if let Some((clock, id)) = clock() {
@@ -309,7 +312,7 @@ pub fn turn() {
     }
 }
 
-/// The calling thread is about to sleep until the daemon changes its answer in a slot.
+/// Marks the calling thread as asleep until the daemon changes its answer in a slot.
 pub fn await_daemon(slot: u32, seen: u32) {
     let _call = HostCall::begin();
     if let Some((clock, id)) = clock() {
@@ -317,7 +320,7 @@ pub fn await_daemon(slot: u32, seen: u32) {
     }
 }
 
-/// It is awake.
+/// Marks the calling thread as awake after [`await_daemon`].
 pub fn awake() {
     let _call = HostCall::begin();
     if let Some((clock, id)) = clock() {
@@ -325,7 +328,7 @@ pub fn awake() {
     }
 }
 
-/// The calling thread ends, and holds the clock no more.
+/// Removes the agent of a thread that ends, so that it no longer holds the clock.
 fn thread_ends(id: AgentId) {
     let Some(clock) = joined() else { return };
     let mut agents = clock.agents.lock();
@@ -333,9 +336,9 @@ fn thread_ends(id: AgentId) {
     clock.tell(&mut agents, id);
 }
 
-/// The process ends: its last host work counts, and what it held is free when the clock stands here.
+/// Leaves the clock when the process ends: its last host work is counted, and its memory is free at that time.
 extern "C" fn leave() {
-    // A panic must not cross into `exit`; its message is on standard error.
+    // A panic must not cross into `exit`; the panic hook has printed the message on standard error.
     let _ = std::panic::catch_unwind(|| {
         let _call = HostCall::begin();
         if let Some((clock, id)) = clock() {

@@ -1,9 +1,11 @@
-//! Attributes of a virtual device: what `cudaDeviceGetAttribute` says, and [`super::properties`] from it.
+//! Attributes of a virtual device, as `cudaDeviceGetAttribute` and [`super::properties`] report them.
 //!
-//! Numbers that the header of CUDA 13.0 or of 12.9 names have an answer, all others have none. Sizes of textures and surfaces
-//! are those of arrays (CUDA C++ programming guide, "Technical Specifications per Compute Capability", the same for all
-//! cards here). Trap: what the *card* could do and this runtime cannot, such as memory pools of other processes, is
-//! denied: programs ask in order to use it. What the card's file does not know is 0.
+//! Every number that the header of CUDA 13.0 or of 12.9 names has a value, all others have none. Sizes of textures and
+//! surfaces are those of arrays (CUDA C++ programming guide, "Technical Specifications per Compute Capability", the
+//! same
+//! for all cards here). Trap: abilities that the *card* has and this runtime lacks, such as memory pools of other
+//! processes, must be denied: programs query them in order to use them. Values that the card's file does not know are
+//! 0.
 
 use core::ffi::c_int;
 
@@ -18,13 +20,13 @@ const WARP_SIZE: c_int = 32;
 const CONSTANT_BYTES: c_int = 64 << 10;
 /// One copy engine per direction, as in the model.
 const COPY_ENGINES: c_int = 2;
-/// Of 65,000 rows, and pitches, for textures in linear memory.
+/// Limits of textures in linear memory: 65,000 rows, and this pitch.
 const LINEAR_HEIGHT: c_int = 65_000;
 const LINEAR_PITCH: c_int = 2_097_120;
-/// Where the system has no nodes of memory.
+/// Value on a system without NUMA nodes.
 const NO_NODE: c_int = -1;
 
-/// One attribute by its number, or `None` if it is none.
+/// Value of an attribute by its number; `None` if there is no such attribute.
 pub fn attribute(device: &DeviceInfo, number: u32) -> Option<c_int> {
     let by = |values: &[(Attr, c_int)]| {
         values.iter().find(|(attribute, _)| *attribute as u32 == number).map(|&(_, value)| value)
@@ -37,7 +39,7 @@ pub fn attribute(device: &DeviceInfo, number: u32) -> Option<c_int> {
         .or_else(|| ABSENT.iter().any(|attribute| *attribute as u32 == number).then_some(0))
 }
 
-/// What a launch may have, and what runs it.
+/// Limits of launches, and the hardware that runs them.
 fn launches(device: &DeviceInfo) -> [(Attr, c_int); 25] {
     let (major, minor) = device.compute_capability;
     [
@@ -60,7 +62,7 @@ fn launches(device: &DeviceInfo) -> [(Attr, c_int); 25] {
         (cudaDevAttrSingleToDoublePrecisionPerfRatio, int(device.single_to_double)),
         (cudaDevAttrConcurrentKernels, 1),
         (cudaDevAttrAsyncEngineCount, COPY_ENGINES),
-        // An older word for at least one copy engine.
+        // Older name for at least one copy engine.
         (cudaDevAttrGpuOverlap, 1),
         (cudaDevAttrStreamPrioritiesSupported, 1),
         (cudaDevAttrCooperativeLaunch, 1),
@@ -70,7 +72,7 @@ fn launches(device: &DeviceInfo) -> [(Attr, c_int); 25] {
     ]
 }
 
-/// Memory, and who may use it how.
+/// Memory sizes and permitted kinds of access.
 fn memory(device: &DeviceInfo) -> [(Attr, c_int); 19] {
     let details = &device.details;
     [
@@ -96,11 +98,11 @@ fn memory(device: &DeviceInfo) -> [(Attr, c_int); 19] {
     ]
 }
 
-/// Its place in the machine.
+/// Position of the device in the machine.
 fn machine(device: &DeviceInfo) -> [(Attr, c_int); 3] {
     [
         (cudaDevAttrPciBusId, int(device.index + 1)),
-        // One GPU a board, so a group of its own.
+        // One GPU per board, so a group of its own.
         (cudaDevAttrMultiGpuBoardGroupID, int(device.index)),
         (cudaDevAttrHostNumaId, NO_NODE),
     ]
@@ -155,7 +157,7 @@ const SURFACES: &[(Attr, c_int)] = &[
     (cudaDevAttrMaxSurfaceCubemapLayeredLayers, 2046),
 ];
 
-/// What a virtual device is not, has not or cannot; and numbers that the headers only reserve.
+/// Properties and abilities that a virtual device lacks, and numbers that the headers only reserve.
 const ABSENT: &[Attr] = &[
     cudaDevAttrKernelExecTimeout,
     cudaDevAttrIntegrated,

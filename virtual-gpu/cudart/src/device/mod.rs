@@ -1,6 +1,6 @@
-//! Devices as the program sees them: the thread's current one, and their properties.
+//! Devices as the program sees them: the thread's current device, and properties of devices.
 //!
-//! Trap: the current device belongs to the calling thread, never to the process; stream workers must not ask for it.
+//! Trap: the current device belongs to the calling thread, not to the process; stream workers must not use it.
 
 mod attributes;
 mod properties;
@@ -13,7 +13,7 @@ use std::cell::Cell;
 pub use attributes::attribute;
 pub use properties::shared_opt_in_bytes_max;
 
-// `cudaDeviceProp` of the CUDA version that the library stands in for, and how it is filled.
+// `cudaDeviceProp` of the stand-in's CUDA version, and the function that fills it.
 #[cfg(cuda_12)]
 pub use properties12::{DeviceProp12 as DeviceProp, properties12 as properties};
 #[cfg(not(cuda_12))]
@@ -23,7 +23,7 @@ thread_local! {
     static CURRENT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Device that the calling thread has chosen; 0 at first.
+/// Device that the calling thread has selected; initially 0.
 pub fn current_device() -> u32 {
     CURRENT.get()
 }

@@ -1,6 +1,6 @@
 //! `cudaDeviceProp` of a virtual device.
 //!
-//! Trap: the structure changed its size with every major CUDA version; 13.0's has 1008 bytes, which is checked below.
+//! Trap: the structure's size changes with every major CUDA version; 13.0's has 1008 bytes, which is checked below.
 
 use core::ffi::c_int;
 
@@ -13,19 +13,19 @@ use crate::kernel::SHARED_BYTES_PER_BLOCK;
 
 const _: () = assert!(size_of::<cudaDeviceProp>() == 1008);
 
-/// Numbers that C keeps in an `int`; no card comes near its limit.
+/// Converts a number to C's `int`; no card comes near its limit.
 pub fn int(number: u32) -> c_int {
     c_int::try_from(number).unwrap_or(c_int::MAX)
 }
 
-/// The number of the device, and nothing else: two servers' devices have the same.
+/// A uuid made of the device's number alone: devices of two servers may have the same.
 pub fn uuid_of(device: &DeviceInfo) -> [u8; 16] {
     let mut uuid = [0; 16];
     uuid[0] = device.index as u8;
     uuid
 }
 
-/// Fields from the attributes of their names.
+/// Assigns fields from the attributes with their names.
 macro_rules! fill {
     ($all:ident, $of:ident: $($field:ident: $attribute:ident,)*) => {
         $($all.$field = $of($attribute);)*
@@ -35,7 +35,7 @@ macro_rules! fill {
 /// Fills the structure for one device: each field from its attribute.
 pub fn properties(device: &DeviceInfo) -> cudaDeviceProp {
     let of = |attr: Attr| attribute(device, attr as u32).unwrap_or(0);
-    // SAFETY: the structure is made of integers and arrays of them, for which zero is a value.
+    // SAFETY: the structure consists of integers and arrays of them, for which zero is a value.
     let mut all: cudaDeviceProp = unsafe { std::mem::zeroed() };
     let name = format!("Eager virtual {}", device.name);
     for (to, from) in all.name.iter_mut().zip(name.bytes().take(255)) {
@@ -102,7 +102,7 @@ pub fn properties(device: &DeviceInfo) -> cudaDeviceProp {
     all
 }
 
-/// Fields that are no single `int`.
+/// Fills the fields that are not a single `int`.
 fn fill_other_types(all: &mut cudaDeviceProp, of: &dyn Fn(Attr) -> c_int) {
     let bytes = |attr| usize::try_from(of(attr)).unwrap_or(0);
     let flags = |attr| of(attr).cast_unsigned();
@@ -127,7 +127,7 @@ fn fill_other_types(all: &mut cudaDeviceProp, of: &dyn Fn(Attr) -> c_int) {
     all.maxGridSize = [cudaDevAttrMaxGridDimX, cudaDevAttrMaxGridDimY, cudaDevAttrMaxGridDimZ].map(of);
 }
 
-/// The largest textures and surfaces.
+/// Fills the largest sizes of textures and surfaces.
 fn fill_array_sizes(all: &mut cudaDeviceProp, of: &dyn Fn(Attr) -> c_int) {
     all.maxTexture1D = of(cudaDevAttrMaxTexture1DWidth);
     all.maxTexture1DMipmap = of(cudaDevAttrMaxTexture1DMipmappedWidth);
@@ -175,8 +175,8 @@ fn fill_array_sizes(all: &mut cudaDeviceProp, of: &dyn Fn(Attr) -> c_int) {
         [cudaDevAttrMaxSurfaceCubemapLayeredWidth, cudaDevAttrMaxSurfaceCubemapLayeredLayers].map(of);
 }
 
-/// Shared memory of a block after opting in, which there is from capability 7.0 on (CUDA C++ programming guide, "Shared
-/// Memory").
+/// Shared memory of a block after opting in, which is possible from capability 7.0 on (CUDA C++ programming guide,
+/// "Shared Memory").
 pub fn shared_opt_in_bytes_max(device: &DeviceInfo) -> u32 {
     if device.compute_capability.0 < 7 {
         return SHARED_BYTES_PER_BLOCK;
@@ -184,7 +184,8 @@ pub fn shared_opt_in_bytes_max(device: &DeviceInfo) -> u32 {
     device.shared_bytes_per_sm.saturating_sub(reserved_shared_bytes(device))
 }
 
-/// Shared memory of a block that the driver keeps from capability 8.0 on (as above).
+/// Shared memory of a block that the driver reserves from capability 8.0 on (CUDA C++ programming guide, "Shared
+/// Memory").
 pub fn reserved_shared_bytes(device: &DeviceInfo) -> u32 {
     if device.compute_capability.0 >= 8 { 1 << 10 } else { 0 }
 }

@@ -116,7 +116,7 @@ const _: () = assert!(std::mem::offset_of!(DeviceProp12, multiProcessorCount) ==
 const _: () = assert!(std::mem::offset_of!(DeviceProp12, managedMemory) == 652);
 const _: () = assert!(std::mem::offset_of!(DeviceProp12, concurrentManagedAccess) == 676);
 
-/// Fields that both majors have.
+/// Copies the fields that both major versions have.
 macro_rules! take {
     ($to:ident, $from:ident: $($field:ident)*) => {
         $($to.$field = $from.$field;)*
@@ -126,7 +126,7 @@ macro_rules! take {
 /// Fills the structure for one device.
 pub fn properties12(device: &DeviceInfo) -> DeviceProp12 {
     let from = properties(device);
-    // SAFETY: the structure is made of integers and arrays of them, for which zero is a value.
+    // SAFETY: the structure consists of integers and arrays of them, for which zero is a value.
     let mut to: DeviceProp12 = unsafe { std::mem::zeroed() };
     to.uuid = from.uuid.bytes;
     take!(to, from:

@@ -1,4 +1,4 @@
-//! What the driver says of a device (CUDA driver API reference, section 6.5).
+//! The driver's queries of a device (CUDA driver API reference, section 6.5).
 #![allow(non_snake_case, reason = "the driver's names")]
 
 use super::guard;
@@ -7,7 +7,7 @@ use crate::ffi::Out;
 use crate::runtime::Runtime;
 use crate::status::Code;
 
-/// The uuid that is in the device's properties.
+/// Returns the uuid in the device's properties.
 pub extern "C" fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, device: i32) -> Code {
     guard("cuDeviceGetUuid", 0, || {
         let number = u32::try_from(device).map_err(|_| Code::cudaErrorInvalidDevice)?;
@@ -15,7 +15,7 @@ pub extern "C" fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, device: i32) -> Code {
     })
 }
 
-/// Whether the process has a context on the device; none is made.
+/// Returns whether the process has a context on the device; does not make one.
 pub extern "C" fn cuDevicePrimaryCtxGetState(device: i32, flags: Out<u32>, is_active: Out<i32>) -> Code {
     guard("cuDevicePrimaryCtxGetState", 0, || {
         let runtime = Runtime::get()?;

@@ -1,8 +1,8 @@
-//! The calls of the CUDA *driver* that the stand-in has, found through `cudaGetDriverEntryPoint`: virtual memory
+//! Calls of the CUDA *driver* that the stand-in has, found through `cudaGetDriverEntryPoint`: virtual memory
 //! management, which the runtime interface lacks, a device's uuid, and whether it has a context.
 //!
-//! Names, signatures and meanings are those of the CUDA driver API reference. They are not exported: `libcuda.so.1`
-//! stays the driver's. Trap: driver calls leave the runtime's last error alone.
+//! Names, signatures and meanings are those of the CUDA driver API reference. They are not exported: the name
+//! `libcuda.so.1` stays the driver's. Trap: driver calls must not change the runtime's last error.
 
 mod device;
 mod virtual_memory;
@@ -14,7 +14,7 @@ use crate::status::Code;
 use crate::trace;
 use crate::voice::say;
 
-/// Address of a driver call.
+/// Address of a driver call; `None` if the stand-in lacks it.
 pub fn entry_point(symbol: &str) -> Option<*mut c_void> {
     Some(match symbol {
         "cuDeviceGetUuid" => device::cuDeviceGetUuid as *mut c_void,
@@ -31,11 +31,11 @@ pub fn entry_point(symbol: &str) -> Option<*mut c_void> {
     })
 }
 
-/// Runs the body of a driver call. The codes used here have the same numbers as `CUresult`'s.
+/// Runs the body of a driver call. The codes used here are numbered like those of `CUresult`.
 fn guard(call: &'static str, bytes: usize, body: impl FnOnce() -> Result<(), Code>) -> Code {
     trace::record(call, bytes);
     let ended = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        // The panic's own message is on standard error already.
+        // The panic hook has printed the message on standard error already.
         say(format_args!("internal error in {call}"));
         Err(Code::cudaErrorUnknown)
     });

@@ -1,8 +1,8 @@
-//! Virtual memory management: reserve addresses, create memory, map the one to the other.
+//! Virtual memory management: reserves addresses, creates memory, maps addresses to memory.
 //!
-//! Differences from the driver: mappings begin at offset 0 of their memory (as CUDA documents), a copy may not run over
-//! from one mapping into the next, and what a host reads at mapped addresses it gets. Trap: unmapping waits for nothing;
-//! a kernel that still runs there faults, as on a real device.
+//! Differences from the driver: mappings begin at offset 0 of their memory (as CUDA documents), a copy may not extend
+//! from one mapping into the next, and the host can read mapped addresses. Trap: unmapping does not wait; a kernel that
+//! still uses the addresses faults, as on a real device.
 #![allow(non_snake_case, reason = "the driver's names")]
 
 use eager_gpu_model::AllocKind;
@@ -51,7 +51,7 @@ const _: () = assert!(size_of::<AllocationProp>() == 32 && size_of::<AccessDesc>
 
 impl Location {
     /// # Errors
-    /// `cudaErrorInvalidValue` for memory that is not a device's, `cudaErrorInvalidDevice`.
+    /// `cudaErrorInvalidValue` for a location other than a device, `cudaErrorInvalidDevice`.
     fn device(self, runtime: &Runtime) -> Result<u32, Code> {
         if self.kind != LOCATION_DEVICE {
             return Err(Code::cudaErrorInvalidValue);
@@ -63,7 +63,7 @@ impl Location {
 
 impl AllocationProp {
     /// # Errors
-    /// As [`Location::device`]; `cudaErrorNotSupported` for memory to be shared with other processes.
+    /// Those of [`Location::device`]; `cudaErrorNotSupported` for memory to be shared with other processes.
     fn device(&self, runtime: &Runtime) -> Result<u32, Code> {
         if self.kind != ALLOCATION_PINNED {
             return Err(Code::cudaErrorInvalidValue);
@@ -90,7 +90,7 @@ pub extern "C" fn cuMemGetAllocationGranularity(
     })
 }
 
-/// A wish for an address is not granted, as CUDA allows.
+/// Reserves addresses; ignores the requested address, as CUDA allows.
 pub extern "C" fn cuMemAddressReserve(
     address: Out<u64>,
     bytes: usize,
@@ -172,7 +172,7 @@ pub extern "C" fn cuMemUnmap(address: u64, bytes: usize) -> Code {
     })
 }
 
-/// Access is the same for all virtual devices, which are each other's peers.
+/// Sets the access for all virtual devices at once, which are each other's peers.
 pub extern "C" fn cuMemSetAccess(address: u64, bytes: usize, descs: In<AccessDesc>, count: usize) -> Code {
     guard("cuMemSetAccess", bytes, || {
         let runtime = Runtime::get()?;

@@ -1,36 +1,36 @@
-//! From touched blocks to what the model wants to know: ranges per allocation, density, pattern. Pure.
+//! Converts touched blocks to the model's accesses: ranges per allocation, density, pattern. Pure.
 //!
-//! Trap: the touch map knows whole blocks only; the last one of an allocation is cut to the allocation's end.
+//! Trap: the touch map knows whole blocks only; an allocation's last block must be cut to the allocation's end.
 
 use eager_gpu_model::{Access, Pattern, Range};
 
 use crate::memory::{Allocation, Kind};
 
-/// A block touched, by index from the start of the touch map.
+/// A touched block, by index from the start of the touch map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TouchedBlock {
     pub index: u64,
     pub written: bool,
 }
 
-/// The address range that block indices count from.
+/// The address range in which block indices count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocks {
     pub base: u64,
     pub block_bytes: u64,
 }
 
-/// What one launch touched of one allocation.
+/// Parts of an allocation that a launch touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touched {
     pub allocation: Allocation,
-    /// Ascending, disjoint, not adjacent.
+    /// Ascending, disjoint and not adjacent.
     pub ranges: Vec<Range>,
     pub written: bool,
 }
 
 impl Touched {
-    /// All of an allocation, for kernels that record nothing.
+    /// The whole of an allocation, for kernels that do not record touches.
     pub fn whole(allocation: Allocation) -> Touched {
         let ranges = vec![Range { offset: 0, bytes: allocation.bytes }];
         Touched { allocation, ranges, written: true }
@@ -41,14 +41,14 @@ impl Touched {
     }
 }
 
-/// Sorts touched blocks (ascending) into allocations (ascending by address); blocks outside all are dropped.
+/// Groups touched blocks (ascending) by allocation (ascending by address); drops blocks outside all allocations.
 pub fn by_allocation(blocks: Blocks, touched: &[TouchedBlock], allocations: &[Allocation]) -> Vec<Touched> {
     let first_of = |allocation: &Allocation| (allocation.address - blocks.base) / blocks.block_bytes;
     let end_of =
         |allocation: &Allocation| first_of(allocation) + allocation.bytes.div_ceil(blocks.block_bytes);
     let (mut rest, mut allocations) = (touched, allocations);
     let mut sorted = Vec::new();
-    // Few blocks among many allocations: those in between are leapt over.
+    // Usually few blocks and many allocations: skips the allocations in between.
     while let Some(block) = rest.first() {
         let untouched = allocations.partition_point(|allocation| end_of(allocation) <= block.index);
         let Some((&allocation, others)) = allocations[untouched..].split_first() else { break };
@@ -78,10 +78,10 @@ fn merge(blocks: &[TouchedBlock], first: u64, block_bytes: u64, allocation_bytes
     ranges
 }
 
-/// The model's view of a launch. `global_bytes` are the loads and stores that the kernel asked for, 0 if not counted.
+/// Accesses of a launch for the model. `global_bytes`: loads and stores that the kernel executed, 0 if not counted.
 pub fn model_accesses(touched: &[Touched], global_bytes: u64) -> Vec<Access> {
     let touched_bytes: u64 = touched.iter().map(Touched::bytes).sum();
-    // Bytes asked for spread over bytes touched; re-use cannot make a block fuller than full.
+    // Loaded and stored bytes spread over touched bytes; reuse cannot raise the density of a block above 1.
     let density =
         if global_bytes == 0 { 1.0 } else { (global_bytes as f64 / touched_bytes.max(1) as f64).min(1.0) };
     touched
@@ -99,8 +99,8 @@ pub fn model_accesses(touched: &[Touched], global_bytes: u64) -> Vec<Access> {
         .collect()
 }
 
-/// Touches that leave more than half of their span untouched come in no useful order for the driver's prefetcher; the
-/// rest is taken as a sweep. The order in time is not recorded, so nothing finer can be said.
+/// Random if the touches leave more than half of their span untouched, since the driver's prefetcher then gains
+/// nothing; otherwise a sweep. The order in time is not recorded, so nothing finer can be derived.
 fn pattern(ranges: &[Range]) -> Pattern {
     let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Pattern::Stream };
     let span = last.offset + last.bytes - first.offset;

@@ -1,19 +1,20 @@
-//! Whether a launch is within CUDA's limits. Pure.
+//! Checks that a launch is within CUDA's limits. Pure.
 //!
-//! Limits: CUDA C++ programming guide, "Technical Specifications per Compute Capability" (specification S-514), equal for all
-//! capabilities from 5.0 on. Trap: the codes are those seen on an H100 with driver 580.159.04, and not what the manual says of
-//! each; a bad shape has another one in CUDA 12 than in CUDA 13.
+//! Limits: CUDA C++ programming guide, "Technical Specifications per Compute Capability" (specification S-514), equal
+//! for
+//! all capabilities from 5.0 on. Trap: the codes are those observed on an H100 with driver 580.159.04, not those of the
+//! manual; the code for a bad shape differs between CUDA 12 and CUDA 13.
 
 use crate::status::Code;
 
-/// Threads of a block, in all and per dimension.
+/// Threads of a block, in total and per dimension.
 pub const THREADS_PER_BLOCK_MAX: u32 = 1024;
 pub const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
 pub const GRID_MAX: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
 /// Shared memory of a block, static and dynamic, without opting in for more.
 pub const SHARED_BYTES_PER_BLOCK: u32 = 48 << 10;
 
-/// Of a shape that no kernel may have.
+/// Code for a shape that no kernel may have.
 const BAD_SHAPE: Code =
     if cfg!(cuda_12) { Code::cudaErrorInvalidConfiguration } else { Code::cudaErrorInvalidValue };
 
@@ -37,7 +38,7 @@ impl Shape {
     /// Checks the shape for a kernel.
     ///
     /// # Errors
-    /// What the CUDA runtime would say.
+    /// The CUDA runtime's code for the same launch.
     pub fn check(&self, kernel: &Limits) -> Result<(), Code> {
         let within =
             |sizes: [u32; 3], limits: [u32; 3]| sizes.iter().zip(limits).all(|(&n, max)| 0 < n && n <= max);
@@ -52,20 +53,20 @@ impl Shape {
         }
         match self.dynamic_shared_bytes.checked_add(u64::from(kernel.static_shared_bytes)) {
             Some(bytes) if bytes <= u64::from(kernel.shared_bytes_max) => Ok(()),
-            // It asks how many blocks fit on the device at once, and none does.
+            // The driver checks how many blocks fit on the device at once, and none does.
             _ if kernel.is_cooperative => Err(Code::cudaErrorCooperativeLaunchTooLarge),
             _ => Err(Code::cudaErrorInvalidValue),
         }
     }
 }
 
-/// What a kernel may be launched with.
+/// Launch limits of a kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// By its `__launch_bounds__`.
+    /// Threads per block, by its `__launch_bounds__`.
     pub threads_max: u32,
     pub static_shared_bytes: u32,
-    /// Static and dynamic.
+    /// Static and dynamic shared memory of a block.
     pub shared_bytes_max: u32,
     pub is_cooperative: bool,
 }

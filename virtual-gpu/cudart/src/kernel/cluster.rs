@@ -1,8 +1,10 @@
-//! Which cluster of blocks a launch has. Pure.
+//! Determines the cluster of blocks of a launch. Pure.
 //!
-//! Limits: CUDA C++ programming guide, "Thread Block Clusters": eight blocks, or sixteen where the program allows a size
-//! that not every GPU has (`cudaFuncAttributeNonPortableClusterSizeAllowed`), from compute capability 9.0 on. Trap: a
-//! cluster that the kernel names (`__cluster_dims__`) and one that the launch names must be the same.
+//! Limits: CUDA C++ programming guide, "Thread Block Clusters": eight blocks, or sixteen where the program allows a
+//! size
+//! that not every GPU supports (`cudaFuncAttributeNonPortableClusterSizeAllowed`), from compute capability 9.0 on.
+//! Trap: if
+//! both the kernel (`__cluster_dims__`) and the launch specify a cluster, the two must be equal.
 
 use crate::status::Code;
 
@@ -11,10 +13,10 @@ pub const NON_PORTABLE_BLOCKS_MAX: u32 = 16;
 /// The first compute capability with clusters.
 pub const CAPABILITY: (u32, u32) = (9, 0);
 
-/// What a launch's cluster is decided from.
+/// Inputs that determine a launch's cluster.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// By the kernel: 8 bits for each dimension; 0: it does not say.
+    /// Size given by the kernel, 8 bits per dimension; 0: none.
     pub by_kernel: u32,
     pub by_launch: Option<[u32; 3]>,
     pub grid: [u32; 3],
@@ -22,17 +24,17 @@ pub struct Asked {
     pub has_clusters: bool,
 }
 
-/// The sizes that a kernel's table has.
+/// Decodes the cluster size in a kernel's table; `None` if it has none.
 pub fn unpacked(by_kernel: u32) -> Option<[u32; 3]> {
     let sizes = [0, 8, 16].map(|shift| (by_kernel >> shift & 0xff).max(1));
     (by_kernel != 0).then_some(sizes)
 }
 
 impl Asked {
-    /// Blocks of a cluster in x, y, z.
+    /// Blocks of a cluster in x, y, z; ones for no cluster.
     ///
     /// # Errors
-    /// `cudaErrorInvalidClusterSize`; `cudaErrorNotSupported` for a card that has no clusters.
+    /// `cudaErrorInvalidClusterSize`; `cudaErrorNotSupported` for a card without clusters.
     pub fn cluster(&self) -> Result<[u32; 3], Code> {
         let by_kernel = unpacked(self.by_kernel);
         let sizes = match (by_kernel, self.by_launch) {

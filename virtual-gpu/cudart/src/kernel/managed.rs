@@ -1,8 +1,8 @@
-//! `__managed__` variables: what constructors register, and where they lie once a device is in use.
+//! `__managed__` variables: registered by constructors, allocated once a device is in use.
 //!
-//! The compiler pass makes two device variables of each: `NAME` has the bytes that it starts with, `NAME.managed` is where
-//! kernels find its address; the host has a pointer of its own. Trap: both pointers are null until [`make`], which needs a
-//! device and so cannot run in a constructor.
+//! The compiler pass makes two device variables of each: `NAME` has the initial bytes, `NAME.managed` holds the address
+//! for kernels; the host has its own pointer. Trap: both pointers are null until [`make`], which needs a
+//! device and so must not run in a constructor.
 
 use core::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::runtime::Runtime;
 use crate::status::Code;
 use crate::voice::say;
 
-/// `eager_pass::emit::managed::POINTER_SUFFIX`.
+/// Equal to `eager_pass::emit::managed::POINTER_SUFFIX`.
 const POINTER_SUFFIX: &str = ".managed";
 
 #[derive(Debug)]
@@ -24,15 +24,15 @@ struct ManagedVariable {
     /// Address of the host's pointer.
     host_pointer: usize,
     bytes: u64,
-    /// Where it lies, once it does.
+    /// Its managed memory; `None` until allocated.
     address: Option<u64>,
 }
 
 static VARIABLES: Mutex<Vec<ManagedVariable>> = Mutex::new(Vec::new());
-/// Some variable has no address: spares every call the lock.
+/// True if a variable has no address yet; saves every call the lock.
 static SOME_ARE_MISSING: AtomicBool = AtomicBool::new(false);
 
-/// Takes up a variable; `host_pointer` gets its address later.
+/// Registers a variable; `host_pointer` receives its address later.
 ///
 /// # Safety
 /// `name` is null or a NUL-terminated string that stays valid; `host_pointer` stays valid for writing.
@@ -42,16 +42,16 @@ pub unsafe fn add_managed(
     name: *const c_char,
     bytes: u64,
 ) {
-    // SAFETY: the caller says so.
+    // SAFETY: by this function's contract.
     if let Some(symbol) = unsafe { Symbol::new(device_code, name) } {
         let variable = ManagedVariable { symbol, host_pointer: host_pointer as usize, bytes, address: None };
         VARIABLES.lock().push(variable);
-        // Relaxed: who registers and who asks meet at the loader's lock or by the program's own doing.
+        // Relaxed: the loader's lock, or the program's own synchronisation, orders registration before use.
         SOME_ARE_MISSING.store(true, Ordering::Relaxed);
     }
 }
 
-/// Gives every variable that has none its managed memory, on the device.
+/// Allocates managed memory on the device for every variable that has none.
 ///
 /// # Errors
 /// `cudaErrorMemoryAllocation`.
@@ -66,8 +66,9 @@ pub fn make(runtime: &Runtime, device: u32) -> Result<(), Code> {
         let kernels_pointer = variable.symbol.with_suffix(POINTER_SUFFIX);
         match (named_variable(&variable.symbol), named_variable(&kernels_pointer)) {
             (Some(initial), Some(pointer)) if initial.bytes == variable.bytes => {
-                // SAFETY: the memory was made for as many bytes as the initial ones, which the program's own table lists;
-                // so is the pointer, of which only kernels read, and none runs before this process has a context.
+                // SAFETY: the memory was allocated with the size of the initial bytes, which the program's own table
+                // lists; the pointer is
+                // in that table too. Only kernels read the pointer, and none runs before this process has a context.
                 unsafe {
                     let from = std::ptr::with_exposed_provenance::<u8>(initial.address as usize);
                     let to = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);
@@ -80,21 +81,21 @@ pub fn make(runtime: &Runtime, device: u32) -> Result<(), Code> {
             )),
         }
         variable.address = Some(address);
-        // SAFETY: the program registered this pointer of its own for this write (`add_managed`'s contract).
+        // SAFETY: the program registered its own pointer for this write (`add_managed`'s contract).
         unsafe { std::ptr::with_exposed_provenance_mut::<u64>(variable.host_pointer).write(address) };
     }
     SOME_ARE_MISSING.store(false, Ordering::Relaxed);
     Ok(())
 }
 
-/// The variable that starts at an address.
+/// The variable whose managed memory starts at an address.
 pub fn managed_at(address: u64) -> Option<Variable> {
     let variables = VARIABLES.lock();
     let found = variables.iter().find(|variable| variable.address == Some(address))?;
     Some(Variable { address, bytes: found.bytes })
 }
 
-/// Where the device variable behind a symbol lies. A managed one's symbol is its address.
+/// Finds the device variable of a symbol. The symbol of a managed variable is its address.
 ///
 /// # Errors
 /// `cudaErrorInvalidSymbol`.
@@ -102,7 +103,7 @@ pub fn variable(symbol: *const c_void) -> Result<Variable, Code> {
     managed_at(symbol as u64).map_or_else(|| shadowed_variable(symbol), Ok)
 }
 
-/// The memory at this address is gone with its context; a variable there starts anew when a device is used again.
+/// Marks the variable at `address` as not allocated, since its context is destroyed; [`make`] allocates it anew.
 pub fn forget_managed(address: u64) {
     let mut variables = VARIABLES.lock();
     for variable in variables.iter_mut().filter(|variable| variable.address == Some(address)) {

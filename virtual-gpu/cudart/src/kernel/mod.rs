@@ -1,7 +1,7 @@
-//! Kernels: registration, checks, argument capture, execution on the CPU, what they touched.
+//! Kernels: registration, checks, argument capture, execution on the CPU, touched memory.
 //!
-//! Trap: the CPU computes the result first and the model is asked afterwards, because only then is it known what was
-//! touched; the launch ends for the program when the modelled time is over.
+//! Trap: the CPU must compute the result before the model runs the kernel, because only then is the touched memory
+//! known; for the program the launch ends when the modelled time is over.
 
 mod accesses;
 mod args;

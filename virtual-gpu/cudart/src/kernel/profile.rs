@@ -1,7 +1,7 @@
-//! The footprint profile: per kernel, what its arguments could reach and what it really touched (specification
-//! S-219). Pure; the file is written elsewhere.
+//! The footprint profile: per kernel, the memory that its arguments can reach and the memory that it touched
+//! (specification S-219). Pure; the caller writes the file.
 //!
-//! Trap: footprints are whole blocks, in program bytes; a profile made at one memory scale says nothing about another.
+//! Trap: footprints are whole blocks, in program bytes; a profile made at one memory scale is not valid at another.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use super::accesses::Touched;
 use crate::memory::Kind;
 use eager_exec::LaunchCost;
 
-/// Version of the file's layout.
+/// Version of the file's format.
 const PROFILE_VERSION: u32 = 1;
-/// A footprint below this part of the static size is sparse (specification S-405).
+/// A kernel is sparse if its footprint is below this part of the static size (specification S-405).
 const SPARSE_BELOW: f64 = 0.1;
-/// Launches that touch the same blocks again, at least this part of the static size, are cyclic.
+/// A kernel is cyclic if launches touch the same blocks again, at least this part of the static size.
 const CYCLIC_FROM: f64 = 0.5;
 
-/// How a kernel's launches walk through their memory.
+/// How a kernel's launches visit their memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccessKind {
@@ -39,7 +39,7 @@ pub struct KernelProfile {
     pub footprint_bytes: u64,
     pub launches: u64,
     pub access: AccessKind,
-    /// For people; the scheduler does not look at it.
+    /// Information for people; the scheduler does not use it.
     pub detail: Detail,
     #[serde(skip)]
     repeats: bool,
@@ -47,13 +47,12 @@ pub struct KernelProfile {
     last_touched: BTreeMap<(AllocId, u64), u64>,
 }
 
-/// What else was seen of a kernel: maxima over its launches, sums where it says so.
+/// Further measurements of a kernel: sums over its launches, except the footprints, which are maxima.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Detail {
-    /// Modelled time of all launches, waits for other work on the device included.
+    /// Modelled time of all launches, including waits for other work on the device.
     pub device_ns: u64,
-    /// Bytes of global loads and stores asked for, of all launches, and floating-point operations in single and in double
-    /// precision.
+    /// Bytes of executed global loads and stores, and floating-point operations in single and in double precision.
     pub global_bytes: u64,
     pub flops32: u64,
     pub flops64: u64,
@@ -75,10 +74,10 @@ pub struct Profile {
 pub struct LaunchSample<'a> {
     pub kernel: &'a str,
     pub static_bytes: u64,
-    /// In blocks of the model; `None`: not recorded.
+    /// Touched memory in blocks of the model; `None`: not recorded.
     pub touched: Option<&'a [Touched]>,
     pub block_bytes: u64,
-    /// The same in pages.
+    /// Touched memory in pages.
     pub pages: &'a [Touched],
     pub cost: LaunchCost,
 }
@@ -106,7 +105,7 @@ impl Profile {
         kernel.detail.add(sample);
     }
 
-    /// A launch that was added took so long in the model.
+    /// Adds the modelled time of a launch that was added before.
     pub fn took(&mut self, kernel: &str, device_ns: u64) {
         if let Some(kernel) = self.kernels.get_mut(kernel) {
             kernel.detail.device_ns += device_ns;
@@ -129,7 +128,7 @@ impl Detail {
     }
 }
 
-/// Bytes of an allocation's blocks of this size that were touched; the last block ends with the allocation.
+/// Bytes of an allocation's blocks of size `block_bytes` that were touched; the last block ends with the allocation.
 fn whole_blocks(touched: &Touched, block_bytes: u64) -> u64 {
     let (mut bytes, mut counted_to) = (0, 0);
     for range in &touched.ranges {
@@ -168,7 +167,7 @@ impl KernelProfile {
     }
 }
 
-/// Bytes in both sets of disjoint ranges.
+/// Number of bytes in both sets of disjoint ranges.
 fn overlap_bytes(left: &BTreeMap<(AllocId, u64), u64>, right: &BTreeMap<(AllocId, u64), u64>) -> u64 {
     let mut sum = 0;
     for (&(alloc, offset), &bytes) in right {

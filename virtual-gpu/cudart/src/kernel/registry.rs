@@ -1,9 +1,12 @@
-//! What the program has registered: kernels with CPU code, host stubs, device variables.
+//! The program's registrations: kernels with CPU code, host stubs, device variables.
 //!
-//! Registration runs in constructors, before `main` and in no fixed order, so it only fills maps: no thread, no file, no
-//! connection. Trap: two files of a program may each have a `static` kernel of one name, so host stub and CPU code meet
-//! by the name *and* the GPU code that the same file registers. A stub may also be registered by several files, some of
-//! them without CPU code: an instance of a template is merged by the linker.
+//! Trap: registration runs in constructors, before `main` and in no fixed order, so it must only fill maps: no thread,
+//! no
+//! file, no connection. Two files of a program may each have a `static` kernel of the same name, so host stub and CPU
+//! code
+//! are matched by the name *and* the GPU code that the same file registers. A stub may also be registered by several
+//! files,
+//! some without CPU code, since the linker merges instances of a template.
 
 use core::ffi::{CStr, c_char, c_void};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,22 +19,22 @@ use crate::names::readable;
 use crate::status::Code;
 use crate::voice::say;
 
-/// CPU code of one kernel and its name.
+/// A kernel's CPU code and name.
 #[derive(Debug, Clone, Copy)]
 pub struct CpuKernel {
     pub name: &'static str,
     pub entry: &'static KernelEntry,
-    /// Of the GPU that it was compiled for: 90 for `sm_90`; 0: not known.
+    /// Architecture of the GPU that it was compiled for: 90 for `sm_90`; 0: unknown.
     pub architecture: u32,
 }
 
 impl CpuKernel {
-    /// Whether it was compiled for strict mode.
+    /// True if it was compiled for strict mode.
     pub fn checks(&self) -> bool {
         self.entry.flags & CHECKS != 0
     }
 
-    /// The most threads of a block that a launch may have: `__launch_bounds__`, or CUDA's limit.
+    /// Largest number of threads per block of a launch: `__launch_bounds__`, or CUDA's limit.
     pub fn threads_max(&self) -> u32 {
         match self.entry.threads_max {
             0 => THREADS_PER_BLOCK_MAX,
@@ -41,37 +44,38 @@ impl CpuKernel {
 
     /// Size and alignment of each parameter.
     pub fn params(&self) -> &'static [ParamDesc] {
-        // SAFETY: pointer and count belong together in an entry of this ABI version, which stays (`add_table`'s contract).
+        // SAFETY: pointer and count belong together in an entry of this ABI version, which stays valid (`add_table`'s
+        // contract).
         unsafe { slice(self.entry.params, self.entry.param_count) }
     }
 }
 
-// SAFETY: needed because an entry holds raw pointers. They lead to constants of the program that nobody writes and that
-// stay until the process ends (`add_table`'s contract), so any thread may read them.
+// SAFETY: needed because an entry holds raw pointers. They lead to constants of the program that are never written and
+// that stay until the process ends (`add_table`'s contract), so any thread may read them.
 unsafe impl Send for CpuKernel {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for CpuKernel {}
 
-/// Where a device variable lies.
+/// Memory of a device variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variable {
     pub address: u64,
     pub bytes: u64,
 }
 
-/// A device name and the GPU code it was registered with.
+/// A device name with the GPU code with which it was registered.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Symbol {
-    /// 0 in tables that do not say.
+    /// Address of the GPU code; 0 in tables without it.
     device_code: usize,
     pub(super) name: String,
 }
 
 impl Symbol {
     /// # Safety
-    /// `name` is null (there is no symbol then) or a NUL-terminated string that stays valid.
+    /// `name` is null (then there is no symbol) or a NUL-terminated string that stays valid.
     pub(super) unsafe fn new(device_code: *const c_void, name: *const c_char) -> Option<Symbol> {
-        // SAFETY: the caller says so.
+        // SAFETY: by this function's contract.
         let name = unsafe { text(name) }?.to_owned();
         Some(Symbol { device_code: device_code as usize, name })
     }
@@ -85,13 +89,13 @@ impl Symbol {
 struct Registry {
     kernels: BTreeMap<Symbol, CpuKernel>,
     variables: BTreeMap<Symbol, Variable>,
-    /// Address of the host stub to what it was registered as.
+    /// Address of the host stub to the symbols it was registered with.
     stubs: BTreeMap<usize, Vec<Symbol>>,
-    /// Address of the host's shadow variable to what it was registered as.
+    /// Address of the host's shadow variable to the symbols it was registered with.
     shadows: BTreeMap<usize, Vec<Symbol>>,
-    /// Dynamic shared memory that `cudaFuncSetAttribute` allowed, by stub.
+    /// Dynamic shared memory allowed by `cudaFuncSetAttribute`, by stub.
     shared_opt_in_bytes: BTreeMap<usize, u32>,
-    /// Stubs of kernels that `cudaFuncSetAttribute` allowed clusters which not every GPU has.
+    /// Stubs of kernels that may have clusters not supported by every GPU, by `cudaFuncSetAttribute`.
     non_portable_clusters: BTreeSet<usize>,
 }
 
@@ -104,12 +108,12 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     non_portable_clusters: BTreeSet::new(),
 });
 
-/// Takes up the kernels and variables of one translation unit.
+/// Registers the kernels and variables of one translation unit.
 ///
 /// # Safety
 /// `table` is null or points to a table that stays valid until the process ends.
 pub unsafe fn add_table(table: *const KernelTable) {
-    // SAFETY: null is handled; else the caller says that the table is valid for good.
+    // SAFETY: null is handled; otherwise the table stays valid by this function's contract.
     let Some(table) = (unsafe { table.as_ref::<'static>() }) else { return };
     if table.abi_version != KERNEL_ABI_VERSION {
         let theirs = table.abi_version;
@@ -118,7 +122,7 @@ pub unsafe fn add_table(table: *const KernelTable) {
         ));
         return;
     }
-    // SAFETY: the counts and arrays belong together in a table of this version (checked above).
+    // SAFETY: counts and arrays belong together in a table of this version (checked above).
     let (kernels, variables) = unsafe {
         (
             slice(table.kernels, table.kernel_count),
@@ -152,7 +156,7 @@ unsafe fn slice<T>(first: *const T, count: u32) -> &'static [T] {
     if count == 0 || first.is_null() {
         return &[];
     }
-    // SAFETY: the caller says so.
+    // SAFETY: by this function's contract.
     unsafe { std::slice::from_raw_parts(first, count as usize) }
 }
 
@@ -162,40 +166,40 @@ unsafe fn text(name: *const c_char) -> Option<&'static str> {
     if name.is_null() {
         return None;
     }
-    // SAFETY: the caller says so.
+    // SAFETY: by this function's contract.
     unsafe { CStr::from_ptr(name) }.to_str().ok()
 }
 
-/// Joins a host stub with a kernel's device name.
+/// Registers a host stub for a kernel's device name.
 ///
 /// # Safety
 /// `name` is null or a NUL-terminated string that stays valid.
 pub unsafe fn add_stub(device_code: *const c_void, stub: *const c_void, name: *const c_char) {
-    // SAFETY: the caller says so.
+    // SAFETY: by this function's contract.
     if let Some(symbol) = unsafe { Symbol::new(device_code, name) } {
         REGISTRY.lock().stubs.entry(stub as usize).or_default().push(symbol);
     }
 }
 
-/// Joins the host's shadow of a device variable with its device name.
+/// Registers the host's shadow of a device variable for its device name.
 ///
 /// # Safety
 /// `name` is null or a NUL-terminated string that stays valid.
 pub unsafe fn add_shadow(device_code: *const c_void, shadow: *const c_void, name: *const c_char) {
-    // SAFETY: the caller says so.
+    // SAFETY: by this function's contract.
     if let Some(symbol) = unsafe { Symbol::new(device_code, name) } {
         REGISTRY.lock().shadows.entry(shadow as usize).or_default().push(symbol);
     }
 }
 
-/// The CPU side of the first registration that has one: that of the same GPU code, or one that does not say whose it is.
+/// Finds the CPU side of the first symbol that has one: from a table with the same GPU code, or with none.
 fn find<'a, T>(known: &'a BTreeMap<Symbol, T>, symbols: &[Symbol]) -> Option<&'a T> {
     symbols.iter().find_map(|symbol| {
         known.get(symbol).or_else(|| known.get(&Symbol { device_code: 0, name: symbol.name.clone() }))
     })
 }
 
-/// CPU code for a host stub.
+/// CPU code of the kernel behind a host stub.
 ///
 /// # Errors
 /// `cudaErrorInvalidDeviceFunction`, with the reason on standard error.
@@ -213,17 +217,17 @@ pub fn kernel(stub: *const c_void) -> Result<CpuKernel, Code> {
     Ok(*found)
 }
 
-/// Is this a host stub of the program's, with CPU code or without?
+/// True if `stub` is a registered host stub, with CPU code or without.
 pub fn is_registered(stub: *const c_void) -> bool {
     REGISTRY.lock().stubs.contains_key(&(stub as usize))
 }
 
-/// Where a device variable of this name lies.
+/// The device variable with this symbol.
 pub(super) fn named_variable(symbol: &Symbol) -> Option<Variable> {
     find(&REGISTRY.lock().variables, std::slice::from_ref(symbol)).copied()
 }
 
-/// Where the device variable lies that the host has this shadow of.
+/// The device variable behind the host's shadow variable.
 ///
 /// # Errors
 /// `cudaErrorInvalidSymbol`.
@@ -239,7 +243,7 @@ pub(super) fn shadowed_variable(shadow: *const c_void) -> Result<Variable, Code>
     })
 }
 
-/// The device variable that holds an address.
+/// The device variable that contains an address.
 pub fn variable_at(address: u64) -> Option<Variable> {
     let registry = REGISTRY.lock();
     let holds =
@@ -247,28 +251,28 @@ pub fn variable_at(address: u64) -> Option<Variable> {
     registry.variables.values().find(holds).copied()
 }
 
-/// All device variables, with their names.
+/// All device variables with their names.
 pub fn variables() -> Vec<(String, Variable)> {
     let registry = REGISTRY.lock();
     registry.variables.iter().map(|(symbol, place)| (symbol.name.clone(), *place)).collect()
 }
 
-/// Whether some kernel was compiled for strict mode.
+/// True if some kernel was compiled for strict mode.
 pub fn some_kernel_checks() -> bool {
     REGISTRY.lock().kernels.values().any(CpuKernel::checks)
 }
 
-/// Allows a kernel more dynamic shared memory than every kernel gets.
+/// Allows a kernel more dynamic shared memory than the default limit.
 pub fn opt_in_shared(stub: *const c_void, bytes: u32) {
     REGISTRY.lock().shared_opt_in_bytes.insert(stub as usize, bytes);
 }
 
-/// What [`opt_in_shared`] allowed; 0 by default.
+/// Dynamic shared memory allowed by [`opt_in_shared`]; 0 by default.
 pub fn shared_opt_in_bytes(stub: *const c_void) -> u32 {
     REGISTRY.lock().shared_opt_in_bytes.get(&(stub as usize)).copied().unwrap_or(0)
 }
 
-/// Allows a kernel clusters of more blocks than every GPU with clusters has, or no more.
+/// Allows or forbids a kernel clusters larger than every GPU with clusters supports.
 pub fn allow_non_portable_clusters(stub: *const c_void, allowed: bool) {
     let stubs = &mut REGISTRY.lock().non_portable_clusters;
     if allowed {
@@ -278,7 +282,7 @@ pub fn allow_non_portable_clusters(stub: *const c_void, allowed: bool) {
     }
 }
 
-/// What [`allow_non_portable_clusters`] said last; not allowed by default.
+/// Last setting of [`allow_non_portable_clusters`]; false by default.
 pub fn allows_non_portable_clusters(stub: *const c_void) -> bool {
     REGISTRY.lock().non_portable_clusters.contains(&(stub as usize))
 }

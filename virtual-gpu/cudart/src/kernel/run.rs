@@ -1,7 +1,7 @@
-//! One launch on the CPU, and then in the model.
+//! Runs a launch on the CPU, and derives the operation for the model.
 //!
-//! Trap: the touch map covers all devices' memory of the process, so launches of one process run one after the other,
-//! whatever their streams; they overlap only in modelled time.
+//! Trap: the touch map covers all devices' memory of the process, so launches of one process must run one after the
+//! other, whatever their streams; they overlap only in modelled time.
 
 use core::ops::Range;
 use std::io;
@@ -25,17 +25,17 @@ use super::wrong_side::{WrongSide, is_devices};
 use crate::memory::{Allocation, Memory, Modelled};
 use crate::trace;
 
-/// A launch, ready to run later.
+/// A launch with everything it needs to run later.
 #[derive(Debug)]
 pub struct Launch {
-    /// What the program calls the kernel.
+    /// Address of the host stub, which is the program's name for the kernel.
     pub stub: usize,
     pub kernel: CpuKernel,
     pub shape: Shape,
     pub args: CapturedArgs,
     pub device: u32,
     pub priority: i32,
-    /// All blocks are there at once, so that they may wait for each other.
+    /// All blocks run concurrently, so that they may wait for each other.
     pub cooperative: bool,
     /// Blocks of a cluster in x, y, z; ones for no cluster.
     pub cluster: [u32; 3],
@@ -46,42 +46,42 @@ pub struct Launch {
 pub struct Compute {
     executor: Executor,
     arena_base: u64,
-    /// Of the model's blocks.
+    /// Shift of the model's block size.
     block_shift: u32,
-    /// Of what the touch map tells apart: the same, or less if somebody wants a profile.
+    /// Shift of the touch map's block size: that of the model, or smaller if a profile is wanted.
     touch_shift: u32,
-    /// As long as the last launch needed; made anew when the allocations reach further up.
+    /// Covers all allocations of the last recorded launch; remade when their end moves.
     touch: Option<TouchMap>,
-    /// Processor time that a thread may spend on a launch.
+    /// Most processor time that a thread may spend on a launch.
     time_max: Option<Duration>,
     watch: Watch,
     wrong_side: WrongSide,
 }
 
-/// How long a kernel may take.
+/// Limits on the time of a kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct TimeLimits {
-    /// Processor time of one thread, after which it fails.
+    /// Processor time of one thread after which the launch fails.
     pub most: Option<Duration>,
-    /// Time after which it is named.
+    /// Time after which the kernel is reported.
     pub slow_after: Option<Duration>,
 }
 
-/// What a launch uses beside its arguments.
+/// State that a launch uses besides its arguments.
 #[derive(Debug, Clone, Copy)]
 pub struct Ground<'a> {
-    /// Textures and surfaces.
+    /// Texture and surface objects.
     pub objects: &'a Objects,
-    /// The books that a kernel with checks is held to.
+    /// Books of strict mode, for a kernel with checks.
     pub strict: Option<&'a Mutex<Strict>>,
     pub memory: &'a Mutex<Memory>,
 }
 
-/// Logarithms of the bytes of a block of memory.
+/// Sizes of memory blocks, as log2 of bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockSizes {
     pub modelled: u32,
-    /// What the touch map tells apart.
+    /// Block size of the touch map.
     pub touched: u32,
 }
 
@@ -108,10 +108,10 @@ impl Compute {
         })
     }
 
-    /// Runs the kernel's CPU code over all modelled allocations of the process, and says what to submit to the model.
+    /// Runs the kernel's CPU code over all modelled allocations of the process; returns the operation for the model.
     ///
     /// # Errors
-    /// The kernel trapped, faulted, or did what strict mode forbids.
+    /// The kernel trapped, faulted, or violated a rule of strict mode.
     pub fn run(
         &mut self,
         launch: &Launch,
@@ -120,7 +120,7 @@ impl Compute {
         ground: Ground,
     ) -> Result<Op, LaunchFailure> {
         let allocations = &modelled.allocations;
-        // Touched blocks matter to the model for managed memory only, and kernels that record none are faster.
+        // The model needs touched blocks for managed memory only, and kernels that record none are faster.
         let wanted = profile.is_some() || trace::is_written() || modelled.some_are_managed;
         let records = wanted && launch.kernel.entry.flags & RECORDS_TOUCHES != 0;
         if records {
@@ -213,13 +213,13 @@ impl Compute {
         };
         self.watch.begin(launch.kernel.name);
         // SAFETY: the entry is from a table whose version was checked at registration; the arguments were captured
-        // after its parameter list; what the kernel may access is the program's business, as on a GPU.
+        // according to its parameter list; the program is responsible for the kernel's accesses, as on a GPU.
         let done = unsafe { self.executor.launch(&executed) };
         self.watch.end();
         done
     }
 
-    /// In blocks of `1 << shift` bytes, at least what the touch map tells apart.
+    /// Touched memory in blocks of `1 << shift` bytes, at least the touch map's block size.
     fn touched(&self, allocations: &[Allocation], shift: u32) -> Vec<Touched> {
         let Some(touch) = &self.touch else { return Vec::new() };
         let mut blocks: Vec<TouchedBlock> = Vec::new();
@@ -234,7 +234,7 @@ impl Compute {
     }
 }
 
-/// The allocations that the arguments point into, or name through textures and surfaces, each once.
+/// Allocations that the arguments point into, or name through textures and surfaces, each once.
 fn pointed_allocations(
     args: &CapturedArgs,
     objects: &Objects,
@@ -254,7 +254,7 @@ fn allocation_at(allocations: &[Allocation], word: u64) -> Option<Allocation> {
 }
 
 fn model_op(launch: &Launch, mut touched: Vec<Touched>, cost: LaunchCost) -> Op {
-    // Memory of another device's context is reached over the link on a real machine; the model has no such path.
+    // A real machine accesses memory of another device's context over the link; the model has no such path.
     touched.retain(|touched| touched.allocation.device == launch.device && !touched.allocation.is_pinned());
     Op::Kernel(Kernel {
         priority: launch.priority,
@@ -264,7 +264,7 @@ fn model_op(launch: &Launch, mut touched: Vec<Touched>, cost: LaunchCost) -> Op 
         shared_bytes_per_block: launch.kernel.entry.static_shared_bytes
             + u32::try_from(launch.shape.dynamic_shared_bytes).expect("checked at the call"),
         registers_per_thread: 0,
-        // Every load and store asked for, caches ignored: an upper bound of the DRAM traffic.
+        // All executed loads and stores, ignoring caches: an upper bound of the DRAM traffic.
         dram_bytes: cost.global_bytes,
         flops32: cost.flops32,
         flops64: cost.flops64,

@@ -1,7 +1,7 @@
-//! Says once which kernel has run for long: it may wait for what never comes, and a program that hangs explains nothing.
+//! Reports once which kernel has been running for long: it may wait for ever, and a hanging program explains nothing.
 //!
-//! A thread looks now and then, so that a launch costs two short locks and no clock. Trap: it is a thread of the user's process,
-//! so it takes no signal of the program's and ends with the runtime.
+//! A thread polls, so that a launch costs two short locks and reads no clock. Trap: the thread belongs to the user's
+//! process, so it must take no signal of the program and must end with the runtime.
 
 use std::io;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::config::{KERNEL_TIMEOUT_VARIABLE, SLOW_KERNEL_VARIABLE};
 use crate::names::readable;
 use crate::voice::say;
 
-/// Looks in the time after which a kernel is named.
+/// Number of polls in the time after which a kernel is reported.
 const LOOKS: u32 = 4;
 const LOOK_EVERY_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Of the launch under way.
+    /// Kernel of the current launch, if any.
     kernel: Option<&'static str>,
-    /// Rises with every launch.
+    /// Number of launches so far.
     launch: u64,
     closing: bool,
 }
@@ -33,7 +33,7 @@ struct Shared {
     closed: Condvar,
 }
 
-/// Where threads of the launch under way wait for each other, if that is known.
+/// Place at which threads of the current launch wait for each other, if known.
 pub type WaitingAt = Arc<Mutex<Option<String>>>;
 
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Names the first kernel that runs longer than `after`, if that is given.
+    /// Reports the first kernel that runs longer than `after`, if given.
     ///
     /// # Errors
     /// The system refuses a thread.
@@ -57,14 +57,14 @@ impl Watch {
         Ok(Watch { shared, thread: thread.transpose()? })
     }
 
-    /// A launch of `kernel` begins.
+    /// Records the begin of a launch of `kernel`.
     pub fn begin(&self, kernel: &'static str) {
         let mut state = self.shared.state.lock();
         state.kernel = Some(kernel);
         state.launch += 1;
     }
 
-    /// It has ended.
+    /// Records the end of the launch.
     pub fn end(&self) {
         self.shared.state.lock().kernel = None;
     }
@@ -75,7 +75,7 @@ impl Drop for Watch {
         self.shared.state.lock().closing = true;
         self.shared.closed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell.
+            // A panic of the thread is of no consequence here.
             let _ = thread.join();
         }
     }

@@ -1,8 +1,8 @@
-//! Finds kernels that use the host's own memory, which works on a CPU and on no GPU.
+//! Finds kernels that use the host's own memory, which works on a CPU but on no GPU.
 //!
-//! A launch with an argument that may be such an address, and so hardly any, runs with a touch map of the bytes that it
-//! leads to: only what the kernel does tells a pointer that it uses from a number, or from one that it hands back. Trap:
-//! the same argument is looked at a few times only, so that a program that passes such numbers is not slow for ever.
+//! A launch with an argument that may be such an address, which is rare, runs with a touch map of the bytes at that
+//! address: only the kernel's accesses distinguish a pointer that it uses from a number or a pointer that it passes on.
+//! Trap: an argument must be checked a few times only, so that a program with such numbers does not stay slow.
 
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,28 +15,28 @@ use crate::memory::Memory;
 use crate::names::readable;
 use crate::voice::say;
 
-/// The bytes behind a pointer that are watched: those that nearly every kernel begins with.
+/// Number of watched bytes at the pointer: nearly every kernel starts with these.
 const WATCHED_BYTES: u64 = 64;
-/// Looks at one argument of one kernel.
+/// Number of checks of each argument of a kernel.
 const LOOKS_MAX: u32 = 3;
-/// No memory of a process lies below (Linux, `vm.mmap_min_addr`), nor at the system's half of all addresses.
+/// User addresses: above `vm.mmap_min_addr` (Linux) and below the kernel's half of the address space.
 const ADDRESSES: Range<u64> = 1 << 16..1 << 47;
 
-/// An argument that leads to the host's own memory.
+/// An argument that points to the host's own memory.
 #[derive(Debug)]
 pub struct Suspect {
-    /// From 1.
+    /// Position of the argument, from 1.
     argument: usize,
     address: u64,
     what: &'static str,
 }
 
-/// What was looked at so far.
+/// Arguments checked so far.
 #[derive(Debug)]
 pub struct WrongSide {
-    /// Addresses of devices.
+    /// Addresses of device memory.
     arena: Range<u64>,
-    /// By the kernel's code and the word among its arguments.
+    /// Number of checks, by the kernel's code and the word's index among its arguments.
     looks: BTreeMap<(usize, usize), u32>,
     said: BTreeSet<&'static str>,
 }
@@ -46,7 +46,7 @@ impl WrongSide {
         WrongSide { arena, looks: BTreeMap::new(), said: BTreeSet::new() }
     }
 
-    /// The first argument that nothing but an access tells from a pointer of the host's.
+    /// The first argument that may be a pointer to host memory, which only an access can confirm.
     pub fn suspect(&mut self, launch: &Launch, is_devices: impl Fn(u64) -> bool) -> Option<Suspect> {
         let kernel = std::ptr::from_ref(launch.kernel.entry) as usize;
         let mut index = 0;
@@ -69,7 +69,7 @@ impl WrongSide {
         None
     }
 
-    /// Says, once for a kernel, what it did with the argument.
+    /// Reports, once per kernel, the kernel's access through the argument.
     pub fn tell(&mut self, kernel: &'static str, suspect: &Suspect, map: &TouchMap) {
         let Some((_, touch)) = map.touched().next() else { return };
         if !self.said.insert(kernel) {
@@ -96,18 +96,18 @@ impl Suspect {
     }
 }
 
-/// Whether devices may use what lies there, beside the memory of the arena.
+/// True if devices may use the memory at `address` although it is outside the arena.
 pub fn is_devices(memory: &Memory, address: u64) -> bool {
     let near = |address| memory.table.find(address).is_some() || variable_at(address).is_some();
     near(address) || near(address + WATCHED_BYTES - 1)
 }
 
-/// What the host has there, if it has data there: code is no data.
+/// Kind of the host's data at an address; `None` if there is none, or code.
 fn host_memory(address: u64) -> Option<&'static str> {
     data_at(&std::fs::read_to_string("/proc/self/maps").ok()?, address)
 }
 
-/// The same from the text of `/proc/PID/maps` (proc_pid_maps(5)).
+/// Kind of the data at an address, from the text of `/proc/PID/maps` (proc_pid_maps(5)).
 fn data_at(maps: &str, address: u64) -> Option<&'static str> {
     let line = maps.lines().find(|line| range(line).is_some_and(|range| range.contains(&address)))?;
     let mut fields = line.split_ascii_whitespace().skip(1);
@@ -119,7 +119,7 @@ fn data_at(maps: &str, address: u64) -> Option<&'static str> {
         Some("[heap]") => "of malloc or new",
         Some("[stack]") => "a variable on the stack",
         Some(name) if name.starts_with('/') => "a variable of the program",
-        // Large pieces of malloc lie there, and threads' stacks.
+        // Large blocks of malloc are there, and threads' stacks.
         _ => "of malloc, new or mmap",
     })
 }

@@ -1,8 +1,10 @@
-//! The end of one piece of stream work, which others can wait for; it carries the stream's clock at that point.
+//! The end of a piece of stream work, which other work can wait for, with the stream's clock at that point.
 //!
-//! The clock counts modelled device time only. It is a logical clock in Lamport's sense ("Time, Clocks, and the Ordering
-//! of Events in a Distributed System", 1978): work starts at the latest clock among those it waited for. Trap: CPU time
-//! spent on computing results is not in it, so `cudaEventElapsedTime` says what the modelled GPU would.
+//! The clock counts modelled device time only. It is a logical clock in Lamport's sense ("Time, Clocks, and the
+//! Ordering
+//! of Events in a Distributed System", 1978): work starts at the latest clock among its waits. CPU time spent on
+//! computing
+//! results is not counted, so `cudaEventElapsedTime` returns the time of the modelled GPU.
 
 use std::sync::Arc;
 
@@ -10,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::clock::{self, AgentId};
 
-/// Set once by the stream's worker.
+/// Ended once by the stream's worker.
 #[derive(Debug, Default)]
 pub struct Completion {
     state: Mutex<State>,
@@ -20,12 +22,12 @@ pub struct Completion {
 #[derive(Debug, Default)]
 struct State {
     clock_ns: Option<u64>,
-    /// Agents of a virtual clock that wait for it.
+    /// Agents of a virtual clock that wait for the end.
     waiters: Vec<AgentId>,
 }
 
 impl Completion {
-    /// The end of something that is over.
+    /// A completion that has ended already.
     pub fn reached() -> Arc<Completion> {
         let completion = Completion::default();
         completion.end(0);

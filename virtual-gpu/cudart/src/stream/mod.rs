@@ -1,9 +1,10 @@
-//! Streams: order of work, and CUDA's rules about the default stream.
+//! Streams: order of work, and CUDA's rules for the default stream.
 //!
 //! Work on a device's default stream waits for all earlier work on its blocking streams, and work on a blocking stream
-//! waits for all earlier work on the default stream; streams made with `cudaStreamNonBlocking` stand apart (CUDA C++
-//! programming guide, "Default Stream"). A per-thread default stream is a blocking one. Trap: enqueueing happens under one
-//! lock, so that "earlier" has one meaning.
+//! waits for all earlier work on the default stream; streams made with `cudaStreamNonBlocking` are independent (CUDA
+//! C++
+//! programming guide, "Default Stream"). A per-thread default stream is a blocking stream. Trap: work must be enqueued
+//! under one lock, so that "earlier" is well defined.
 
 mod completion;
 mod thread;
@@ -21,21 +22,21 @@ use worker::Job;
 
 use crate::clock::{self, AgentId};
 
-/// Names a stream.
+/// Identifies a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StreamKey {
     /// The default stream of a device.
     Default { device: u32 },
     /// The default stream of one thread on a device.
     PerThread { device: u32, thread: u64 },
-    /// What `cudaStreamCreate…` gave out.
+    /// A stream made by `cudaStreamCreate…`.
     Created(u64),
-    /// A branch of an executable graph, beside the stream that it is launched into.
+    /// A branch of an executable graph, parallel to the stream that the graph is launched into.
     Branch { device: u32, exec: u64, lane: u32 },
 }
 
 impl StreamKey {
-    /// A number for the stream that no other of those that programs can name has.
+    /// A number for the stream, unique among all streams that programs can name.
     pub fn id(self) -> u64 {
         const DEFAULT_IDS: u64 = 1 << 62;
         const PER_THREAD_IDS: u64 = 1 << 63;
@@ -47,7 +48,7 @@ impl StreamKey {
         }
     }
 
-    /// What a stream that nobody makes is by its name alone, before it has any work.
+    /// Properties of a stream that exists without being created, before it has any work.
     fn implied(self) -> Option<Properties> {
         match self {
             StreamKey::Default { device } | StreamKey::PerThread { device, .. } => {
@@ -60,23 +61,23 @@ impl StreamKey {
     }
 }
 
-/// What a stream was made as.
+/// Properties given at a stream's creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Properties {
     pub device: u32,
     pub priority: i32,
-    /// Joins the device's default stream.
+    /// Synchronises with the device's default stream.
     pub blocking: bool,
 }
 
 #[derive(Debug)]
 struct Stream {
     properties: Properties,
-    /// Its work still counts for whoever waits for the device; no more may be added.
+    /// Its remaining work still counts in waits for the device, but no more can be added.
     destroyed: bool,
-    /// Started with the first job.
+    /// Sends jobs to the worker, which is started with the first job.
     jobs: Option<Sender<Job>>,
-    /// On a virtual clock.
+    /// On a virtual clock: the stream's agent.
     agent: Option<AgentId>,
     last: Option<Arc<Completion>>,
 }
@@ -86,7 +87,7 @@ impl Stream {
         Stream { properties, destroyed: false, jobs: None, agent: None, last: None }
     }
 
-    /// The worker ends after its last job.
+    /// Lets the worker end after its last job.
     fn end(&mut self) {
         self.destroyed = true;
         self.jobs = None;
@@ -108,18 +109,18 @@ pub struct Streams {
     host_clock_ns: u64,
 }
 
-/// Handles below this are CUDA's own names for default streams.
+/// Smaller handles are CUDA's own names for default streams.
 const FIRST_CREATED: u64 = 16;
 
 /// The stream does not exist (any more).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoStream;
 
-/// Why work was not given to a stream.
+/// Why work was not enqueued in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unqueued {
     NoStream,
-    /// The system has none left for the stream's work.
+    /// The system has no thread left for the stream's work.
     NoThread,
 }
 
@@ -128,7 +129,7 @@ impl Streams {
         Streams { streams: BTreeMap::new(), next_created: FIRST_CREATED, host_clock_ns: 0 }
     }
 
-    /// Makes a stream; its handle.
+    /// Makes a stream; returns its handle.
     pub fn create(&mut self, properties: Properties) -> u64 {
         let handle = self.next_created;
         self.next_created += 1;
@@ -136,7 +137,7 @@ impl Streams {
         handle
     }
 
-    /// Ends a stream that was created; what is enqueued still runs.
+    /// Destroys a created stream; its enqueued work still runs.
     pub fn destroy(&mut self, key: StreamKey) -> Result<(), NoStream> {
         let stream = self.live_mut(key)?;
         if key.implied().is_some() {
@@ -147,12 +148,12 @@ impl Streams {
         Ok(())
     }
 
-    /// Ends the default streams of a thread.
+    /// Destroys the default streams of a thread.
     pub fn end_thread(&mut self, ended: u64) {
         self.end_those(|key| matches!(key, StreamKey::PerThread { thread, .. } if thread == ended));
     }
 
-    /// Ends the branches of an executable graph.
+    /// Destroys the branches of an executable graph.
     pub fn end_graph(&mut self, ended: u64) {
         self.end_those(|key| matches!(key, StreamKey::Branch { exec, .. } if exec == ended));
     }
@@ -178,7 +179,7 @@ impl Streams {
         known.map(|stream| stream.properties).or(key.implied()).ok_or(NoStream)
     }
 
-    /// For later launches; a default stream keeps its own.
+    /// Sets the priority of later launches; ignored for a default stream.
     pub fn set_priority(&mut self, key: StreamKey, priority: i32) -> Result<(), NoStream> {
         if key.implied().is_none() {
             self.live_mut(key)?.properties.priority = priority;
@@ -186,8 +187,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Adds work behind everything it must follow: earlier work of the stream, `waits`, and what the rules of the
-    /// default stream say.
+    /// Enqueues work after the earlier work of the stream, after `waits`, and after the work that the rules of the
+    /// default stream require.
     pub fn enqueue(
         &mut self,
         key: StreamKey,
@@ -234,7 +235,7 @@ impl Streams {
             .collect()
     }
 
-    /// The last work of the stream, if it ever had any.
+    /// The stream's last work, if it ever had any.
     pub fn last(&self, key: StreamKey) -> Result<Option<Arc<Completion>>, NoStream> {
         self.describe(key)?;
         Ok(self.streams.get(&key).and_then(|stream| stream.last.clone()))
@@ -249,12 +250,12 @@ impl Streams {
             .collect()
     }
 
-    /// All work has ended.
+    /// True if all work has ended.
     pub fn are_idle(&self) -> bool {
         self.streams.values().filter_map(|stream| stream.last.as_ref()).all(|last| last.clock_ns().is_some())
     }
 
-    /// The host has waited until `clock_ns`: what it enqueues from now on starts later.
+    /// Records that the host has waited until `clock_ns`: work enqueued from now on starts no earlier.
     pub fn host_reached(&mut self, clock_ns: u64) {
         self.host_clock_ns = self.host_clock_ns.max(clock_ns);
     }
@@ -265,7 +266,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::channel;
 
-    /// Work that ends when told, so that order is forced and never slept for.
+    /// Work that ends when the test releases it, so that the order is forced without sleeping.
     fn held() -> (Work, Sender<u64>) {
         let (release, held) = channel();
         (Box::new(move || held.recv().unwrap()), release)

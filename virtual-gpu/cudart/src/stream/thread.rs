@@ -1,6 +1,6 @@
-//! Default streams of threads: which thread asks, and whether "no stream" means its own.
+//! Per-thread default streams: numbers threads, and decides whether "no stream" means the thread's own.
 //!
-//! Trap: a thread's default streams end with it, but what it left in them still runs.
+//! Trap: a thread's default streams are destroyed when it ends, but work left in them must still run.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::StreamKey;
 use crate::runtime::Runtime;
 
-/// This thread's number, and the end of its default streams.
+/// The thread's number; destroys its default streams when it ends.
 struct Thread {
     number: u64,
     has_streams: Cell<bool>,
@@ -32,7 +32,7 @@ thread_local! {
     static OWN_DEFAULT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls with the thread's own stream as the default one.
+/// Runs `call` with the thread's own stream as the default stream.
 pub fn with_own_default_stream<T>(call: impl FnOnce() -> T) -> T {
     let before = OWN_DEFAULT.replace(true);
     let answer = call();
@@ -40,14 +40,14 @@ pub fn with_own_default_stream<T>(call: impl FnOnce() -> T) -> T {
     answer
 }
 
-/// A number that no other thread of the process has or had.
+/// A number unique among all threads that the process has had.
 pub fn thread_number() -> u64 {
     THREAD.try_with(|thread| thread.number).unwrap_or(0)
 }
 
 /// The calling thread's default stream on a device.
 pub fn own_default_stream(device: u32) -> StreamKey {
-    // In a thread that is ending, other destructors may still call: they get a stream that stays.
+    // In a thread that is ending, other destructors may still call CUDA: they get a stream that is not destroyed.
     let thread = THREAD.try_with(|thread| {
         thread.has_streams.set(true);
         thread.number
@@ -55,7 +55,7 @@ pub fn own_default_stream(device: u32) -> StreamKey {
     StreamKey::PerThread { device, thread: thread.unwrap_or(0) }
 }
 
-/// What "no stream" means in the call under way.
+/// The stream that "no stream" means in the current call.
 pub fn default_stream(device: u32) -> StreamKey {
     if OWN_DEFAULT.get() { own_default_stream(device) } else { StreamKey::Default { device } }
 }

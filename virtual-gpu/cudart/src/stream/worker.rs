@@ -1,7 +1,6 @@
-//! One thread per stream: takes its jobs in order, waits for what each depends on, runs it, marks its end.
+//! One thread per stream: takes jobs in order, waits for each job's dependencies, runs it, marks its end.
 //!
-//! Trap: a job may wait only for jobs enqueued before it; with that rule the workers cannot wait for each other in a
-//! circle.
+//! Trap: a job may wait only for jobs enqueued before it; otherwise workers could deadlock.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,10 +11,10 @@ use crate::clock::{self, AgentId};
 /// Small grids run in the worker's own thread, with their local arrays on its stack.
 const STACK_BYTES: usize = 16 << 20;
 
-/// Work of a job: does everything, returns the modelled nanoseconds it took. Errors go to the runtime's own state.
+/// A job's work: runs completely, returns the modelled duration in nanoseconds. Errors go to the runtime's state.
 pub type Work = Box<dyn FnOnce() -> u64 + Send>;
 
-/// One entry of a stream.
+/// A job of a stream.
 pub struct Job {
     pub waits: Vec<Arc<Completion>>,
     /// The host's clock when the job was enqueued: it cannot start earlier.
@@ -24,7 +23,7 @@ pub struct Job {
     pub completion: Arc<Completion>,
 }
 
-/// Starts a worker; it ends after its last job once the sender is dropped.
+/// Starts a worker, which ends after its last job once the sender is dropped.
 ///
 /// # Errors
 /// The system has no thread left.
@@ -42,14 +41,14 @@ fn run(jobs: &Receiver<Job>, agent: Option<AgentId>) {
         for earlier in &job.waits {
             earlier.wait();
         }
-        // Whatever it asked of the server has moved the stream to where it ended.
+        // The work's requests to the server have advanced the stream to the time of its end.
         (job.work)();
         job.completion.end(clock::here_ns());
         clock::job_ended(agent);
     }
 }
 
-/// Without a virtual clock: the stream's own counts what its jobs took.
+/// Without a virtual clock: the stream's clock advances by the durations of its jobs.
 fn run_by_durations(jobs: &Receiver<Job>) {
     let mut clock_ns = 0;
     for job in jobs {

@@ -1,6 +1,6 @@
-//! Copies and fills: checked when the program asks, carried out when their turn comes.
+//! Copies and fills: checked at the call, carried out in stream order.
 //!
-//! Trap: what the model is told is found out twice, once to answer the call and once when the work runs: a managed
+//! Trap: the model's operations must be derived twice, once to check the call and once when the work runs: a managed
 //! allocation may have moved to another device in between, and a graph runs the same copy many times.
 
 mod place;
@@ -22,15 +22,15 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// Bytes in one piece.
+    /// A copy of contiguous bytes.
     pub fn line(to: u64, from: u64, bytes: u64, direction: Direction) -> Copy {
         Copy { to: Region::line(to), from: Region::line(from), extent: Extent::line(bytes), direction }
     }
 
-    /// Whether host memory takes part that the program may reuse as soon as the call returns.
+    /// Checks the copy. Returns whether it involves host memory that the program may reuse as soon as the call returns.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` when a pointer cannot be what the direction says, or a block leaves its allocation.
+    /// `cudaErrorInvalidValue` when a pointer contradicts the direction, or a block leaves its allocation.
     pub fn check(&self, runtime: &Runtime) -> Result<Pageable, Code> {
         if self.to.address == 0 || self.from.address == 0 {
             return Err(Code::cudaErrorInvalidValue);
@@ -40,10 +40,10 @@ impl Copy {
         Ok(Pageable(to.is_pageable() || from.is_pageable()))
     }
 
-    /// Moves the bytes, then lets the modelled time pass; returns it in nanoseconds.
+    /// Moves the bytes, then waits for the modelled end; returns the modelled duration in nanoseconds.
     ///
     /// # Errors
-    /// As [`Copy::check`], when the program freed memory that the copy needs; what the server says.
+    /// Those of [`Copy::check`], if the program has freed memory that the copy needs; those of the server.
     pub fn run(&self, runtime: &Runtime) -> Result<u64, Code> {
         let (to, from) = (runtime.place(self.to, self.extent)?, runtime.place(self.from, self.extent)?);
         let ops = copy_ops(to, from, self.direction)?;
@@ -55,8 +55,9 @@ impl Copy {
     fn move_bytes(&self) {
         let bytes = |number: u64| usize::try_from(number).expect("checked to lie in the address space");
         let move_line = |to: u64, from: u64, count: u64| {
-            // SAFETY: an end on a device lies in a live allocation (looked up just before, and not given back while its
-            // stream has work); for host memory the program vouches, as CUDA demands. `copy` allows overlap.
+            // SAFETY: an end on a device lies in a live allocation (looked up just before, and not freed while its
+            // stream has
+            // work); for host memory the program is responsible, as CUDA demands. `copy` allows overlap.
             unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes(count)) };
         };
         if self.to.is_dense(self.extent) && self.from.is_dense(self.extent) {
@@ -69,24 +70,24 @@ impl Copy {
     }
 }
 
-/// Tells strict mode that these bytes have a value.
+/// Marks the bytes as initialised in strict mode.
 fn note_written(runtime: &Runtime, to: Region, extent: Extent) {
     if let Some(watch) = &runtime.watch {
         watch.wrote(&runtime.memory, to, extent);
     }
 }
 
-/// Pageable host memory takes part in a copy.
+/// True if pageable host memory takes part in a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pageable(pub bool);
 
-/// A fill of a block of bytes with a value of one, two or four bytes.
+/// A fill of a block with a value of one, two or four bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fill {
     pub to: Region,
     pub extent: Extent,
     pub value: u32,
-    /// 1, 2 or 4; rows are a multiple of it long.
+    /// 1, 2 or 4; row lengths are multiples of it.
     pub element_bytes: u8,
 }
 
@@ -97,17 +98,17 @@ impl Fill {
         fill_ops(runtime.place(self.to, self.extent)?).map(drop)
     }
 
-    /// Writes the bytes, then lets the modelled time pass; returns it in nanoseconds.
+    /// Writes the bytes, then waits for the modelled end; returns the modelled duration in nanoseconds.
     ///
     /// # Errors
-    /// As [`Fill::check`], when the program freed the memory; what the server says.
+    /// Those of [`Fill::check`], if the program has freed the memory; those of the server.
     pub fn run(&self, runtime: &Runtime) -> Result<u64, Code> {
         let ops = fill_ops(runtime.place(self.to, self.extent)?)?;
         let element = self.value.to_le_bytes();
         let element = &element[..usize::from(self.element_bytes)];
         for row in self.to.rows(self.extent) {
             let width = usize::try_from(self.extent.width).expect("checked to lie in the address space");
-            // SAFETY: the row lies in a live allocation (looked up just before, and not given back while its stream has
+            // SAFETY: the row lies in a live allocation (looked up just before, and not freed while its stream has
             // work).
             let row = unsafe { std::slice::from_raw_parts_mut(row as *mut u8, width) };
             match element {

@@ -1,7 +1,7 @@
-//! Which memory a pointer means, and what the model is told about copies and fills. Pure.
+//! Finds the memory behind a pointer, and derives the model's operations for copies and fills. Pure.
 //!
-//! Trap: a managed range is device memory to a copy that names the device side, and host memory to one that names the
-//! host side; the latter pulls resident pages back to the host, as a `memcpy` in the program would.
+//! Trap: a managed range is device memory to a copy that names the device side, and host memory to a copy that names
+//! the host side; the latter must pull resident pages back to the host, as a `memcpy` in the program would.
 
 use eager_gpu_model::{AllocId, AllocKind, Op, Range};
 
@@ -9,14 +9,14 @@ use super::{Extent, Region};
 use crate::memory::{Allocation, Kind};
 use crate::status::Code;
 
-/// Direction of a copy, as the program names it.
+/// Direction of a copy, as given by the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     HostToHost,
     HostToDevice,
     DeviceToHost,
     DeviceToDevice,
-    /// To be found out from the pointers.
+    /// To be derived from the pointers.
     Default,
 }
 
@@ -35,7 +35,7 @@ impl Direction {
     }
 }
 
-/// Memory that one end of a copy means.
+/// Memory at one end of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Host {
@@ -47,16 +47,16 @@ pub enum Place {
         device: u32,
         range: Range,
     },
-    /// A `__device__` or `__constant__` variable; its bytes are the model's no more than the code is.
+    /// A `__device__` or `__constant__` variable; the model knows its bytes as little as it knows code.
     Variable,
 }
 
 impl Place {
-    /// What a block inside an allocation is. To the model it is as long as what is moved of it, in one piece; of
-    /// managed memory it is the whole span, because the pages between two rows move with them.
+    /// Place of a block inside an allocation. The model sees as many contiguous bytes as are moved; for managed memory
+    /// it sees the whole span, because the pages between two rows move too.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` if it ends outside the allocation.
+    /// `cudaErrorInvalidValue` if the block ends outside the allocation.
     pub fn inside(allocation: &Allocation, region: Region, extent: Extent) -> Result<Place, Code> {
         let invalid = Code::cudaErrorInvalidValue;
         let span = region.span(extent).ok_or(invalid)?;
@@ -72,7 +72,7 @@ impl Place {
         })
     }
 
-    /// Host memory of which the runtime knows nothing.
+    /// Host memory that the runtime does not know.
     pub const PAGEABLE: Place = Place::Host { pinned: false };
 
     pub fn is_pageable(self) -> bool {
@@ -87,10 +87,10 @@ impl Place {
 /// An operation and the device it is submitted to.
 pub type DeviceOp = (u32, Op);
 
-/// What the model is told about a copy, in order.
+/// The model's operations for a copy, in order.
 ///
 /// # Errors
-/// `cudaErrorInvalidValue` when a pointer cannot be what the direction says.
+/// `cudaErrorInvalidValue` when a pointer contradicts the direction.
 pub fn copy_ops(to: Place, from: Place, direction: Direction) -> Result<Vec<DeviceOp>, Code> {
     let (to_device, from_device) = match direction {
         Direction::HostToHost => (false, false),
@@ -99,7 +99,8 @@ pub fn copy_ops(to: Place, from: Place, direction: Direction) -> Result<Vec<Devi
         Direction::DeviceToDevice => (true, true),
         Direction::Default => (!matches!(to, Place::Host { .. }), !matches!(from, Place::Host { .. })),
     };
-    // Page-locked host memory has a device address too; pageable memory has none, device memory no host address.
+    // Page-locked host memory has a device address too; pageable memory has none, and device memory has no host
+    // address.
     let fits = |place: Place, device: bool| if device { !place.is_pageable() } else { !place.is_on_device() };
     if !fits(to, to_device) || !fits(from, from_device) {
         return Err(Code::cudaErrorInvalidValue);
@@ -127,7 +128,7 @@ fn move_ops(to: Place, to_device: bool, from: Place, from_device: bool) -> Vec<D
     let pinned = |place| place == Place::Host { pinned: true };
     match (arriving, leaving) {
         (Some((to, device, to_range)), Some((from, from_device, from_range))) if device == from_device => {
-            // They differ where one is managed memory with gaps between its rows.
+            // The sizes differ where one end is managed memory with gaps between its rows.
             let bytes = from_range.bytes.min(to_range.bytes);
             let from_range = Range { bytes, ..from_range };
             vec![(device, Op::CopyOnDevice { from, from_range, to, to_offset: to_range.offset })]
@@ -154,7 +155,7 @@ fn host_access(place: Place) -> Option<DeviceOp> {
     }
 }
 
-/// What the model is told about a fill.
+/// The model's operations for a fill.
 ///
 /// # Errors
 /// `cudaErrorInvalidValue` for pageable memory.

@@ -1,7 +1,7 @@
-//! Blocks of bytes in up to three dimensions: how much, and where each row lies. Pure.
+//! Blocks of bytes in up to three dimensions: their extent, and the address of each row. Pure.
 //!
-//! Trap: rows are `pitch` bytes apart, slices `slice` bytes, and both may be longer than what is moved of them; the gaps
-//! are not part of the region.
+//! Trap: rows are `pitch` bytes apart, slices `slice` bytes, and both may exceed the moved bytes; the gaps
+//! do not belong to the region.
 
 /// Size of a block of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// `bytes` in one piece.
+    /// An extent of `bytes` contiguous bytes.
     pub fn line(bytes: u64) -> Extent {
         Extent { width: bytes, height: 1, depth: 1 }
     }
@@ -28,24 +28,24 @@ impl Extent {
         self.width == 0 || self.height == 0 || self.depth == 0
     }
 
-    /// Bytes in all, or `None` beyond all address space.
+    /// Total number of bytes, or `None` if it exceeds the address space.
     pub fn bytes(self) -> Option<u64> {
         self.width.checked_mul(self.height)?.checked_mul(self.depth)
     }
 }
 
-/// Where a block of bytes lies in memory.
+/// Location of a block of bytes in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
     pub address: u64,
-    /// Bytes from a row to the next.
+    /// Bytes from one row to the next.
     pub pitch: u64,
-    /// Bytes from a slice to the next.
+    /// Bytes from one slice to the next.
     pub slice: u64,
 }
 
 impl Region {
-    /// Bytes in one piece.
+    /// A region of contiguous bytes.
     pub fn line(address: u64) -> Region {
         Region { address, pitch: 0, slice: 0 }
     }
@@ -54,7 +54,7 @@ impl Region {
         Region { address, pitch, slice: 0 }
     }
 
-    /// Bytes from the first to the last of the block, gaps included; `None` beyond all address space.
+    /// Bytes from the start to the end of the block, gaps included; `None` if they exceed the address space.
     pub fn span(self, extent: Extent) -> Option<u64> {
         let rows = self.pitch.checked_mul(extent.height.checked_sub(1)?)?;
         let slices = self.slice.checked_mul(extent.depth.checked_sub(1)?)?;
@@ -67,7 +67,7 @@ impl Region {
         (0..extent.depth).flat_map(move |slice| (0..extent.height).map(move |y| row(slice, y)))
     }
 
-    /// The block has no gaps, so that it is as good as one row.
+    /// True if the block has no gaps, so that it can be handled as one row.
     pub fn is_dense(self, extent: Extent) -> bool {
         let rows_join = extent.height == 1 || self.pitch == extent.width;
         let slices_join = extent.depth == 1 || Some(self.slice) == extent.width.checked_mul(extent.height);
