@@ -1,8 +1,8 @@
-//! Programs on a virtual clock: the times they see do not depend on the machine that computes their results, and nobody
+//! Programs on a virtual clock: their times do not depend on the machine that computes their results, and no process
 //! holds the others for ever.
 //!
-//! Trap: host work is stated here (`EAGER_VGPU_HOST_TIMES`) wherever two runs are compared: processor time is measured, and
-//! no two measurements are equal.
+//! Trap: wherever two runs are compared, host work must be configured (`EAGER_VGPU_HOST_TIMES`): processor time is
+//! measured, and no two measurements are equal.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn built() -> Option<&'static Built> {
     BUILT.get_or_init(|| CUDA13.build()).as_ref()
 }
 
-/// A server with a virtual clock, for as long as the test runs.
+/// A server with a virtual clock, which ends with the test.
 struct Server {
     folder: tempfile::TempDir,
 }
@@ -46,7 +46,7 @@ impl Server {
         self.folder.path().join("vgpu.sock")
     }
 
-    /// The clock.
+    /// Time of the clock.
     fn now_ns(&self) -> u64 {
         let observer = Socket::connect(&self.socket()).unwrap();
         match observer.call(Request::Join { seat: None }).unwrap() {
@@ -68,7 +68,7 @@ fn program(built: &Built, socket: &Path, scenario: &str, more: &[(&str, &str)]) 
     command
 }
 
-/// What each of four processes saw, and when the last had ended.
+/// Output of each of four processes, and the time at which the last ended.
 fn contend(built: &Built, order: [usize; 4]) -> (Vec<String>, u64) {
     let server = Server::start();
     let launcher = Socket::connect(&server.socket()).unwrap();
@@ -126,7 +126,7 @@ fn times_are_the_same_in_any_order_of_starts_and_on_a_loaded_machine() {
         }
         let (seen, end) = contend(built, [3, 1, 0, 2]);
         assert_eq!(seen, first.0);
-        // A query that finds nothing ready costs 1 us, and how many a process makes while it ends is not stated anywhere.
+        // An unsuccessful query costs 1 us, and the number of those while a process ends is not fixed.
         assert!(end.abs_diff(first.1) * 100 <= first.1, "{end} after {}", first.1);
     });
 }
@@ -170,7 +170,7 @@ fn a_seat_that_nobody_takes_is_given_up() {
     let now_ns = server.now_ns();
     launcher.call(Request::Reserve { seats: 1 }).unwrap();
     drop(launcher);
-    // A launcher that ends gives up what it reserved.
+    // The end of a launcher gives up the seats that it reserved.
     run(built, "clock-contend", &[("EAGER_VGPU_SOCKET", server.socket().to_str().unwrap()), ("ROUNDS", "1")]);
     assert!(server.now_ns() > now_ns);
 }

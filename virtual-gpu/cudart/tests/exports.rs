@@ -1,4 +1,4 @@
-//! What the stand-in library exports is spelled as in NVIDIA's `libcudart.so.13`, and README.md lists it.
+//! The stand-in's exports are spelled as in NVIDIA's `libcudart.so.13`, and README.md lists them.
 //!
 //! Trap: a misspelt export compiles, links and passes every test that does not call it; programs then end with the
 //! loader's "undefined symbol".
@@ -23,7 +23,7 @@ fn every_export_has_a_name_of_nvidias_runtime() {
 const BEGIN: &str = "<!-- functions: written by the test `exports`, EAGER_BLESS=1 -->\n";
 const END: &str = "<!-- end of functions -->";
 
-/// First part of a function's name and the group it belongs to; the first that fits counts.
+/// Prefix of a function's name and its group; the first match counts.
 const GROUPS: &[(&str, &str)] = &[
     ("__cuda", "called by compiled code"),
     ("cudaGraph", "graphs"),
@@ -91,7 +91,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("cuda", "devices"),
 ];
 
-/// A table of groups; a second name for threads' default streams is a `*` behind the first.
+/// Table of functions by group; a `*` marks functions with a second name for per-thread default streams.
 fn table(functions: &std::collections::BTreeSet<&str>) -> String {
     let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for name in functions.iter().filter(|name| !name.ends_with("_ptsz") && !name.ends_with("_ptds")) {

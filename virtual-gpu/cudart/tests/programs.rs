@@ -21,7 +21,7 @@ use eager_vgpud::{Clock, Endpoint, Scale, Service, Until, serve};
 
 use common::{Built, Major, command, run};
 
-/// signal(7).
+/// See signal(7).
 const SIGSEGV: i32 = 11;
 
 const CUDA13: Major = Major { tree: "cuda-13.0", library: "libcudart.so", soname: "libcudart.so.13" };
@@ -53,7 +53,7 @@ fn memory_that_is_given_back_beside_a_prefetch_fails_no_stream() {
     run(built, "prefetch-beside-free", SMALL);
 }
 
-/// The socket of a server that serves one V100 from now on.
+/// Starts a server with one V100; returns its socket.
 fn serve_in(folder: &Path) -> PathBuf {
     let socket = folder.join("vgpu.sock");
     let endpoint = Endpoint::bind(&socket).unwrap();
@@ -69,7 +69,7 @@ fn a_child_keeps_nothing_of_its_parents_memory_on_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let socket = serve_in(folder.path());
     let free_at_first = query_devices(&socket).unwrap()[0].free_bytes;
-    // The parent ends while its child lives, whose end is that of its standard input.
+    // The parent ends while its child lives; the child ends with its standard input.
     let mut program = command(built, "fork-and-end", &[]);
     program.env("EAGER_VGPU_SOCKET", &socket).stdin(Stdio::piped());
     let mut parent = program.spawn().unwrap();
@@ -399,16 +399,16 @@ fn processes_share_a_device_and_a_killed_one_gives_its_memory_back() {
     run(built, "managed", &environment);
 }
 
-/// When the server that is no server hangs up.
+/// Moment at which the fake server closes the connection.
 #[derive(Clone, Copy, Debug)]
 enum HangUp {
-    /// With the program's next request unanswered.
+    /// After the program's next request, without an answer.
     Asked,
-    /// With nothing under way, so that the program's next request is written to nobody.
+    /// With nothing under way, so that the program's next request has no receiver.
     Idle,
 }
 
-/// Answers the questions every program asks, and hangs up.
+/// Answers the queries that every program sends, and closes the connection.
 fn serve_and_hang_up(mut client: UnixStream, when: HangUp) {
     let device = DeviceInfo {
         index: 0,

@@ -1,6 +1,6 @@
-//! Arrays as memory: allocation, questions, copies. Textures and surfaces over them are in `image`.
+//! Arrays as memory: allocation, queries, copies. Textures and surfaces over them are in `image`.
 //!
-//! Trap: offsets and widths of these copies count bytes, those of `cudaMemcpy3D` elements.
+//! Trap: offsets and widths of these copies count bytes, whereas those of `cudaMemcpy3D` count elements.
 
 use core::ffi::{c_int, c_void};
 
@@ -17,12 +17,12 @@ use crate::stream::default_stream;
 use crate::transfer::{Copy, Direction, Extent, Region};
 use crate::voice::say;
 
-/// `cudaArray_t`: a number of this library, 0 for none.
+/// `cudaArray_t`: a number assigned by this library; 0 for none.
 pub type ArrayHandle = u64;
 
 const INVALID: Code = Code::cudaErrorInvalidValue;
 
-/// Flags of arrays that there are none of: `cudaArrayCubemap`, `cudaArraySparse`, `cudaArrayDeferredMapping`.
+/// Flags of unsupported arrays: `cudaArrayCubemap`, `cudaArraySparse`, `cudaArrayDeferredMapping`.
 const REFUSED: [(u32, &str); 3] = [(4, "cube map"), (0x40, "sparse"), (0x80, "deferred")];
 
 /// # Errors
@@ -136,7 +136,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// The array's end and the memory's.
+    /// Regions of the array and of the memory.
     fn ends(&self, runtime: &Runtime) -> Result<(Region, Region, Extent), Code> {
         if self.width > self.pitch {
             return Err(Code::cudaErrorInvalidPitchValue);
@@ -251,7 +251,7 @@ pub extern "C" fn cudaMemcpy2DArrayToArray(
             |array, x, y| known_array(runtime, array)?.region([x as u64, y as u64, 0], extent).ok_or(INVALID);
         let (to, from) = (region(to, to_x, to_y)?, region(from, from_x, from_y)?);
         let copy = Copy { to, from, extent, direction: Direction::new(kind)? };
-        // Between two places on a device the host need not wait.
+        // A copy on the device need not block the host.
         submit_copy(runtime, default_stream(device), copy, Return::Early)
     })
 }

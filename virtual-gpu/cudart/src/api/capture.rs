@@ -1,6 +1,6 @@
 //! Stream capture.
 //!
-//! Trap: the legacy default stream cannot be captured, and using it while a blocking stream is captured ends that
+//! Trap: the legacy default stream cannot be captured, and its use while a blocking stream is captured invalidates that
 //! capture.
 
 use core::ffi::c_void;
@@ -79,7 +79,7 @@ pub extern "C" fn cudaThreadExchangeStreamCaptureMode(mode: Out<u32>) -> Code {
     })
 }
 
-/// Where the caller wants what is known of a capture; all but the status may be left out.
+/// Destinations for the state of a capture; all but the status are optional.
 #[derive(Debug, Clone, Copy)]
 pub struct CaptureInfo {
     pub status: Out<u32>,
@@ -89,7 +89,7 @@ pub struct CaptureInfo {
     pub count: Out<usize>,
 }
 
-/// Tells what is known of a stream's capture.
+/// Reports the state of a stream's capture.
 ///
 /// # Errors
 /// `cudaErrorStreamCaptureImplicit` for the default stream while a blocking one is captured.
@@ -109,7 +109,7 @@ pub fn capture_info(stream: *mut c_void, to: CaptureInfo) -> Result<(), Code> {
     Ok(())
 }
 
-/// Adds to what the stream's next node follows, or replaces it.
+/// Adds to the nodes that the stream's next node follows, or replaces them.
 #[cfg_attr(cuda_12, unsafe(export_name = "cudaStreamUpdateCaptureDependencies_v2"))]
 #[cfg_attr(not(cuda_12), unsafe(no_mangle))]
 pub extern "C" fn cudaStreamUpdateCaptureDependencies(
@@ -125,7 +125,7 @@ pub extern "C" fn cudaStreamUpdateCaptureDependencies(
     })
 }
 
-/// As [`cudaStreamUpdateCaptureDependencies`].
+/// Changes the nodes that the stream's next node follows, for [`cudaStreamUpdateCaptureDependencies`].
 ///
 /// # Errors
 /// `cudaErrorIllegalState` for a stream that is not captured, `cudaErrorInvalidValue` for nodes of another graph.

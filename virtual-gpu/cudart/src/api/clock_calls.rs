@@ -1,58 +1,59 @@
-//! For the shim, which knows when a program speaks to the daemon or waits for it: the virtual clock must know, too.
+//! Calls by which the shim reports to the virtual clock that the program talks to the daemon or waits for it.
 //!
-//! Trap: these are no functions of CUDA. They do nothing where there is no virtual clock, and never fail.
+//! Trap: these are not CUDA functions. They must do nothing without a virtual clock, and never fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::clock;
 use crate::runtime::Runtime;
 
-/// Comes back when everything has happened that comes before what the program is about to tell the daemon.
+/// Returns when everything earlier than the program's next message to the daemon has happened.
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_vgpu_turn() {
     with_runtime(clock::turn);
 }
 
-/// The thread is about to sleep until the daemon changes its answer in `slot` from the one with sequence `seen`.
+/// Reports that the thread is about to sleep until the daemon changes its answer in `slot` from the one with sequence
+/// `seen`.
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_vgpu_await_daemon(slot: u32, seen: u32) {
     with_runtime(|| clock::await_daemon(slot, seen));
 }
 
-/// It sleeps no more, whatever woke it.
+/// Reports that the thread is awake, whatever woke it.
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_vgpu_awake() {
     with_runtime(clock::awake);
 }
 
-/// The thread enters (1) or leaves (0) a mark that the compiler put behind a call: it comes before the program's host work.
+/// Enters (1) or leaves (0) a mark that the compiler placed after a call: the mark precedes the program's host work.
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_vgpu_mark(is_in: u32) {
     clock::set_in_mark(is_in != 0);
 }
 
-/// The shim begins (1) or has ended (0) its part of a call of the program's: what it calls meanwhile is no call of the program's.
+/// Begins (1) or ends (0) the shim's part of a program's call: calls within it do not count as the program's.
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_vgpu_call(begins: u32) {
     contained(if begins != 0 { clock::call_begins } else { clock::call_ends });
 }
 
-/// In such a call the CPU has copied into or out of these bytes of managed memory: that takes the time of a copy by the host.
+/// Models the host time of a copy by the CPU, within such a call, into or out of these bytes of managed memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_vgpu_host_copied(address: u64, bytes: u64) {
     contained(|| {
         if let Some(runtime) = Runtime::started().filter(|_| clock::is_virtual()) {
-            // A failure stays with the service, which the program's next call asks.
+            // The service keeps the failure, and the program's next call returns it.
             let _ = runtime.copied_by_host(address, bytes);
         }
     });
 }
 
-/// Starts the runtime first: without one there is no clock.
+/// Starts the runtime before `call`: without a runtime there is no clock.
 fn with_runtime(call: impl FnOnce()) {
     contained(|| {
         if Runtime::started().is_none() {
-            // The program's own calls will say why it cannot start.
+            // If it cannot start, the program's own calls report why.
             let _ = Runtime::get();
         }
         call();
@@ -60,6 +61,6 @@ fn with_runtime(call: impl FnOnce()) {
 }
 
 fn contained(call: impl FnOnce()) {
-    // A panic must not cross the C boundary; its message is on standard error.
+    // A panic must not cross the C boundary; the panic hook has printed the message on standard error.
     let _ = catch_unwind(AssertUnwindSafe(call));
 }

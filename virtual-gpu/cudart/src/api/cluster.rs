@@ -1,7 +1,7 @@
-//! Questions about clusters of blocks.
+//! Queries about clusters of blocks.
 //!
-//! Trap: the model has no groups of multiprocessors that a cluster must fit into, so as many clusters are there as their blocks
-//! fit on the card.
+//! The model has no groups of multiprocessors into which a cluster must fit, so the number of clusters is limited only
+//! by the blocks that fit on the card.
 
 use core::ffi::{c_int, c_void};
 
@@ -13,7 +13,7 @@ use crate::kernel::cluster::{BLOCKS_MAX, NON_PORTABLE_BLOCKS_MAX};
 use crate::kernel::{allows_non_portable_clusters, kernel};
 use crate::status::{Code, guard};
 
-/// The largest cluster that a launch of this kernel may have: a multiple of nothing but itself.
+/// Returns the number of blocks of the largest cluster possible for this kernel.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaOccupancyMaxPotentialClusterSize(
     blocks: Out<c_int>,
@@ -30,7 +30,7 @@ pub extern "C" fn cudaOccupancyMaxPotentialClusterSize(
     })
 }
 
-/// Clusters of a launch that are on the card at once.
+/// Returns the number of clusters of a launch that are on the card at once.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaOccupancyMaxActiveClusters(
     clusters: Out<c_int>,

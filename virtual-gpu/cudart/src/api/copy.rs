@@ -1,7 +1,7 @@
-//! Copies of lines and planes, on one device and between two.
+//! Copies of lines and planes, on one device and between two devices.
 //!
-//! Trap: a copy from or to pageable host memory is over when its call returns, even the `Async` one: CUDA would stage
-//! it, and the program may reuse the buffer at once.
+//! Trap: a copy from or to pageable host memory must end before its call returns, even for `Async`: CUDA would stage
+//! the data, and the program may reuse the buffer at once.
 
 use core::ffi::{c_int, c_void};
 
@@ -14,18 +14,18 @@ use crate::status::{Code, guard};
 use crate::stream::{StreamKey, default_stream};
 use crate::transfer::{Copy, Direction, Extent, Pageable, Region};
 
-/// When the call returns.
+/// Time at which the call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Return {
     AtEnd,
-    /// Before the end, if no pageable memory takes part.
+    /// Before the end, unless pageable memory takes part.
     Early,
 }
 
-/// Puts a copy into a stream.
+/// Submits a copy to a stream.
 ///
 /// # Errors
-/// What is wrong with the call, or with earlier work if the call waits.
+/// An error in the call; also one of earlier work if the call waits.
 pub fn submit_copy(
     runtime: &'static Runtime,
     stream: StreamKey,
@@ -142,8 +142,8 @@ pub extern "C" fn cudaMemcpy2DAsync(
     })
 }
 
-/// After all earlier and before all later work of both devices and the current one (CUDA runtime API, `cudaMemcpyPeer`).
-/// CUDA lets the host go on meanwhile; here it waits, which is the simplest way to be before all later work.
+/// Runs after all earlier and before all later work of both devices and the current one (CUDA runtime API,
+/// `cudaMemcpyPeer`). CUDA does not block the host; here it waits, which is the simplest way to precede all later work.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMemcpyPeer(
     to: *mut c_void,

@@ -39,7 +39,7 @@ pub struct Memcpy3DPeerParms {
     extent: cudaExtent,
 }
 
-/// An array or pitched memory, and where in it to begin.
+/// An array or pitched memory, and the start position in it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct Object {
@@ -51,7 +51,7 @@ struct Object {
 const _: () = assert!(size_of::<Memcpy3DParms>() == 160 && size_of::<Memcpy3DPeerParms>() == 168);
 
 impl Object {
-    /// The array, if it is one; exactly one of array and pointer is given.
+    /// The array, if given; exactly one of array and pointer must be given.
     fn array(&self, runtime: &Runtime) -> Result<Option<Array>, Code> {
         match (self.array, self.pitched.ptr.is_null()) {
             (0, false) => Ok(None),

@@ -1,7 +1,8 @@
-//! Devices: how many, which one, what they can do, waiting for them, leaving them.
+//! Devices: number, selection, properties, synchronisation, reset.
 //!
-//! Trap: choosing a device or asking for its properties makes no context on it; the first allocation, copy, launch or
-//! stream does.
+//! Trap: selecting a device or querying its properties must not make a context on it; the first allocation, copy,
+//! launch
+//! or stream does.
 
 use core::ffi::c_int;
 
@@ -13,11 +14,11 @@ use crate::ffi::Out;
 use crate::runtime::{Runtime, unexpected};
 use crate::status::{Code, guard};
 
-/// Priorities of streams: 0 is the default and the least, as on NVIDIA's cards since Volta (specification S-518).
+/// Priorities of streams: 0 is the default and the lowest, as on NVIDIA's cards since Volta (specification S-518).
 pub const PRIORITY_LEAST: c_int = 0;
 pub const PRIORITY_GREATEST: c_int = -5;
 
-/// A device that exists.
+/// Converts the number of an existing device.
 ///
 /// # Errors
 /// `cudaErrorInvalidDevice`.
@@ -86,7 +87,8 @@ pub extern "C" fn cudaDeviceSynchronize() -> Code {
     })
 }
 
-/// Ends the process's context on the current device with all its memory. An error of the device stays, as on NVIDIA's.
+/// Destroys the process's context on the current device with all its memory. A device error persists, as on NVIDIA's
+/// devices.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaDeviceReset() -> Code {
     guard("cudaDeviceReset", 0, || Runtime::get()?.close_context(current_device()))

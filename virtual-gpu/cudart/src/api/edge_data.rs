@@ -1,6 +1,6 @@
-//! Calls about edges and captures where each edge may carry data: CUDA 13's only form, `_v2` or `_v3` in CUDA 12.
+//! Calls about edges and captures with optional data per edge: CUDA 13's only form, `_v2` or `_v3` in CUDA 12.
 //!
-//! Trap: CUDA 12 has the same names with one argument less (`major12`).
+//! Trap: CUDA 12 has functions of the same names with one argument less (`major12`).
 
 use core::ffi::c_void;
 
@@ -26,7 +26,7 @@ pub extern "C" fn cudaGraphGetEdges(
     })
 }
 
-/// No edge carries data.
+/// Reports that no edge carries data.
 fn no_data(data: Out<[u8; 8]>, count: Out<usize>) -> Result<(), Code> {
     if !data.is_null() {
         data.put_all(std::iter::repeat([0; 8]), count.given()?);

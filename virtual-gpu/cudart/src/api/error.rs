@@ -1,6 +1,6 @@
-//! Errors as text and the thread's last error; versions.
+//! Error texts, the thread's last error, and versions.
 //!
-//! Trap: `cudaGetLastError` forgets the error, unless it is one that the device does not recover from.
+//! Trap: `cudaGetLastError` resets the error, except one from which the device does not recover.
 
 use core::ffi::{CStr, c_char, c_int};
 
@@ -8,7 +8,7 @@ use crate::ffi::Out;
 use crate::runtime::Runtime;
 use crate::status::{Code, guard, peek_last, take_last};
 
-/// 1000 × major + 10 × minor.
+/// Version as 1000 × major + 10 × minor.
 const CUDA_VERSION: c_int = if cfg!(cuda_12) { 12_090 } else { 13_000 };
 
 #[unsafe(no_mangle)]
@@ -42,12 +42,12 @@ pub extern "C" fn cudaDriverGetVersion(version: Out<c_int>) -> Code {
     guard("cudaDriverGetVersion", 0, || version.put(CUDA_VERSION))
 }
 
-/// A code, its name and its text, both with the NUL that C wants.
+/// A code with its name and text, both NUL-terminated for C.
 type Entry = (Code, &'static str, &'static str);
 
 macro_rules! entries {
     ($($code:ident: $text:literal,)*) => {
-        /// The codes this library gives, in ascending order; wording of the CUDA runtime.
+        /// The codes that this library returns, in ascending order, with the wording of the CUDA runtime.
         const ENTRIES: &[Entry] =
             &[$((Code::$code, concat!(stringify!($code), "\0"), concat!($text, "\0"))),*];
     };
@@ -97,7 +97,7 @@ entries! {
     cudaErrorUnknown: "unknown error",
 }
 
-/// Code, name and text; NVIDIA's words for a number that is no code.
+/// Entry of a code; NVIDIA's wording for a number that is not a code.
 fn entry(code: u32) -> Entry {
     let unknown = (Code::cudaErrorUnknown, "unrecognized error code\0", "unrecognized error code\0");
     ENTRIES.iter().copied().find(|(known, ..)| *known as u32 == code).unwrap_or(unknown)

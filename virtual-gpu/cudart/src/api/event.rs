@@ -1,6 +1,7 @@
 //! Events.
 //!
-//! Trap: recording an event again moves it; who waited for the earlier record still waits for that one.
+//! Trap: recording an event again moves it, but a stream that waits for the earlier record must still wait for that
+//! one.
 
 use core::ffi::c_void;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::status::{Code, guard};
 use crate::stream::Completion;
 use crate::voice::say;
 
-/// Waiting never spins here, so this asks for nothing.
+/// No effect, since waits never spin here.
 const BLOCKING_SYNC: u32 = 1;
 const DISABLE_TIMING: u32 = 2;
 const INTERPROCESS: u32 = 4;
@@ -38,7 +39,7 @@ fn create(event: Out<*mut c_void>, flags: u32) -> Result<(), Code> {
         return Err(Code::cudaErrorInvalidValue);
     }
     if flags & INTERPROCESS != 0 {
-        // CUDA has no interprocess event that times either.
+        // CUDA has no timed interprocess events either.
         if timing {
             return Err(Code::cudaErrorInvalidValue);
         }
@@ -95,7 +96,7 @@ fn record(event: *mut c_void, stream: *mut c_void, external: bool) -> Result<(),
     };
     event.recorded = match (captured, external) {
         (Some((capture, nodes)), _) => Recorded::InCapture(capture, nodes),
-        // Outside a capture the flag has no place (CUDA runtime API, `cudaEventRecordWithFlags`).
+        // Outside a capture the flag is invalid (CUDA runtime API, `cudaEventRecordWithFlags`).
         (None, true) => return Err(Code::cudaErrorInvalidValue),
         (None, false) => match runtime.submit(key, Command::Nothing)? {
             Submitted::Enqueued(completion) => Recorded::InStream(completion),
@@ -105,7 +106,7 @@ fn record(event: *mut c_void, stream: *mut c_void, external: bool) -> Result<(),
     Ok(())
 }
 
-/// The end of the work before an event's record.
+/// End of the work before an event's record; `None` if it was never recorded.
 fn completion(event: *mut c_void) -> Result<(&'static Runtime, Option<Arc<Completion>>), Code> {
     let (runtime, _) = open()?;
     let events = runtime.events.lock();
@@ -129,7 +130,7 @@ pub extern "C" fn cudaEventQuery(event: *mut c_void) -> Code {
     })
 }
 
-/// Modelled device time, not the time the CPU took.
+/// Returns modelled device time, not the time that the CPU took.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaEventElapsedTime(milliseconds: Out<f32>, start: *mut c_void, end: *mut c_void) -> Code {
     guard("cudaEventElapsedTime", 0, || {

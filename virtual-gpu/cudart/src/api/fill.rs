@@ -1,6 +1,6 @@
 //! Fills of lines, planes and blocks.
 //!
-//! Trap: a fill of device memory does not wait, not even `cudaMemset` (CUDA runtime API, "API synchronization
+//! Trap: a fill of device memory must not block the host, not even `cudaMemset` (CUDA runtime API, "API synchronization
 //! behavior").
 
 use core::ffi::{c_int, c_void};
@@ -14,10 +14,10 @@ use crate::status::{Code, guard};
 use crate::stream::{StreamKey, default_stream};
 use crate::transfer::{Extent, Fill, Region};
 
-/// Puts a fill into a stream.
+/// Submits a fill to a stream.
 ///
 /// # Errors
-/// What is wrong with the call.
+/// An error in the call.
 pub fn submit_fill(runtime: &'static Runtime, stream: StreamKey, fill: Fill) -> Result<(), Code> {
     if fill.extent.is_empty() {
         return Ok(());
@@ -26,7 +26,7 @@ pub fn submit_fill(runtime: &'static Runtime, stream: StreamKey, fill: Fill) -> 
     runtime.submit(stream, Command::Fill(fill)).map(drop)
 }
 
-/// CUDA takes the low byte of the value.
+/// A fill with the low byte of `value`, as in CUDA.
 fn bytes_of(to: Region, extent: Extent, value: c_int) -> Fill {
     Fill { to, extent, value: u32::from(value as u8), element_bytes: 1 }
 }

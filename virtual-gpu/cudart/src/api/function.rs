@@ -1,7 +1,7 @@
-//! Questions about kernels, and what can be set on them.
+//! Queries and attributes of kernels.
 //!
-//! Traps: registers and local memory are not known for CPU code; they stay 0 and limit nothing. And a kernel's version is
-//! that of its code, not of the device: CUB picks its kernels by it, from those that the program was compiled for.
+//! Registers and local memory are unknown for CPU code; they stay 0 and limit nothing. Trap: a kernel's version must be
+//! that of its code, not of the device: CUB uses it to select among the kernels that the program was compiled for.
 
 use core::ffi::{c_char, c_int, c_void};
 
@@ -28,7 +28,7 @@ pub extern "C" fn cudaFuncGetAttributes(attributes: Out<cudaFuncAttributes>, stu
             known => known,
         };
         let version = c_int::try_from(version).unwrap_or(0);
-        // SAFETY: the structure is made of integers, for which zero is a value.
+        // SAFETY: the structure consists of integers, for which zero is a value.
         let mut filled: cudaFuncAttributes = unsafe { std::mem::zeroed() };
         filled.sharedSizeBytes = kernel.entry.static_shared_bytes as usize;
         filled.maxThreadsPerBlock = kernel.threads_max().cast_signed();
@@ -49,8 +49,8 @@ pub extern "C" fn cudaFuncGetAttributes(attributes: Out<cudaFuncAttributes>, stu
     })
 }
 
-/// `cudaFuncAttributeMaxDynamicSharedMemorySize` is obeyed, and what allows clusters of sixteen blocks; the
-/// carve-out and the order of clusters are hints and have no effect.
+/// Sets `cudaFuncAttributeMaxDynamicSharedMemorySize` and the attribute that allows clusters of sixteen blocks; the
+/// carve-out and the order of clusters are hints without effect.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaFuncSetAttribute(stub: *const c_void, attribute: u32, value: c_int) -> Code {
     const MAX_DYNAMIC_SHARED_MEMORY_SIZE: u32 = 8;
@@ -101,7 +101,7 @@ pub extern "C" fn cudaFuncGetName(name: Out<*const c_char>, stub: *const c_void)
     guard("cudaFuncGetName", 0, || name.put(kernel(stub)?.entry.name))
 }
 
-/// Offset and size of one parameter, laid out one behind the other as a GPU's constant bank holds them.
+/// Returns offset and size of one parameter; parameters are laid out as in a GPU's constant bank.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaFuncGetParamInfo(
     stub: *const c_void,
@@ -123,13 +123,13 @@ pub extern "C" fn cudaFuncGetParamInfo(
     })
 }
 
-/// The handle is the stub, as everywhere here.
+/// Returns the stub itself, which is the handle everywhere here.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetFuncBySymbol(function: Out<*const c_void>, stub: *const c_void) -> Code {
     guard("cudaGetFuncBySymbol", 0, || kernel(stub).and_then(|_| function.put(stub)))
 }
 
-/// As [`cudaGetFuncBySymbol`].
+/// Returns the stub itself, which is the handle everywhere here.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetKernel(handle: Out<*const c_void>, stub: *const c_void) -> Code {
     guard("cudaGetKernel", 0, || kernel(stub).and_then(|_| handle.put(stub)))
@@ -161,7 +161,7 @@ pub extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(
     })
 }
 
-/// The one flag is about a cache and changes nothing here.
+/// Ignores the only flag, which concerns a cache.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     count: Out<c_int>,
@@ -196,7 +196,7 @@ fn positive(number: c_int) -> Result<u32, Code> {
     u32::try_from(number).ok().filter(|&number| number > 0).ok_or(Code::cudaErrorInvalidValue)
 }
 
-/// What is left of a multiprocessor's shared memory for each of `blocks` blocks beside the static part.
+/// Returns the shared memory of a multiprocessor left for each of `blocks` blocks besides the static part.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaOccupancyAvailableDynamicSMemPerBlock(
     bytes: Out<usize>,

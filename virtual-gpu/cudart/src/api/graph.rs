@@ -1,7 +1,7 @@
 //! Graphs, their nodes and edges.
 //!
-//! Trap: a list is asked for twice, first without room to learn its length; with more room than nodes, CUDA fills the
-//! rest with null.
+//! Trap: callers query a list twice, first without an array to learn its length; if the array is longer than the list,
+//! CUDA fills the rest with null.
 
 use core::ffi::c_int;
 
@@ -12,11 +12,11 @@ use crate::runtime::Runtime;
 use crate::status::{Code, guard};
 use crate::voice::say;
 
-/// `cudaGraph_t` and `cudaGraphNode_t`: numbers of this library, 0 for none.
+/// `cudaGraph_t` and `cudaGraphNode_t`: numbers assigned by this library; 0 for none.
 pub type GraphHandle = u64;
 pub type NodeHandle = u64;
 
-/// Edges carry no data here: programmatic ones, between parts of kernels, are not modelled.
+/// Rejects edge data: programmatic edges, between parts of kernels, are not modelled.
 ///
 /// # Errors
 /// `cudaErrorNotSupported`.
@@ -28,10 +28,10 @@ pub fn check_edge_data(data: In<[u8; 8]>, count: usize) -> Result<(), Code> {
     Err(Code::cudaErrorNotSupported)
 }
 
-/// Fills a caller's list, as the module's head says.
+/// Fills a caller's list as the module's header describes.
 ///
 /// # Errors
-/// `cudaErrorInvalidValue` without a place for the length.
+/// `cudaErrorInvalidValue` if `count` is null.
 pub fn put_list(list: Out<u64>, count: Out<usize>, values: &[u64]) -> Result<(), Code> {
     count.check()?;
     if list.is_null() {
@@ -128,10 +128,10 @@ pub extern "C" fn cudaGraphGetRootNodes(
     })
 }
 
-/// The edges of a graph as two lists.
+/// Returns the edges of a graph as two lists.
 ///
 /// # Errors
-/// `cudaErrorInvalidValue` for no graph, or one list without the other.
+/// `cudaErrorInvalidValue` for an unknown graph, or one list without the other.
 pub fn edges(
     graph: GraphHandle,
     from: Out<NodeHandle>,
@@ -150,19 +150,19 @@ pub fn edges(
     put_list(from, count, &tails)
 }
 
-/// Nodes that a node follows.
+/// Returns the nodes that a node follows.
 ///
 /// # Errors
-/// `cudaErrorInvalidValue` for no node.
+/// `cudaErrorInvalidValue` for an unknown node.
 pub fn dependencies(node: NodeHandle, list: Out<NodeHandle>, count: Out<usize>) -> Result<(), Code> {
     let (runtime, _) = open()?;
     put_list(list, count, &handles(&runtime.graphs.lock().dependencies(NodeKey(node))?))
 }
 
-/// Nodes that follow a node.
+/// Returns the nodes that follow a node.
 ///
 /// # Errors
-/// `cudaErrorInvalidValue` for no node.
+/// `cudaErrorInvalidValue` for an unknown node.
 pub fn dependents(node: NodeHandle, list: Out<NodeHandle>, count: Out<usize>) -> Result<(), Code> {
     let (runtime, _) = open()?;
     put_list(list, count, &handles(&runtime.graphs.lock().dependents(NodeKey(node))?))
@@ -176,7 +176,7 @@ fn edge_list(from: In<NodeHandle>, to: In<NodeHandle>, count: usize) -> Result<V
 /// Adds edges.
 ///
 /// # Errors
-/// `cudaErrorInvalidValue` for nodes of another graph and edges that are there.
+/// `cudaErrorInvalidValue` for nodes of another graph and existing edges.
 pub fn add_edges(
     graph: GraphHandle,
     from: In<NodeHandle>,
@@ -191,7 +191,7 @@ pub fn add_edges(
 /// Removes edges.
 ///
 /// # Errors
-/// `cudaErrorInvalidValue` for edges that are not there.
+/// `cudaErrorInvalidValue` for missing edges.
 pub fn remove_edges(
     graph: GraphHandle,
     from: In<NodeHandle>,
@@ -203,10 +203,10 @@ pub fn remove_edges(
     edge_list(from, to, count)?.into_iter().try_for_each(|edge| graphs.remove_edge(GraphKey(graph), edge))
 }
 
-/// Adds a node behind others.
+/// Adds a node that follows other nodes.
 ///
 /// # Errors
-/// `cudaErrorInvalidValue` for nodes of another graph, or the same one twice.
+/// `cudaErrorInvalidValue` for nodes of another graph, or a node named twice.
 pub fn add_node(
     runtime: &Runtime,
     node: Out<NodeHandle>,
@@ -220,7 +220,7 @@ pub fn add_node(
     node.put(runtime.graphs.lock().add(GraphKey(graph), &after, work)?.0)
 }
 
-/// Memory that graphs hold for themselves: none.
+/// Does nothing: graphs hold no memory of their own.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaDeviceGraphMemTrim(_device: c_int) -> Code {
     guard("cudaDeviceGraphMemTrim", 0, || open().map(drop))

@@ -1,7 +1,7 @@
-//! Executable graphs: made, launched, changed.
+//! Executable graphs: instantiation, launch, update.
 //!
-//! Trap: changing an executable graph changes later launches only; one that is under way keeps what it was launched
-//! with.
+//! Trap: a change of an executable graph must affect later launches only; a running launch keeps its own copy
+//! of the work.
 
 use core::ffi::c_void;
 use std::collections::BTreeMap;
@@ -23,10 +23,10 @@ use crate::stream::{Completion, StreamKey};
 use crate::transfer::{Copy, Direction};
 use crate::voice::say;
 
-/// `cudaGraphExec_t`: a number of this library, 0 for none.
+/// `cudaGraphExec_t`: a number assigned by this library; 0 for none.
 type ExecHandle = u64;
 
-/// Free on launch, upload, launch from a device, node priorities.
+/// Flags: free on launch, upload, launch from a device, node priorities.
 const FLAGS: u64 = 15;
 const DEVICE_LAUNCH: u64 = 4;
 
@@ -102,7 +102,7 @@ pub extern "C" fn cudaGraphExecDestroy(exec: ExecHandle) -> Code {
     })
 }
 
-/// There is nothing to send ahead; the call only checks what it is given.
+/// Only checks its arguments, since there is nothing to upload.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGraphUpload(exec: ExecHandle, stream: *mut c_void) -> Code {
     guard("cudaGraphUpload", 0, || {
@@ -122,11 +122,11 @@ pub extern "C" fn cudaGraphLaunch(exec: ExecHandle, stream: *mut c_void) -> Code
     })
 }
 
-/// Puts the graph's work into the stream and, branches beside it, into streams of the graph's own; all behind the
-/// graph's launch before this one.
+/// Enqueues the graph's work in the stream, and parallel branches in streams of the graph; all after the
+/// graph's previous launch.
 fn launch(runtime: &'static Runtime, exec: ExecKey, stream: StreamKey) -> Result<(), Code> {
     runtime.tell_host_faults(|_, _| true)?;
-    // One after the other, so that two threads' launches of one graph do not mix.
+    // Held during the launch, so that two threads' launches of a graph do not mix.
     let mut events = runtime.events.lock();
     let (plan, last) = {
         let mut graphs = runtime.graphs.lock();
@@ -165,7 +165,7 @@ fn launch(runtime: &'static Runtime, exec: ExecKey, stream: StreamKey) -> Result
     Ok(())
 }
 
-/// Puts one step of a launch into its stream.
+/// Enqueues a step of a launch in its stream.
 fn run(
     runtime: &'static Runtime,
     events: &mut BTreeMap<u64, Event>,

@@ -1,7 +1,8 @@
-//! Nodes: adding them to a graph, and changing what they do.
+//! Graph nodes: adding them, and changing their work.
 //!
-//! Trap: what a node does is copied when it is added, kernel arguments too; a later change of the program's structures
-//! changes nothing.
+//! Trap: a node's work, including kernel arguments, must be copied when the node is added; later changes of the
+//! program's
+//! structures have no effect.
 
 use core::ffi::c_void;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub struct KernelNodeParams {
 const _: () = assert!(size_of::<KernelNodeParams>() == 56);
 
 /// # Errors
-/// What a launch with these parameters would say.
+/// Those of a launch with these parameters.
 pub fn kernel_work(runtime: &Runtime, device: u32, params: In<KernelNodeParams>) -> Result<Work, Code> {
     let params = params.get()?;
     if !params.extra.is_null() {
@@ -53,7 +54,7 @@ pub fn kernel_work(runtime: &Runtime, device: u32, params: In<KernelNodeParams>)
 }
 
 /// # Errors
-/// What the copy would say in a stream.
+/// Those of the copy in a stream.
 pub fn copy_work(runtime: &Runtime, copy: Copy) -> Result<Work, Code> {
     if copy.extent.is_empty() {
         return Err(Code::cudaErrorInvalidValue);
@@ -112,13 +113,13 @@ pub fn host_work(params: In<HostNodeParams>) -> Result<Work, Code> {
 }
 
 /// # Errors
-/// `cudaErrorInvalidValue` for no event.
+/// `cudaErrorInvalidValue` for an unknown event.
 pub fn known_event(runtime: &Runtime, event: *mut c_void) -> Result<u64, Code> {
     let known = runtime.events.lock().contains_key(&(event as u64));
     if known { Ok(event as u64) } else { Err(Code::cudaErrorInvalidValue) }
 }
 
-/// Functions that add a node: from their own parameters to its work.
+/// Defines functions that add a node, with an expression that makes the work from the parameters.
 macro_rules! add_nodes {
     ($($name:ident($($argument:ident: $type:ty),*) = |$runtime:ident, $device:ident| $work:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -131,7 +132,7 @@ macro_rules! add_nodes {
         ) -> Code {
             guard(stringify!($name), 0, || {
                 let ($runtime, $device) = open()?;
-                // Only kernels need it.
+                // Only kernels use the device.
                 let _ = $device;
                 let work = $work?;
                 add_node($runtime, node, graph, after, count, work)
@@ -157,7 +158,7 @@ add_nodes! {
     cudaGraphAddEventRecordNode(event: *mut c_void) =
         |runtime, device| known_event(runtime, event).map(Work::Record);
     cudaGraphAddEventWaitNode(event: *mut c_void) = |runtime, device| known_event(runtime, event).map(Work::Wait);
-    // The child is copied: later changes of it do not reach this graph.
+    // The child is copied, so later changes of it do not affect this graph.
     cudaGraphAddChildGraphNode(child: GraphHandle) =
         |runtime, device| runtime.graphs.lock().duplicate(GraphKey(child)).map(Work::Child);
 }
@@ -292,7 +293,7 @@ pub extern "C" fn cudaGraphEventWaitNodeGetEvent(node: NodeHandle, event: Out<u6
     })
 }
 
-/// The arguments are at addresses that hold as long as the node is not changed.
+/// Returns arguments at addresses that stay valid until the node is changed.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGraphKernelNodeGetParams(node: NodeHandle, params: Out<KernelNodeParams>) -> Code {
     guard("cudaGraphKernelNodeGetParams", 0, || {

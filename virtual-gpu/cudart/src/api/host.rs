@@ -1,7 +1,7 @@
-//! Page-locked host memory: the runtime's own, and the program's when it is registered.
+//! Page-locked host memory: allocated by the runtime, or registered by the program.
 //!
-//! Every device sees it under one address, the host's. Trap: memory that is registered stays the program's: only
-//! `cudaHostUnregister` ends it here, `cudaFreeHost` refuses it.
+//! All devices see it at the host's address. Trap: registered memory remains the program's, so only
+//! `cudaHostUnregister` may remove it; `cudaFreeHost` must refuse it.
 
 use core::ffi::c_void;
 
@@ -12,9 +12,9 @@ use crate::runtime::Runtime;
 use crate::status::{Code, guard};
 use crate::voice::say;
 
-/// Portable, mapped, write-combined.
+/// Flags: portable, mapped, write-combined.
 const ALLOC_FLAGS: u32 = 7;
-/// Portable, mapped, I/O memory, read-only.
+/// Flags: portable, mapped, I/O memory, read-only.
 const REGISTER_FLAGS: u32 = 15;
 const REGISTER_IO_MEMORY: u32 = 4;
 
@@ -67,7 +67,7 @@ pub extern "C" fn cudaFreeHost(pointer: *mut c_void) -> Code {
     })
 }
 
-/// Page-locks nothing: copies from and to the range count as fast and asynchronous from now on.
+/// Locks no pages: from now on, copies from and to the range count as fast and asynchronous.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaHostRegister(pointer: *mut c_void, bytes: usize, flags: u32) -> Code {
     guard("cudaHostRegister", bytes, || {
@@ -112,7 +112,7 @@ fn forget(runtime: &Runtime, pointer: *mut c_void, program_owns: bool, otherwise
     Ok(())
 }
 
-/// Flags of the page-locked memory that holds an address.
+/// Flags of the page-locked memory that contains an address.
 fn flags_at(runtime: &Runtime, pointer: *mut c_void) -> Result<u32, Code> {
     match runtime.memory.lock().table.find(pointer as u64).map(|found| found.kind) {
         Some(Kind::Pinned { flags, .. }) => Ok(flags),
@@ -120,7 +120,7 @@ fn flags_at(runtime: &Runtime, pointer: *mut c_void) -> Result<u32, Code> {
     }
 }
 
-/// The same address: the runtime has one address space for all.
+/// Returns the same address, since host and devices share one address space.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaHostGetDevicePointer(
     device_pointer: Out<*mut c_void>,

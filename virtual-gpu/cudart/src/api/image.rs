@@ -1,7 +1,10 @@
-//! Texture and surface objects: what a program describes, checked and made into what kernels read (eager-exec's `image`).
+//! Texture and surface objects: checks the program's descriptions and converts them for kernels (eager-exec's `image`).
 //!
-//! Trap: an object is a number for kernels, not an address (`memory/image.rs`), and it does not keep its memory alive: a program
-//! that frees an array and reads on gets what is there. Mipmapped and cube arrays, and views of another format, are refused.
+//! Trap: an object is a number for kernels, not an address (`memory/image.rs`), and it does not keep its memory alive:
+//! a
+//! program that frees an array and still reads it gets whatever is there. Mipmapped and cube arrays, and views with
+//! another
+//! format, are refused.
 
 use eager_exec::image::{AddressMode, Image, Object, Sampler};
 
@@ -20,11 +23,11 @@ const INVALID: Code = Code::cudaErrorInvalidValue;
 const ALIGN: u64 = 512;
 const PITCH_ALIGN: u64 = 32;
 
-/// Flags of `cudaMallocArray` and its kin.
+/// Flags of `cudaMallocArray` and similar calls.
 const ARRAY_LAYERED: u32 = 1;
 const ARRAY_SURFACE: u32 = 2;
 
-/// `cudaResourceDesc`, as much of it as says something.
+/// The used fields of `cudaResourceDesc`.
 #[derive(Debug, Clone, Copy)]
 enum Resource {
     Array(ArrayHandle),
@@ -50,7 +53,7 @@ impl Resource {
         }
     }
 
-    /// What it leads to.
+    /// The image that it describes, and its device.
     fn image(self, runtime: &Runtime) -> Result<(Image, u32), Code> {
         match self {
             Resource::Array(handle) => {
@@ -84,7 +87,7 @@ impl Resource {
     }
 }
 
-/// Memory of the program's, in rows of which `used` bytes are to be there.
+/// Image in the program's linear memory, of whose rows `used` bytes must be allocated.
 fn plane(
     runtime: &Runtime,
     address: u64,
@@ -151,7 +154,7 @@ fn add(number: Out<u64>, object: Object, description: Description) -> Result<(),
     number.put(runtime.images.add(device, object, description).ok_or(Code::cudaErrorMemoryAllocation)?)
 }
 
-/// `view` of a format of its own is refused.
+/// Creates a texture object; refuses a `view` with a format of its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaCreateTextureObject(
     texture_object: Out<u64>,
@@ -221,7 +224,7 @@ pub extern "C" fn cudaGetTextureObjectTextureDesc(desc: Out<TextureDesc>, textur
     })
 }
 
-/// There is none with one.
+/// Always an error: no object has a view.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetTextureObjectResourceViewDesc(_view: Out<u32>, texture: u64) -> Code {
     guard("cudaGetTextureObjectResourceViewDesc", 0, || described(texture, true).and(Err(INVALID)))
@@ -253,7 +256,7 @@ pub extern "C" fn cudaGetMipmappedArrayLevel(_level: Out<u64>, _array: u64, _ind
     guard("cudaGetMipmappedArrayLevel", 0, || open().and_then(|_| no_mipmaps()))
 }
 
-/// There is none to free but null.
+/// Frees nothing: there are no mipmapped arrays, so only null is valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaFreeMipmappedArray(array: u64) -> Code {
     guard("cudaFreeMipmappedArray", 0, || if array == 0 { Ok(()) } else { Err(INVALID) })

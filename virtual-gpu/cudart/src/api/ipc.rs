@@ -1,6 +1,7 @@
-//! Memory and events shared between processes: not on virtual GPUs, and a program is told so.
+//! Memory and events shared between processes: unsupported on virtual GPUs, which every call reports.
 //!
-//! Trap: a program that asks and finds no such function would end at its first call; with the code it can go another way.
+//! Trap: the functions must exist. Without them a program would end at its first call; with the code it can do without
+//! them.
 
 use core::ffi::{c_char, c_void};
 
@@ -27,7 +28,7 @@ pub extern "C" fn cudaIpcOpenMemHandle(_memory: Out<*mut c_void>, _handle: Handl
     guard("cudaIpcOpenMemHandle", 0, || refused("cudaIpcOpenMemHandle"))
 }
 
-/// No memory was ever opened.
+/// Always an error, since no memory can have been opened.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaIpcCloseMemHandle(_memory: *mut c_void) -> Code {
     guard("cudaIpcCloseMemHandle", 0, || Err(Code::cudaErrorInvalidValue))

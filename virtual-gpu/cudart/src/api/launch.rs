@@ -1,6 +1,6 @@
 //! Kernel launches.
 //!
-//! Trap: a launch returns before the kernel has run; only what is wrong with the call itself is answered here.
+//! Trap: a launch returns before the kernel has run; only errors in the call itself are returned here.
 
 use core::ffi::{c_int, c_void};
 
@@ -21,7 +21,7 @@ use crate::voice::say;
 
 use super::device::{PRIORITY_GREATEST, PRIORITY_LEAST};
 
-/// A launch as the program describes it.
+/// A launch as described by the program.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
     pub stub: *const c_void,
@@ -29,13 +29,13 @@ pub struct Asked {
     pub args: KernelArgs,
     /// All blocks must be able to run at once.
     pub cooperative: bool,
-    /// Instead of the stream's.
+    /// Overrides the stream's priority.
     pub priority: Option<i32>,
     /// Blocks of a cluster in x, y, z.
     pub cluster: Option<[u32; 3]>,
 }
 
-/// Whether a device has clusters of blocks.
+/// True if a device supports clusters of blocks.
 ///
 /// # Errors
 /// There is no such device.
@@ -43,7 +43,7 @@ pub fn has_clusters(runtime: &Runtime, device: u32) -> Result<bool, Code> {
     Ok(runtime.device(device)?.compute_capability >= cluster::CAPABILITY)
 }
 
-/// The shape that CUDA's structures describe. Of the bytes CUDA takes the lower 32 bits, and so refuses no multiple of 4 GiB.
+/// Shape from CUDA's structures. CUDA uses the lower 32 bits of the size, and so accepts every multiple of 4 GiB.
 pub fn shape(grid: dim3, block: dim3, dynamic_shared_bytes: usize) -> Shape {
     Shape {
         grid: [grid.x, grid.y, grid.z],
@@ -60,7 +60,7 @@ impl Asked {
     /// Checks the launch for a device and copies its arguments.
     ///
     /// # Errors
-    /// `cudaErrorInvalidDeviceFunction`, `cudaErrorInvalidResourceHandle` (no kernel), what [`Shape::check`] says,
+    /// `cudaErrorInvalidDeviceFunction`, `cudaErrorInvalidResourceHandle` (not a kernel), those of [`Shape::check`],
     /// `cudaErrorInvalidValue` (no arguments), `cudaErrorCooperativeLaunchTooLarge`.
     pub fn prepare(&self, runtime: &Runtime, device: u32, stream_priority: i32) -> Result<Launch, Code> {
         let kernel =
@@ -105,7 +105,7 @@ impl Asked {
     /// Blocks of a cluster in x, y, z.
     ///
     /// # Errors
-    /// `cudaErrorInvalidClusterSize`; `cudaErrorNotSupported`, with a line, for a card without clusters.
+    /// `cudaErrorInvalidClusterSize`; `cudaErrorNotSupported`, with a log line, for a card without clusters.
     pub fn cluster(&self, runtime: &Runtime, device: u32, kernel: &CpuKernel) -> Result<[u32; 3], Code> {
         let asked = cluster::Asked {
             by_kernel: kernel.entry.cluster,
@@ -150,7 +150,7 @@ pub extern "C" fn cudaLaunchKernel(
     })
 }
 
-/// nvcc's newer host code asks for a handle once and launches by it; the handle is the stub.
+/// Returns a handle, which is the stub: newer host code of nvcc queries it once and launches by it.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaGetKernel(handle: Out<*const c_void>, stub: *const c_void) -> Code {
     guard("__cudaGetKernel", 0, || handle.put(stub))
@@ -168,7 +168,7 @@ pub extern "C" fn __cudaLaunchKernel(
     cudaLaunchKernel(handle, grid, block, args, dynamic_shared_bytes, stream)
 }
 
-/// All blocks have memory of their own and take turns on one thread, so one may wait for another.
+/// Launches a kernel whose blocks may wait for each other: each has its own memory, and they take turns on one thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLaunchCooperativeKernel(
     stub: *const c_void,
@@ -208,7 +208,7 @@ pub struct LaunchAttribute {
 const _: () = assert!(size_of::<LaunchConfig>() == 56 && size_of::<LaunchAttribute>() == 72);
 
 impl LaunchConfig {
-    /// The launch that it describes, but for the arguments.
+    /// The launch that it describes, without arguments.
     ///
     /// # Errors
     /// `cudaErrorInvalidValue`, `cudaErrorNotSupported`.
@@ -223,7 +223,7 @@ impl LaunchConfig {
 }
 
 impl LaunchAttribute {
-    /// Takes one attribute into account. Hints about order and caches change nothing here: work of a stream never
+    /// Applies one attribute. Hints about order and caches have no effect, since work of a stream never
     /// overlaps.
     fn apply(&self, asked: &mut Asked) -> Result<(), Code> {
         const COOPERATIVE: u32 = 2;

@@ -1,6 +1,6 @@
-//! Calls in the form that only CUDA 12 has: places by number, edges without data, the old names for a thread.
+//! Calls in the form that only CUDA 12 has: devices by number, edges without data, the old names for threads.
 //!
-//! Trap: several have the name of a CUDA 13 call with other arguments; those of CUDA 13 are `_v2` or `_v3` in CUDA 12.
+//! Trap: several have the name of a CUDA 13 call with other arguments; the CUDA 13 forms are `_v2` or `_v3` in CUDA 12.
 
 use core::ffi::{c_int, c_void};
 
@@ -27,7 +27,7 @@ pub extern "C" fn cudaMemPrefetchAsync(
     managed::cudaMemPrefetchAsync(pointer, bytes, MemLocation::of_number(device), 0, stream)
 }
 
-/// The newer name differs from the older only in the errors of a driver that is not there.
+/// Equal to the older call, except for errors of a missing driver.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaEventElapsedTime_v2(
     milliseconds: Out<f32>,
@@ -85,7 +85,7 @@ pub extern "C" fn cudaGraphRemoveDependencies(
     guard("cudaGraphRemoveDependencies", 0, || remove_edges(graph, from, to, count))
 }
 
-/// What CUDA 12's header makes of `cudaStreamGetCaptureInfo`.
+/// Name to which CUDA 12's header maps `cudaStreamGetCaptureInfo`.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaStreamGetCaptureInfo_v2(
     stream: *mut c_void,

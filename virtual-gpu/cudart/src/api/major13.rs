@@ -1,6 +1,6 @@
 //! Calls that only CUDA 13 has: pools by location instead of by device.
 //!
-//! Trap: the only location that has pools here is a device.
+//! Trap: devices are the only locations with pools here.
 
 use core::ffi::c_void;
 
@@ -11,7 +11,7 @@ use crate::ffi::{In, Out};
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
 
-/// The device that a location and a kind of memory name.
+/// Device given by a location and a kind of memory.
 fn pool_device(runtime: &Runtime, location: In<MemLocation>, allocation_type: u32) -> Result<u32, Code> {
     match (location.get()?.target(runtime)?, allocation_type) {
         (Target::Device(device), ALLOCATION_PINNED) => Ok(device),

@@ -1,8 +1,10 @@
-//! Prefetch and advice for managed memory, with a location: CUDA 13's only form, `_v2` in CUDA 12. And CUDA 13's discards.
+//! Prefetch and advice for managed memory by location (CUDA 13's only form, `_v2` in CUDA 12), and CUDA 13's discards.
 //!
-//! Trap: to the model, managed memory belongs to one device: the one that was current when it was allocated, until
-//! another one is named here as its place. Then the whole allocation moves there ([`Runtime::rehome`]); kernels of the
-//! other devices still compute with it, in no modelled time.
+//! Trap: to the model, managed memory belongs to one device: the device that was current at the allocation, until a
+//! call
+//! here names another as its location. Then the whole allocation must move there ([`Runtime::rehome`]); kernels of
+//! other
+//! devices can still access it, in no modelled time.
 
 use core::ffi::{c_int, c_void};
 
@@ -36,7 +38,7 @@ const HOST: u32 = 2;
 const HOST_NUMA: u32 = 3;
 const HOST_NUMA_CURRENT: u32 = 4;
 
-/// Where managed memory shall be.
+/// Location to which managed memory is sent.
 #[derive(Debug, Clone, Copy)]
 pub enum Target {
     Host,
@@ -44,7 +46,7 @@ pub enum Target {
 }
 
 impl MemLocation {
-    /// As CUDA 12 names a place by a device's number, or -1 for the host.
+    /// Location from CUDA 12's device number; -1 is the host.
     #[cfg(cuda_12)]
     pub fn of_number(device: c_int) -> MemLocation {
         const CPU: c_int = -1;
@@ -55,7 +57,7 @@ impl MemLocation {
     }
 
     /// # Errors
-    /// `cudaErrorInvalidValue` for a kind of location that CUDA does not have, `cudaErrorInvalidDevice`.
+    /// `cudaErrorInvalidValue` for a kind of location that CUDA lacks, `cudaErrorInvalidDevice`.
     pub fn target(self, runtime: &Runtime) -> Result<Target, Code> {
         match self.kind {
             DEVICE => {
@@ -77,7 +79,7 @@ impl Target {
     }
 }
 
-/// A part of a managed allocation.
+/// Part of a managed allocation.
 struct Managed {
     alloc: AllocId,
     device: u32,
@@ -86,7 +88,7 @@ struct Managed {
 
 impl Managed {
     /// # Errors
-    /// `cudaErrorInvalidValue` if this is no managed memory, or not within one allocation.
+    /// `cudaErrorInvalidValue` if the range is not managed memory, or not within one allocation.
     fn find(runtime: &Runtime, pointer: *const c_void, bytes: usize) -> Result<Managed, Code> {
         let memory = runtime.memory.lock();
         let found = memory.table.find(pointer as u64).ok_or(Code::cudaErrorInvalidValue)?;
@@ -99,7 +101,7 @@ impl Managed {
         }
     }
 
-    /// The same memory, with its whole allocation on the target's device; and the location there.
+    /// Moves the whole allocation to the target's device if necessary; returns it with the location there.
     fn at(self, runtime: &Runtime, target: Target) -> Result<(Managed, Location), Code> {
         match target {
             Target::Host => Ok((self, Location::Host)),
@@ -137,7 +139,7 @@ pub extern "C" fn cudaMemPrefetchAsync(
     })
 }
 
-/// `ReadMostly` and `AccessedBy` are accepted and have no effect on the model.
+/// Applies advice; `ReadMostly` and `AccessedBy` have no effect on the model.
 #[cfg_attr(cuda_12, unsafe(export_name = "cudaMemAdvise_v2"))]
 #[cfg_attr(not(cuda_12), unsafe(no_mangle))]
 pub extern "C" fn cudaMemAdvise(
@@ -188,8 +190,8 @@ pub extern "C" fn cudaMemAdvise(
     })
 }
 
-/// Contents that nothing needs any more, in the order of a stream. Of a whole allocation they are dropped
-/// ([`Runtime::discard`]); of a part of one they stay, as CUDA allows.
+/// Discards contents in the order of a stream. Drops those of a whole allocation
+/// ([`Runtime::discard`]) and keeps those of a part of one, as CUDA allows.
 #[cfg(not(cuda_12))]
 fn discard(
     runtime: &'static Runtime,
@@ -227,7 +229,7 @@ pub extern "C" fn cudaMemDiscardBatchAsync(
     })
 }
 
-/// The same; then each range goes to its place, of which there is one for all from an index on.
+/// Discards each range, then prefetches it to its location; a location applies from its start index on.
 #[cfg(not(cuda_12))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMemDiscardAndPrefetchBatchAsync(

@@ -1,6 +1,6 @@
 //! Allocation and release of device and managed memory.
 //!
-//! Trap: out of memory is an answer, not a failure: the context stays usable and a later, smaller request may succeed.
+//! Trap: out of memory must leave the context usable, so that a later, smaller request may succeed.
 
 use core::ffi::c_void;
 
@@ -13,7 +13,7 @@ use crate::memory::Kind;
 use crate::status::{Code, guard};
 use crate::stream::{Completion, StreamKey};
 
-/// Rows of pitched memory start at multiples of this, as on NVIDIA's cards (specification S-518).
+/// Rows of pitched memory start at multiples of this many bytes, as on NVIDIA's cards (specification S-518).
 pub const PITCH_BYTES: u64 = 512;
 
 #[unsafe(no_mangle)]
@@ -25,7 +25,7 @@ pub extern "C" fn cudaMalloc(pointer: Out<*mut c_void>, bytes: usize) -> Code {
     })
 }
 
-/// Memory attached to one stream (`cudaMemAttachSingle`) is treated as attached to all.
+/// Treats memory attached to one stream (`cudaMemAttachSingle`) as attached to all.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMallocManaged(pointer: Out<*mut c_void>, bytes: usize, flags: u32) -> Code {
     const ATTACH_GLOBAL: u32 = 1;
@@ -66,7 +66,7 @@ pub extern "C" fn cudaMalloc3D(pitched: Out<cudaPitchedPtr>, extent: cudaExtent)
     })
 }
 
-/// Device memory for rows of `width` bytes; its start and the distance between two rows.
+/// Allocates device memory for rows of `width` bytes; returns its start and the distance between two rows.
 fn allocate_rows(width: usize, rows: usize) -> Result<(*mut c_void, usize), Code> {
     let (runtime, device) = open_uncaptured()?;
     let out_of_memory = Code::cudaErrorMemoryAllocation;
@@ -76,7 +76,7 @@ fn allocate_rows(width: usize, rows: usize) -> Result<(*mut c_void, usize), Code
     Ok((address as *mut c_void, usize::try_from(pitch).map_err(|_| out_of_memory)?))
 }
 
-/// Waits first, as CUDA does: for the device that the memory is on, or for all if any of them may use it.
+/// Waits first, as CUDA does: for the memory's device, or for all devices if any may use it.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaFree(pointer: *mut c_void) -> Code {
     guard("cudaFree", 0, || {

@@ -1,6 +1,6 @@
-//! What is known of a range of managed memory: `cudaMemRangeGetAttribute` and its plural.
+//! Queries about a range of managed memory: `cudaMemRangeGetAttribute` and `cudaMemRangeGetAttributes`.
 //!
-//! Trap: an answer is about all pages of the range; where they differ it is "none", as where nothing was said.
+//! Trap: a result is about all pages of the range; where they differ it is "none", as without any advice.
 
 use core::ffi::{c_int, c_void};
 
@@ -38,13 +38,13 @@ fn kind(side: Option<Side>) -> c_int {
     }
 }
 
-/// What all parts say, if they agree.
+/// Common value of all parts, if they agree.
 fn common<T: PartialEq>(parts: &[Advised], of: impl Fn(&Advised) -> Option<T>) -> Option<T> {
     let first = of(parts.first()?)?;
     parts[1..].iter().all(|part| of(part).as_ref() == Some(&first)).then_some(first)
 }
 
-/// The answer, as many numbers as are asked for.
+/// Value of an attribute, as at most `count` numbers.
 fn answer(attribute: u32, count: usize, parts: &[Advised]) -> Result<Vec<c_int>, Code> {
     let preferred = || common(parts, |part| part.preferred);
     let prefetched = || common(parts, |part| part.prefetched);
@@ -88,7 +88,7 @@ unsafe fn get(
         memory.advice.of(pointer as u64, bytes as u64)
     };
     for (index, value) in answer(attribute, count, &parts)?.into_iter().enumerate() {
-        // SAFETY: `answer` gives `count` numbers at most, for which the caller has room, aligned or not.
+        // SAFETY: `answer` returns at most `count` numbers, for which the caller has room, aligned or not.
         unsafe { data.cast::<c_int>().add(index).write_unaligned(value) };
     }
     Ok(())
@@ -104,12 +104,12 @@ pub unsafe extern "C" fn cudaMemRangeGetAttribute(
     pointer: *const c_void,
     bytes: usize,
 ) -> Code {
-    // SAFETY: the caller says so.
+    // SAFETY: by this function's contract.
     guard("cudaMemRangeGetAttribute", 0, || unsafe { get(data, data_bytes, attribute, pointer, bytes) })
 }
 
 /// # Safety
-/// The three lists have `count` entries; each entry of `data` has room for as many bytes as `sizes` says.
+/// The three lists have `count` entries; each entry of `data` has room for the number of bytes in `sizes`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaMemRangeGetAttributes(
     data: In<*mut c_void>,
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn cudaMemRangeGetAttributes(
             return Err(Code::cudaErrorInvalidValue);
         }
         for ((data, size), attribute) in data.iter().zip(sizes).zip(attributes) {
-            // SAFETY: the caller says so of each entry.
+            // SAFETY: by this function's contract, for each entry.
             unsafe { get(*data, size, attribute, pointer, bytes)? };
         }
         Ok(())

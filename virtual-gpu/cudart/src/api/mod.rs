@@ -1,8 +1,9 @@
-//! The exported functions: arguments in from C, decisions elsewhere, a code out.
+//! The exported functions: take arguments from C, call the modules that decide, return a code.
 //!
-//! Names, signatures and meanings are those of the CUDA 13.0 runtime API reference, and of 12.9's where the crate is built
-//! as `libcudart.so.12`; what differs here is said at the function. Trap: C may pass any number for an enumeration, so none
-//! of CUDA's enumerations is a parameter type here.
+//! Names, signatures and meanings are those of the CUDA 13.0 runtime API reference, and of 12.9's where the crate is
+//! built
+//! as `libcudart.so.12`; each function documents its differences. Trap: C may pass any number for an enumeration, so a
+//! parameter must never have the type of a CUDA enumeration.
 
 #![cfg_attr(
     cuda_12,
@@ -56,7 +57,7 @@ use crate::runtime::Runtime;
 use crate::status::Code;
 use crate::stream::{StreamKey, default_stream, own_default_stream};
 
-/// The runtime and the calling thread's device, with a context on it.
+/// Returns the runtime and the calling thread's device, after opening a context on it.
 fn open() -> Result<(&'static Runtime, u32), Code> {
     let runtime = Runtime::get()?;
     let device = current_device();
@@ -65,17 +66,17 @@ fn open() -> Result<(&'static Runtime, u32), Code> {
     Ok((runtime, device))
 }
 
-/// As [`open`], for calls that must not come in the middle of a stream capture.
+/// Opens a context like [`open`], for calls that are forbidden during a stream capture.
 ///
 /// # Errors
-/// As [`open`], and `cudaErrorStreamCaptureUnsupported`.
+/// Those of [`open`], and `cudaErrorStreamCaptureUnsupported`.
 fn open_uncaptured() -> Result<(&'static Runtime, u32), Code> {
     let (runtime, device) = open()?;
     runtime.check_unsafe_call()?;
     Ok((runtime, device))
 }
 
-/// The answer to a query.
+/// Result of a query.
 fn readiness(ready: bool) -> Result<(), Code> {
     clock::asked(ready);
     if ready { Ok(()) } else { Err(Code::cudaErrorNotReady) }

@@ -1,7 +1,7 @@
-//! The second names of calls that use a default stream: `…_ptsz` and `…_ptds`.
+//! Second names of calls that use a default stream: `…_ptsz` and `…_ptds`.
 //!
-//! CUDA's headers rename the calls of code compiled with `--default-stream per-thread` to these; there the default stream
-//! is the calling thread's own. Trap: the suffix only changes what *no* stream (0) means, never a stream that is named.
+//! For code compiled with `--default-stream per-thread`, CUDA's headers rename the calls to these, whose default stream
+//! is the calling thread's own. Trap: the suffix must change only the meaning of *no* stream (0), not that of a handle.
 
 use core::ffi::{c_char, c_int, c_void};
 

@@ -1,6 +1,6 @@
-//! Questions about pointers.
+//! Queries about pointers.
 //!
-//! Trap: host memory that was never registered is no error since CUDA 11, but a kind of its own.
+//! Trap: host memory that was never registered is not an error since CUDA 11, but has a kind of its own.
 
 use core::ffi::{c_int, c_void};
 
@@ -13,7 +13,7 @@ use crate::kernel::variable_at;
 use crate::memory::Kind;
 use crate::status::{Code, guard};
 
-/// Device of memory that belongs to none.
+/// Device number of memory that belongs to no device.
 const NO_DEVICE: c_int = -2;
 
 /// `cudaPointerAttributes`, which CUDA 13 made longer.

@@ -1,8 +1,9 @@
 //! Allocation and release in stream order, and memory pools.
 //!
-//! The memory is the program's when the call returns, and it is counted on the server from then on; only the work that
-//! may use it is ordered by the stream. Trap: a block that is freed stays the pool's until the next synchronisation, as
-//! CUDA's release threshold of 0 says, so `cudaMemGetInfo` does not see it come back at once.
+//! The program has the memory when the call returns, and the server counts it from then on; only the work that
+//! may use it is ordered by the stream. Trap: a freed block must stay in the pool until the next synchronisation, as
+//! CUDA's
+//! release threshold of 0 requires, so `cudaMemGetInfo` does not show it as free at once.
 
 use core::ffi::{c_int, c_void};
 
@@ -57,7 +58,7 @@ fn live(pools: &mut Pools, pool: PoolKey) -> Result<&mut Pool, Code> {
     pools.get(pool).ok_or(Code::cudaErrorInvalidValue)
 }
 
-/// A block for a stream: a freed one, else a new one, else a freed one that the stream has to wait for.
+/// Takes a block for a stream: a freed one, else a new one, else a freed one that the stream has to wait for.
 fn take(
     runtime: &'static Runtime,
     pools: &mut Pools,
@@ -94,7 +95,7 @@ fn grow(runtime: &Runtime, pools: &mut Pools, key: PoolKey, device: u32, bytes: 
     }
     let mut allocated = runtime.allocate(device, bytes, AllocKind::Device);
     if allocated == Err(Code::cudaErrorMemoryAllocation) {
-        // What pools hold unused is in the way of nobody.
+        // Unused memory of pools can be released without harm.
         let unused = pools.trim_device(device);
         if !unused.is_empty() {
             unused.into_iter().try_for_each(|address| runtime.release(address))?;
@@ -106,7 +107,7 @@ fn grow(runtime: &Runtime, pools: &mut Pools, key: PoolKey, device: u32, bytes: 
     Ok(address)
 }
 
-/// Memory of `cudaMalloc` is freed when the stream gets there.
+/// Frees memory in stream order, also that of `cudaMalloc`.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaFreeAsync(pointer: *mut c_void, stream: *mut c_void) -> Code {
     guard("cudaFreeAsync", 0, || {
@@ -148,7 +149,7 @@ pub struct PoolProps {
 
 const _: () = assert!(size_of::<PoolProps>() == 88);
 
-/// The only kind of memory in pools, though pinned to the *device*.
+/// Memory pinned to the *device*, the only kind of memory in pools.
 pub const ALLOCATION_PINNED: u32 = 1;
 
 #[unsafe(no_mangle)]
@@ -172,7 +173,7 @@ pub extern "C" fn cudaMemPoolCreate(pool: Out<*mut c_void>, props: In<PoolProps>
     })
 }
 
-/// Blocks in use stay until they are freed.
+/// Destroys a pool; blocks in use stay until they are freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMemPoolDestroy(pool: *mut c_void) -> Code {
     guard("cudaMemPoolDestroy", 0, || {
@@ -204,7 +205,7 @@ const RESERVED_HIGH: u32 = 6;
 const USED_NOW: u32 = 7;
 const USED_HIGH: u32 = 8;
 
-/// The first three attributes are of type `int`, the others `cuuint64_t`.
+/// Sets an attribute; the first three are of type `int`, the others `cuuint64_t`.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMemPoolSetAttribute(pool: *mut c_void, attribute: u32, value: In<c_void>) -> Code {
     guard("cudaMemPoolSetAttribute", 0, || {
@@ -260,7 +261,7 @@ pub struct AccessDesc {
 const ACCESS_NONE: u32 = 0;
 const ACCESS_READ_WRITE: u32 = 3;
 
-/// Kernels here reach all memory of the process; the call keeps the books that CUDA keeps.
+/// Records the access; kernels here can access all memory of the process anyway.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMemPoolSetAccess(pool: *mut c_void, list: In<AccessDesc>, count: usize) -> Code {
     guard("cudaMemPoolSetAccess", 0, || {
@@ -271,7 +272,7 @@ pub extern "C" fn cudaMemPoolSetAccess(pool: *mut c_void, list: In<AccessDesc>, 
             let Target::Device(device) = location.target(runtime)? else {
                 return Err(Code::cudaErrorInvalidValue);
             };
-            // Its own device always has access.
+            // The pool's own device always has access.
             let allowed = matches!(flags, ACCESS_NONE | ACCESS_READ_WRITE)
                 && (device != pool.device || flags == ACCESS_READ_WRITE);
             if !allowed {
@@ -328,7 +329,7 @@ pub extern "C" fn cudaDeviceSetMemPool(device: c_int, pool: *mut c_void) -> Code
     })
 }
 
-/// Makes a pool the device's own.
+/// Makes a pool the current one of the device.
 ///
 /// # Errors
 /// `cudaErrorInvalidValue` for a pool of another device.

@@ -1,8 +1,8 @@
-//! What compiled objects call from constructors: kernels, variables, and the launch configuration between `<<<` and
-//! `>>>`.
+//! Calls that compiled objects make from constructors (kernels, variables), and the launch configuration between `<<<`
+//! and `>>>`.
 //!
-//! Trap: all of this runs before `main`, and on NVIDIA's runtime too for everything but [`eager_vgpu_register`], so it
-//! must be quick and start nothing.
+//! Trap: everything here may run before `main`, as in NVIDIA's runtime, where only [`eager_vgpu_register`] is
+//! missing; so it must be quick and start nothing.
 
 use core::ffi::{c_char, c_int, c_void};
 use std::cell::RefCell;
@@ -23,25 +23,25 @@ struct Configuration {
 }
 
 thread_local! {
-    /// A stack, because an argument expression of one launch may contain another.
+    /// A stack, because an argument expression of one launch may contain another launch.
     static CONFIGURATIONS: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Takes up one translation unit's CPU kernels; see `eager_exec::abi::REGISTER_SYMBOL`.
+/// Registers the CPU kernels of one translation unit; see `eager_exec::abi::REGISTER_SYMBOL`.
 ///
 /// # Safety
 /// `table` is null or stays valid until the process ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eager_vgpu_register(table: *const KernelTable) {
     guard("eager_vgpu_register", 0, || {
-        // SAFETY: the caller says so.
+        // SAFETY: by this function's contract.
         unsafe { add_table(table) };
         Ok(())
     });
 }
 
-/// Device code for a GPU is of no use here, but its address, as the handle, says to which file's CPU code a registration
-/// belongs (`eager_exec::abi::KernelTable::device_code`).
+/// Returns the address of the GPU code as the handle. The code itself is unused, but its address tells which file's CPU
+/// code a registration belongs to (`eager_exec::abi::KernelTable::device_code`).
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaRegisterFatBinary(fat_binary: *mut c_void) -> *mut *mut c_void {
     fat_binary.cast()
@@ -50,7 +50,7 @@ pub extern "C" fn __cudaRegisterFatBinary(fat_binary: *mut c_void) -> *mut *mut 
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaRegisterFatBinaryEnd(_handle: *mut *mut c_void) {}
 
-/// Stubs stay registered: nothing is launched after the module's destructors.
+/// Keeps the stubs registered: nothing is launched after the module's destructors.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaUnregisterFatBinary(_handle: *mut *mut c_void) {}
 
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn __cudaRegisterFunction(
     _warp_size: *mut c_int,
 ) {
     guard("__cudaRegisterFunction", 0, || {
-        // SAFETY: the caller says so.
+        // SAFETY: by this function's contract.
         unsafe { add_stub(handle.cast(), host_stub.cast(), device_name) };
         Ok(())
     });
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn __cudaRegisterVar(
     _is_global: c_int,
 ) {
     guard("__cudaRegisterVar", bytes, || {
-        // SAFETY: the caller says so.
+        // SAFETY: by this function's contract.
         unsafe { add_shadow(handle.cast(), host_shadow.cast(), device_name) };
         Ok(())
     });
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn __cudaRegisterManagedVar(
     _is_global: c_int,
 ) {
     guard("__cudaRegisterManagedVar", bytes, || {
-        // SAFETY: the caller says so.
+        // SAFETY: by this function's contract.
         unsafe { add_managed(handle.cast(), host_pointer, device_name, bytes as u64) };
         Ok(())
     });

@@ -1,7 +1,8 @@
-//! What programs set on a device or ask about its place in the machine: limits, flags, PCI address, profiler, driver.
+//! Settings of a device, and queries about its environment: limits, flags, PCI address, profiler, driver.
 //!
-//! None of it changes anything here; the calls remember and tell back what CUDA documents. Trap: limits belong to a
-//! device, flags too, and both outlive the context.
+//! Nothing here has an effect; the calls store settings and return what CUDA documents. Trap: limits and flags belong
+//! to a
+//! device and must outlive its context.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::collections::BTreeMap;
@@ -18,10 +19,10 @@ use crate::runtime::Runtime;
 use crate::status::{Code, guard};
 
 /// Defaults of NVIDIA's driver, by the number of the limit: stack of a thread, `printf` buffer, heap of `malloc`, depth
-/// and count of launches from kernels, L2 fetch granularity, persisting part of L2; bytes where it is a size.
+/// and count of launches from kernels, L2 fetch granularity, persisting part of L2; sizes in bytes.
 const LIMITS: [usize; 7] = [1 << 10, 1 << 20, 8 << 20, 2, 2048, 64, 0];
 
-/// Limits that were set, by (device, limit), and flags by device.
+/// Limits set by the program, by (device, limit), and flags by device.
 #[derive(Debug)]
 struct Settings {
     limits: BTreeMap<(u32, u32), usize>,
@@ -50,9 +51,9 @@ pub extern "C" fn cudaDeviceGetLimit(value: Out<usize>, limit: u32) -> Code {
     })
 }
 
-/// How to wait, mapped host memory, stack resizing, synchronous copies.
+/// Flags: wait policy, mapped host memory, stack resizing, synchronous copies.
 const DEVICE_FLAGS: u32 = 0x9f;
-/// Mapped host memory is always there.
+/// Mapped host memory is always supported.
 const DEVICE_MAP_HOST: u32 = 8;
 
 #[unsafe(no_mangle)]
@@ -78,7 +79,7 @@ pub extern "C" fn cudaGetDeviceFlags(flags: Out<u32>) -> Code {
     })
 }
 
-/// Makes the context now, without choosing the device.
+/// Makes the context now, without selecting the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaInitDevice(device: c_int, device_flags: u32, flags: u32) -> Code {
     const FLAGS_ARE_VALID: u32 = 1;
@@ -92,7 +93,7 @@ pub extern "C" fn cudaInitDevice(device: c_int, device_flags: u32, flags: u32) -
     })
 }
 
-/// The device whose memory is nearest above what is asked for, else the largest.
+/// Returns the device with the smallest memory of at least the wanted size, else the device with the largest.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaChooseDevice(chosen: Out<c_int>, wanted: In<DeviceProp>) -> Code {
     guard("cudaChooseDevice", 0, || {
@@ -107,7 +108,7 @@ pub extern "C" fn cudaChooseDevice(chosen: Out<c_int>, wanted: In<DeviceProp>) -
     })
 }
 
-/// The first device of the list becomes the thread's.
+/// Selects the first device of the list for the thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaSetValidDevices(devices: In<c_int>, count: c_int) -> Code {
     guard("cudaSetValidDevices", 0, || {
@@ -122,7 +123,7 @@ pub extern "C" fn cudaSetValidDevices(devices: In<c_int>, count: c_int) -> Code 
     })
 }
 
-/// `domain:bus:device.function`, as the bus number in the properties.
+/// PCI address `domain:bus:device.function`, with the bus number of the properties.
 fn pci_bus_id(device: &DeviceInfo) -> String {
     format!("0000:{:02X}:00.0", device.index + 1)
 }
@@ -152,9 +153,9 @@ pub unsafe extern "C" fn cudaDeviceGetByPCIBusId(device: Out<c_int>, text: *cons
         if text.is_null() {
             return Err(Code::cudaErrorInvalidValue);
         }
-        // SAFETY: not null, and then the caller says so.
+        // SAFETY: not null, and then a C string by this function's contract.
         let wanted = unsafe { CStr::from_ptr(text) }.to_string_lossy().to_uppercase();
-        // The domain may be left out.
+        // The domain is optional.
         let is_it = |device: &DeviceInfo| {
             let id = pci_bus_id(device);
             id == wanted || id.strip_prefix("0000:") == Some(wanted.as_str())
@@ -164,7 +165,7 @@ pub unsafe extern "C" fn cudaDeviceGetByPCIBusId(device: Out<c_int>, text: *cons
     })
 }
 
-/// Caches are not modelled.
+/// No effect: caches are not modelled.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaDeviceSetCacheConfig(_config: u32) -> Code {
     guard("cudaDeviceSetCacheConfig", 0, || open().map(drop))
@@ -176,7 +177,7 @@ pub extern "C" fn cudaDeviceGetCacheConfig(config: Out<u32>) -> Code {
     guard("cudaDeviceGetCacheConfig", 0, || config.put(PREFER_NONE))
 }
 
-/// No profiler listens.
+/// No effect: there is no profiler.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaProfilerStart() -> Code {
     guard("cudaProfilerStart", 0, || open().map(drop))
@@ -187,7 +188,7 @@ pub extern "C" fn cudaProfilerStop() -> Code {
     guard("cudaProfilerStop", 0, || open().map(drop))
 }
 
-/// Banks of shared memory have one width on every card since Maxwell.
+/// No effect: banks of shared memory have one width on every card since Maxwell.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaDeviceSetSharedMemConfig(_config: u32) -> Code {
     guard("cudaDeviceSetSharedMemConfig", 0, || open().map(drop))
@@ -199,7 +200,7 @@ pub extern "C" fn cudaDeviceGetSharedMemConfig(config: Out<u32>) -> Code {
     guard("cudaDeviceGetSharedMemConfig", 0, || config.put(FOUR_BYTES))
 }
 
-/// The few driver calls that there are; every other symbol is not found.
+/// Returns one of the few driver calls here; every other symbol is not found.
 fn entry_point(symbol: *const c_char, function: Out<*mut c_void>, status: Out<u32>) -> Result<(), Code> {
     const SUCCESS: u32 = 0;
     const SYMBOL_NOT_FOUND: u32 = 1;

@@ -1,6 +1,6 @@
 //! Streams.
 //!
-//! Trap: stream handles are numbers of this library, not pointers; the smallest name CUDA's default streams.
+//! Trap: stream handles are numbers of this library, not pointers; the smallest are names of CUDA's default streams.
 
 use core::ffi::{c_int, c_void};
 
@@ -26,7 +26,7 @@ pub extern "C" fn cudaStreamCreateWithFlags(stream: Out<*mut c_void>, flags: u32
     guard("cudaStreamCreateWithFlags", 0, || create(stream, flags, PRIORITY_LEAST))
 }
 
-/// Priorities outside the range are moved into it, as CUDA does.
+/// Clamps priorities to the valid range, as CUDA does.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaStreamCreateWithPriority(
     stream: Out<*mut c_void>,
@@ -47,7 +47,7 @@ fn create(stream: Out<*mut c_void>, flags: u32, priority: c_int) -> Result<(), C
     stream.put(runtime.streams.lock().create(properties) as *mut c_void)
 }
 
-/// Returns at once; what is enqueued still runs.
+/// Returns at once; enqueued work still runs.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaStreamDestroy(stream: *mut c_void) -> Code {
     guard("cudaStreamDestroy", 0, || {
@@ -134,7 +134,7 @@ pub extern "C" fn cudaStreamGetDevice(stream: *mut c_void, device: Out<c_int>) -
     guard("cudaStreamGetDevice", 0, || device.put(describe(stream)?.device.cast_signed()))
 }
 
-/// A number that no other stream of the process has, default streams included.
+/// Returns a number unique among the process's streams, default streams included.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaStreamGetId(stream: *mut c_void, id: Out<u64>) -> Code {
     guard("cudaStreamGetId", 0, || {
@@ -145,7 +145,7 @@ pub extern "C" fn cudaStreamGetId(stream: *mut c_void, id: Out<u64>) -> Code {
     })
 }
 
-/// Managed memory is visible to every stream here; the call only checks what it is given.
+/// Only checks its arguments, since managed memory is visible to every stream here.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaStreamAttachMemAsync(
     stream: *mut c_void,
@@ -162,7 +162,7 @@ pub extern "C" fn cudaStreamAttachMemAsync(
     })
 }
 
-/// The function runs on the stream's own thread and must not call CUDA (`cudaErrorNotPermitted`).
+/// Enqueues a function, which runs on the stream's own thread and must not call CUDA (`cudaErrorNotPermitted`).
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLaunchHostFunc(
     stream: *mut c_void,
@@ -175,7 +175,7 @@ pub extern "C" fn cudaLaunchHostFunc(
     })
 }
 
-/// As [`cudaLaunchHostFunc`], but also called when earlier work has failed, with its code.
+/// Enqueues a function like [`cudaLaunchHostFunc`]; it is called with the code even when earlier work has failed.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaStreamAddCallback(
     stream: *mut c_void,

@@ -1,7 +1,8 @@
 //! Copies to and from `__device__` and `__constant__` variables, and their addresses.
 //!
-//! Trap: the symbol is the address of the host's shadow variable, which only names the real one; its own bytes are
-//! never read.
+//! Trap: a symbol is the address of the host's shadow variable, which only identifies the device variable; its own
+//! bytes
+//! must never be read.
 
 use core::ffi::c_void;
 
@@ -13,10 +14,10 @@ use crate::status::{Code, guard};
 use crate::stream::default_stream;
 use crate::transfer::{Copy, Direction};
 
-/// Address of `bytes` of a variable from `offset` on.
+/// Address of `bytes` bytes of a variable from `offset` on.
 ///
 /// # Errors
-/// `cudaErrorInvalidSymbol`, `cudaErrorInvalidValue` if the variable is not that long.
+/// `cudaErrorInvalidSymbol`, `cudaErrorInvalidValue` if the variable is shorter.
 pub fn symbol_address(symbol: *const c_void, offset: usize, bytes: usize) -> Result<u64, Code> {
     let variable = variable(symbol)?;
     let end = (offset as u64).checked_add(bytes as u64).filter(|&end| end <= variable.bytes);
@@ -24,10 +25,10 @@ pub fn symbol_address(symbol: *const c_void, offset: usize, bytes: usize) -> Res
     Ok(variable.address + offset as u64)
 }
 
-/// A copy to a symbol: to the device, whatever side it comes from.
+/// A copy to a symbol on the device, from either side.
 ///
 /// # Errors
-/// As [`symbol_address`]; `cudaErrorInvalidMemcpyDirection` for a direction that leaves the device.
+/// Those of [`symbol_address`]; `cudaErrorInvalidMemcpyDirection` for a direction that leaves the device.
 pub fn copy_to_symbol(
     symbol: *const c_void,
     from: *const c_void,
@@ -45,7 +46,7 @@ pub fn copy_to_symbol(
 /// A copy from a symbol.
 ///
 /// # Errors
-/// As [`symbol_address`]; `cudaErrorInvalidMemcpyDirection` for a direction that begins on the host.
+/// Those of [`symbol_address`]; `cudaErrorInvalidMemcpyDirection` for a direction that begins on the host.
 pub fn copy_from_symbol(
     to: *mut c_void,
     symbol: *const c_void,

@@ -1,8 +1,9 @@
-//! Stream capture: what a stream is given becomes nodes of a graph instead of running.
+//! Stream capture: work submitted to a stream becomes nodes of a graph instead of running.
 //!
-//! A capture begins in one stream and spreads to others that wait for events recorded in it; all of them must be joined
-//! again before it ends where it began (CUDA C++ programming guide, "Creating a Graph Using Stream Capture"). Trap: a
-//! forbidden call fails *and* invalidates the capture, which is only told at its end.
+//! A capture begins in one stream and spreads to streams that wait for events recorded in it; all of them must be
+//! joined
+//! before it ends in its first stream (CUDA C++ programming guide, "Creating a Graph Using Stream Capture"). Trap: a
+//! forbidden call must fail *and* invalidate the capture, which is reported again only at the capture's end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,7 @@ use crate::stream::StreamKey;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CaptureId(pub u64);
 
-/// Which threads' unsafe calls a capture forbids, and which captures a thread heeds.
+/// Of a capture: which threads' unsafe calls it forbids. Of a thread: which captures can forbid its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Global,
@@ -43,13 +44,13 @@ pub struct Capture {
     mode: Mode,
     thread: u64,
     status: Status,
-    /// What the next node of each stream follows.
+    /// Nodes that the next node of each stream follows.
     ends: BTreeMap<StreamKey, BTreeSet<NodeKey>>,
-    /// Handed out by address; valid until the stream's next call.
+    /// Node handles returned to the program by address; valid until the stream's next call.
     told: Vec<u64>,
 }
 
-/// What is known of a capture through one of its streams.
+/// State of a capture, as seen from one of its streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
     pub id: CaptureId,
@@ -62,7 +63,7 @@ impl Graphs {
         !self.captures.is_empty()
     }
 
-    /// Begins in a stream, for a thread, into a graph behind some of its nodes, or into a new graph.
+    /// Begins a capture in a stream, into a graph after some of its nodes, or into a new graph.
     ///
     /// # Errors
     /// `cudaErrorIllegalState` if the stream is in a capture already; `cudaErrorInvalidValue` for a wrong graph.
@@ -94,11 +95,11 @@ impl Graphs {
         Ok(())
     }
 
-    /// Ends it in the stream where it began; its graph.
+    /// Ends a capture in the stream where it began; returns its graph.
     ///
     /// # Errors
-    /// `cudaErrorIllegalState` without a capture, `…Unmatched` in another stream, `…WrongThread`; and, after which there
-    /// is no capture any more, `…Unjoined` and `…Invalidated`.
+    /// `cudaErrorIllegalState` without a capture, `…Unmatched` in another stream, `…WrongThread`; and, with the capture
+    /// removed, `…Unjoined` and `…Invalidated`.
     pub fn end_capture(&mut self, stream: StreamKey, thread: u64) -> Result<GraphKey, Code> {
         let id = *self.capturing.get(&stream).ok_or(Code::cudaErrorIllegalState)?;
         let capture = &self.captures[&id];
@@ -121,7 +122,7 @@ impl Graphs {
         Err(failure)
     }
 
-    /// Whether all that other streams did is followed by the origin's end.
+    /// True if the origin's next node follows all nodes of the other streams.
     fn is_joined(&self, capture: &Capture) -> bool {
         let mut reached: BTreeSet<NodeKey> = BTreeSet::new();
         let mut next: Vec<NodeKey> = capture.ends[&capture.origin].iter().copied().collect();
@@ -139,7 +140,7 @@ impl Graphs {
         Some(Seen { id, status: capture.status, graph: capture.graph })
     }
 
-    /// Streams in a capture.
+    /// Streams that are captured.
     pub fn capturing_streams(&self) -> impl Iterator<Item = StreamKey> + '_ {
         self.capturing.keys().copied()
     }
@@ -150,7 +151,7 @@ impl Graphs {
         }
     }
 
-    /// Adds what the stream is given; `None` if it is in no capture.
+    /// Captures work as a node; `None` if the stream is not captured.
     ///
     /// # Errors
     /// `cudaErrorStreamCaptureInvalidated`.
@@ -165,7 +166,7 @@ impl Graphs {
         Ok(Some(node))
     }
 
-    /// What the stream's next node will follow: what an event recorded now stands for.
+    /// Nodes that the stream's next node will follow, which an event recorded now represents.
     pub fn ends(&self, stream: StreamKey) -> Option<(CaptureId, BTreeSet<NodeKey>)> {
         let id = *self.capturing.get(&stream)?;
         Some((id, self.captures[&id].ends[&stream].clone()))
@@ -177,7 +178,7 @@ impl Graphs {
         }
     }
 
-    /// The stream's next node follows nodes of a capture too; a stream outside joins it.
+    /// Makes the stream's next node follow nodes of a capture; joins the stream to it if it is not captured.
     ///
     /// # Errors
     /// `…Merge` if the stream is in another capture (both are invalidated), `…Invalidated`.
@@ -188,7 +189,7 @@ impl Graphs {
         nodes: &BTreeSet<NodeKey>,
     ) -> Result<(), Code> {
         let Some(capture) = self.captures.get_mut(&id) else {
-            // The capture is over: what the event stood for is in a graph and will never happen in a stream.
+            // The capture is over: the event's nodes are in a graph and will never run in a stream.
             return Err(Code::cudaErrorCapturedEvent);
         };
         if capture.status == Status::Invalidated {
@@ -207,11 +208,11 @@ impl Graphs {
         Ok(())
     }
 
-    /// A call that may depend on other streams in ways that a capture cannot see, such as `cudaMalloc`, from a thread
-    /// in a mode of its own.
+    /// Checks a call that may depend on other streams in ways that a capture cannot see, such as `cudaMalloc`. `heeds`:
+    /// mode of the calling thread.
     ///
     /// # Errors
-    /// `cudaErrorStreamCaptureUnsupported` where a capture forbids it; that capture is invalid then.
+    /// `cudaErrorStreamCaptureUnsupported` if a capture forbids the call; that capture is then invalid.
     pub fn check_unsafe_call(&mut self, thread: u64, heeds: Mode) -> Result<(), Code> {
         let forbids = |capture: &Capture| match heeds {
             Mode::Relaxed => false,
@@ -227,7 +228,7 @@ impl Graphs {
         if forbidden { Err(Code::cudaErrorStreamCaptureUnsupported) } else { Ok(()) }
     }
 
-    /// The stream's end as handles at an address that holds until the stream's next call.
+    /// Handles of the nodes that the stream's next node follows, at an address valid until the stream's next call.
     pub fn tell_ends(&mut self, stream: StreamKey) -> Option<&[u64]> {
         let id = *self.capturing.get(&stream)?;
         let capture = self.captures.get_mut(&id)?;

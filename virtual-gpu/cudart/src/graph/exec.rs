@@ -1,7 +1,7 @@
-//! Executable graphs: a graph at one moment, in an order it can run in.
+//! Executable graphs: a snapshot of a graph, in an order in which it can run.
 //!
-//! Branches run beside each other, in the lanes of [`super::lanes`]: lane 0 is the stream that the graph is launched
-//! into. Trap: a step that is switched off keeps its place, or what follows it would wait for nothing.
+//! Branches run in parallel, in the lanes of [`super::lanes`]: lane 0 is the stream that the graph is launched
+//! into. Trap: a disabled step must keep its place, or later steps would lose their dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::stream::Completion;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ExecKey(pub u64);
 
-/// One thing to do.
+/// Action of a step.
 #[derive(Debug, Clone)]
 pub enum Action {
     Run(Arc<Command>),
@@ -25,22 +25,22 @@ pub enum Action {
 
 #[derive(Debug, Clone)]
 struct Step {
-    /// Of the graph that it was made from.
+    /// Node of the original graph.
     node: NodeKey,
     kind: NodeKind,
-    /// Positions of the steps that it follows, in rising order: the shape that an update must keep.
+    /// Positions of the steps that it follows, in ascending order: the shape that an update must keep.
     after: Vec<usize>,
     enabled: bool,
     action: Action,
     lane: u32,
 }
 
-/// One step of a launch.
+/// A step of a launch.
 #[derive(Debug)]
 pub struct Planned {
     pub action: Action,
     pub lane: u32,
-    /// Positions of earlier steps in other lanes that it follows.
+    /// Positions of earlier steps in other lanes that it waits for.
     pub waits: Vec<usize>,
 }
 
@@ -48,11 +48,11 @@ pub struct Planned {
 pub struct Exec {
     steps: Vec<Step>,
     flags: u64,
-    /// End of its latest launch: it never runs beside itself.
+    /// End of its latest launch: launches of it never overlap.
     last: Option<Arc<Completion>>,
 }
 
-/// Why an executable graph was not updated, with the node of the new graph that does not fit.
+/// Why an executable graph was not updated, with the node of the new graph that does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdateFailure {
     TopologyChanged,
@@ -61,7 +61,7 @@ pub enum UpdateFailure {
 
 impl Graphs {
     /// # Errors
-    /// `cudaErrorInvalidValue` for no graph, or one with a circle.
+    /// `cudaErrorInvalidValue` for an unknown graph, or a graph with a cycle.
     pub fn instantiate(&mut self, graph: GraphKey, flags: u64) -> Result<ExecKey, Code> {
         let mut steps = self.steps(graph)?;
         let after: Vec<Vec<usize>> = steps.iter().map(|step| step.after.clone()).collect();
@@ -73,10 +73,10 @@ impl Graphs {
         Ok(key)
     }
 
-    /// The graph's nodes in running order, with those of child graphs in their place.
+    /// The graph's nodes in running order, with the nodes of child graphs in place of their parents.
     fn steps(&self, graph: GraphKey) -> Result<Vec<Step>, Code> {
         let mut steps: Vec<Step> = Vec::new();
-        // The step of each node: of a child graph, its end.
+        // The step of each node, or for a child graph its last steps.
         let mut ends: BTreeMap<NodeKey, usize> = BTreeMap::new();
         for node in self.sorted(graph)? {
             let Node { work, after, .. } = &self.nodes[&node];
@@ -97,7 +97,7 @@ impl Graphs {
     }
 
     /// # Errors
-    /// `cudaErrorInvalidValue` for no executable graph, here and below.
+    /// `cudaErrorInvalidValue` for an unknown executable graph, here and below.
     pub fn destroy_exec(&mut self, exec: ExecKey) -> Result<(), Code> {
         self.execs.remove(&exec).map(drop).ok_or(INVALID)
     }
@@ -106,7 +106,7 @@ impl Graphs {
         self.execs.get(&exec).map(|exec| exec.flags).ok_or(INVALID)
     }
 
-    /// What a launch does, in order, and the end of the launch before it.
+    /// Steps of a launch, in order, and the end of the previous launch.
     pub fn plan(&self, exec: ExecKey) -> Result<(Vec<Planned>, Option<Arc<Completion>>), Code> {
         let exec = self.execs.get(&exec).ok_or(INVALID)?;
         let planned = exec.steps.iter().map(|step| {
@@ -125,10 +125,10 @@ impl Graphs {
         }
     }
 
-    /// What a step does is replaced for later launches.
+    /// Replaces a step's action for later launches.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` if the executable graph has no such node, or it is of another kind.
+    /// `cudaErrorInvalidValue` if the executable graph has no such node, or the node is of another kind.
     pub fn set_action(&mut self, exec: ExecKey, node: NodeKey, work: Work) -> Result<(), Code> {
         let exec = self.execs.get_mut(&exec).ok_or(INVALID)?;
         let step = exec.steps.iter_mut().find(|step| step.node == node).ok_or(INVALID)?;
@@ -143,7 +143,7 @@ impl Graphs {
     }
 
     /// # Errors
-    /// `cudaErrorInvalidValue` for a node that cannot be switched: all but kernels, copies and fills.
+    /// `cudaErrorInvalidValue` for a node that cannot be disabled: all but kernels, copies and fills.
     pub fn enabled(&mut self, exec: ExecKey, node: NodeKey) -> Result<&mut bool, Code> {
         let exec = self.execs.get_mut(&exec).ok_or(INVALID)?;
         let step = exec.steps.iter_mut().find(|step| step.node == node).ok_or(INVALID)?;
@@ -153,10 +153,10 @@ impl Graphs {
         }
     }
 
-    /// Takes all of a graph's work over into an executable one of the same shape.
+    /// Copies all of a graph's work into an executable graph of the same shape.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue`; inside, why the graph does not fit.
+    /// `cudaErrorInvalidValue`; the inner error tells why the graph does not match.
     pub fn update(&mut self, exec: ExecKey, graph: GraphKey) -> Result<Result<(), UpdateFailure>, Code> {
         let fresh = self.steps(graph)?;
         let exec = self.execs.get_mut(&exec).ok_or(INVALID)?;
@@ -175,8 +175,8 @@ impl Graphs {
     }
 }
 
-/// Puts a child graph behind the steps that its node follows; returns what its end follows: its leaves, or, where it
-/// is empty, the same steps.
+/// Appends a child graph after the steps that its node follows; returns the steps that its successors follow: its
+/// leaves or, if it is empty, `before`.
 fn append(steps: &mut Vec<Step>, child: Vec<Step>, before: Vec<usize>) -> Vec<usize> {
     let offset = steps.len();
     let mut leaves: BTreeSet<usize> = (offset..offset + child.len()).collect();
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(graphs.update(exec, same), Err(INVALID));
     }
 
-    /// Of a plan: the event that each step records, its lane, what it waits for in others.
+    /// For each step of a plan: the event that it records, its lane, and the steps of other lanes that it waits for.
     fn seen(graphs: &Graphs, exec: ExecKey) -> Vec<(Option<u64>, u32, Vec<usize>)> {
         let (plan, _) = graphs.plan(exec).unwrap();
         let row = |step: Planned| {

@@ -1,14 +1,15 @@
-//! Which steps of a graph run one behind the other, and which beside each other.
+//! Assigns the steps of a graph to lanes, which run in parallel.
 //!
-//! Each step is put in a lane, that is, a stream: if it can be, in one whose latest step it follows anyway, so that
-//! nothing waits for what it need not wait for. Who follows whom is kept in vector clocks (Mattern, "Virtual Time and
-//! Global States of Distributed Systems", 1989): for each step, the latest one of each lane that is known to be over
-//! when it begins. Trap: with more branches than lanes, some wait for each other all the same.
+//! A lane is a stream. A step goes into a lane whose latest step it follows anyway, if there is one, so that it causes
+//! no
+//! unnecessary waits. The order is tracked by vector clocks (Mattern, "Virtual Time and Global States of Distributed
+//! Systems", 1989): for each step, the latest step of each lane that is known to have ended when it begins. With more
+//! branches than lanes, some branches wait for each other nevertheless.
 
-/// At most so many steps run at once: each lane is a thread.
+/// Most steps that run at once: each lane is a thread.
 const LANES_MAX: usize = 32;
 
-/// The lane of each step, from 0 on. `after` names, for each step, earlier steps that it follows.
+/// Returns the lane of each step, counted from 0. `after`: for each step, the earlier steps that it follows.
 pub fn lanes(after: &[Vec<usize>]) -> Vec<u32> {
     let mut planned = Planned { latest: vec![None], ..Planned::default() };
     after.iter().for_each(|before| planned.add(before));
@@ -17,14 +18,14 @@ pub fn lanes(after: &[Vec<usize>]) -> Vec<u32> {
 
 #[derive(Debug, Default)]
 struct Planned {
-    /// Of each step.
+    /// Lane of each step.
     lanes: Vec<usize>,
     clocks: Vec<Clock>,
-    /// Of each lane.
+    /// Latest step of each lane.
     latest: Clock,
 }
 
-/// By lane, a step that is over.
+/// By lane, the latest step known to have ended.
 type Clock = Vec<Option<usize>>;
 
 impl Planned {
@@ -37,7 +38,7 @@ impl Planned {
             self.latest.push(None);
             over.push(None);
         }
-        // What is ahead in the lane is over too, asked for or not.
+        // The previous step of the lane has ended too, required or not.
         if let Some(ahead) = self.latest[lane] {
             merge(&mut over, &self.clocks[ahead]);
         }
@@ -47,8 +48,9 @@ impl Planned {
         self.lanes.push(lane);
     }
 
-    /// That of a step ahead, or another that the step follows anyway, or a new one, or the one that got nothing for
-    /// longest.
+    /// Chooses a lane: that of a predecessor, else one whose latest step has ended anyway, else a new lane, else the
+    /// lane
+    /// unused for longest.
     fn choose(&self, before: &[usize], over: &Clock) -> usize {
         let ahead = before.iter().find(|before| self.latest[self.lanes[**before]] == Some(**before));
         let mut all = 0..self.latest.len();
@@ -73,7 +75,7 @@ mod tests {
     #[test]
     fn a_chain_has_one_lane_and_a_fork_has_two() {
         assert_eq!(lanes(&[vec![], vec![0], vec![1]]), [0, 0, 0]);
-        // A diamond, and another behind it: its branches use the same two lanes.
+        // A diamond and another one after it: its branches use the same two lanes.
         let diamonds = [vec![], vec![0], vec![0], vec![1, 2], vec![3], vec![3], vec![4, 5]];
         assert_eq!(lanes(&diamonds), [0, 0, 1, 0, 0, 1, 0]);
         assert_eq!(lanes(&[vec![], vec![], vec![]]), [0, 1, 2], "roots stand beside each other");
@@ -81,7 +83,7 @@ mod tests {
 
     #[test]
     fn steps_of_one_lane_follow_each_other_while_there_are_lanes() {
-        // Four chains of steps, each crossing over to the next one now and then.
+        // Four chains of steps, each sometimes joining the next one.
         let after: Vec<Vec<usize>> = (0_usize..200)
             .map(|step| match step {
                 0..4 => vec![],

@@ -1,8 +1,9 @@
-//! Graphs: work as nodes and what each must follow, made node by node or by capturing streams.
+//! Graphs: work as nodes with dependencies, made node by node or by capturing streams.
 //!
-//! [`Graphs`] holds all of the process: graphs, their nodes, executable copies ([`exec`]), captures under way
-//! ([`capture`]), which branches run beside each other ([`lanes`]). Trap: handles are numbers that are never used twice,
-//! so a stale one is refused, not followed.
+//! [`Graphs`] holds all graphs of the process, with their nodes, executable copies ([`exec`]), current captures
+//! ([`capture`]) and the assignment of branches to streams ([`lanes`]). Trap: handles are numbers that must never be
+//! reused,
+//! so that a stale handle is refused, not followed.
 
 mod capture;
 mod exec;
@@ -24,13 +25,13 @@ pub struct GraphKey(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeKey(pub u64);
 
-/// What a node does.
+/// Work of a node.
 #[derive(Debug, Clone)]
 pub enum Work {
     Run(Arc<Command>),
-    /// All of a graph of its own.
+    /// A whole graph, owned by the node.
     Child(GraphKey),
-    /// Records or waits for an event, by its handle.
+    /// Records an event (`Record`) or waits for one (`Wait`), by its handle.
     Record(u64),
     Wait(u64),
 }
@@ -39,17 +40,17 @@ pub enum Work {
 struct Node {
     graph: GraphKey,
     work: Work,
-    /// What it follows.
+    /// Nodes that it follows.
     after: BTreeSet<NodeKey>,
 }
 
-/// From a node to one that follows it.
+/// A node and a node that follows it.
 pub type Edge = (NodeKey, NodeKey);
 
 /// All graphs of the process.
 #[derive(Debug, Default)]
 pub struct Graphs {
-    /// Nodes of each graph, in the order they were added; with the original's node in a clone.
+    /// Nodes of each graph, in the order of addition; in a clone, with the original's node.
     graphs: BTreeMap<GraphKey, BTreeMap<NodeKey, Option<NodeKey>>>,
     nodes: BTreeMap<NodeKey, Node>,
     execs: BTreeMap<ExecKey, exec::Exec>,
@@ -72,10 +73,10 @@ impl Graphs {
         key
     }
 
-    /// Ends a graph and its nodes; executable copies stay.
+    /// Destroys a graph and its nodes; executable copies stay.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` for no graph, here and below.
+    /// `cudaErrorInvalidValue` for an unknown graph, here and below.
     pub fn destroy(&mut self, graph: GraphKey) -> Result<(), Code> {
         let nodes = self.graphs.remove(&graph).ok_or(INVALID)?;
         for node in nodes.keys() {
@@ -86,10 +87,10 @@ impl Graphs {
         Ok(())
     }
 
-    /// Adds a node behind others of its graph.
+    /// Adds a node after other nodes of its graph.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` if one of them is not of the graph, or named twice.
+    /// `cudaErrorInvalidValue` if one of these is not in the graph, or named twice.
     pub fn add(&mut self, graph: GraphKey, after: &[NodeKey], work: Work) -> Result<NodeKey, Code> {
         let known = self.graphs.get(&graph).ok_or(INVALID)?;
         let distinct: BTreeSet<NodeKey> = after.iter().copied().collect();
@@ -118,7 +119,7 @@ impl Graphs {
     }
 
     /// # Errors
-    /// `cudaErrorInvalidValue` for nodes that are not of the graph, a node after itself, and an edge that is there.
+    /// `cudaErrorInvalidValue` for nodes of another graph, a node after itself, and an existing edge.
     pub fn add_edge(&mut self, graph: GraphKey, (from, to): Edge) -> Result<(), Code> {
         let known = self.graphs.get(&graph).ok_or(INVALID)?;
         if !known.contains_key(&from) || !known.contains_key(&to) || from == to {
@@ -129,13 +130,13 @@ impl Graphs {
     }
 
     /// # Errors
-    /// `cudaErrorInvalidValue` for an edge that is not there.
+    /// `cudaErrorInvalidValue` for a missing edge.
     pub fn remove_edge(&mut self, graph: GraphKey, (from, to): Edge) -> Result<(), Code> {
         let to = self.nodes.get_mut(&to).filter(|to| to.graph == graph).ok_or(INVALID)?;
         if to.after.remove(&from) { Ok(()) } else { Err(INVALID) }
     }
 
-    /// In the order they were added.
+    /// Nodes of a graph, in the order of addition.
     pub fn nodes(&self, graph: GraphKey) -> Result<Vec<NodeKey>, Code> {
         Ok(self.graphs.get(&graph).ok_or(INVALID)?.keys().copied().collect())
     }
@@ -161,14 +162,14 @@ impl Graphs {
     }
 
     /// # Errors
-    /// `cudaErrorInvalidValue` if the node does something of another kind.
+    /// `cudaErrorInvalidValue` if the node's work is of another kind.
     pub fn set_work(&mut self, node: NodeKey, work: Work) -> Result<(), Code> {
         let node = self.nodes.get_mut(&node).filter(|node| node.work.kind() == work.kind()).ok_or(INVALID)?;
         node.work = work;
         Ok(())
     }
 
-    /// A copy with nodes of its own, child graphs too.
+    /// Makes a copy of a graph with its own nodes, including child graphs.
     pub fn duplicate(&mut self, graph: GraphKey) -> Result<GraphKey, Code> {
         let originals = self.nodes(graph)?;
         let clone = self.create();
@@ -192,16 +193,16 @@ impl Graphs {
         Ok(clone)
     }
 
-    /// The node of a clone that was made from `original`.
+    /// The node of a clone that was copied from `original`.
     pub fn find_in_clone(&self, original: NodeKey, clone: GraphKey) -> Result<NodeKey, Code> {
         let nodes = self.graphs.get(&clone).ok_or(INVALID)?;
         nodes.iter().find(|(_, from)| **from == Some(original)).map(|(node, _)| *node).ok_or(INVALID)
     }
 
-    /// Nodes so that each comes after all it follows, else in the order they were added.
+    /// Nodes in an order in which each follows all its predecessors, otherwise in the order of addition.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` for a circle.
+    /// `cudaErrorInvalidValue` for a cycle.
     fn sorted(&self, graph: GraphKey) -> Result<Vec<NodeKey>, Code> {
         let mut left = self.nodes(graph)?;
         let mut done = BTreeSet::new();

@@ -1,15 +1,16 @@
-//! Attributes and properties of devices against the headers of one major: each name of the enumeration has an answer, no other
-//! number has, and each field of the structure is its attribute.
+//! Compares attributes and properties of devices with one CUDA version's headers: each name of the enumeration has a
+//! value,
+//! no other number has one, and each field of the structure equals its attribute.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::collections::BTreeMap;
 
 use super::common::{Built, Major, repository, run, run_with_input};
 
-/// Numbers that are asked for.
+/// Attribute numbers to query.
 const NUMBERS: std::ops::Range<u32> = 0..400;
 const ENVIRONMENT: &[(&str, &str)] = &[("EAGER_VGPU_TIME_SCALE", "0")];
-/// Fields that no attribute speaks of; the program looks at them itself.
+/// Fields without an attribute; the program checks them itself.
 const OF_NO_ATTRIBUTE: [&str; 7] =
     ["luid", "luidDeviceNodeMask", "name", "reserved", "totalGlobalMem", "unifiedFunctionPointers", "uuid"];
 
@@ -18,13 +19,13 @@ fn header(major: &Major) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// The lines between a line and the brace that closes what it opens.
+/// The lines from a line that opens a brace to the line that closes it, both excluded.
 fn body<'a>(header: &'a str, opening: &str) -> impl Iterator<Item = &'a str> {
     let after = header.split_once(opening).expect("the header has it").1;
     after.lines().take_while(|line| !line.starts_with('}'))
 }
 
-/// Names by number. One number may have two names.
+/// Names by number. A number may have two names.
 fn named(header: &str) -> BTreeMap<u32, Vec<&str>> {
     let mut named = BTreeMap::<u32, Vec<&str>>::new();
     for line in body(header, "enum __device_builtin__ cudaDeviceAttr") {
@@ -35,7 +36,7 @@ fn named(header: &str) -> BTreeMap<u32, Vec<&str>> {
     named
 }
 
-/// What each number gives.
+/// The program's output for each number.
 fn asked(built: &Built, card: &str) -> BTreeMap<u32, String> {
     let numbers: String = NUMBERS.map(|number| format!("{number}\n")).collect();
     let environment = [ENVIRONMENT, &[("EAGER_VGPU", card)]].concat();
@@ -45,7 +46,7 @@ fn asked(built: &Built, card: &str) -> BTreeMap<u32, String> {
     printed.lines().filter_map(line).collect()
 }
 
-/// `other` is the header of the other major, whose names have answers too.
+/// `other`: the other CUDA version, whose names have values too.
 pub fn every_name_has_an_answer_and_no_other_number_has(built: &Built, major: &Major, other: &Major) {
     let headers = [header(major), header(other)];
     let [own, others] = [named(&headers[0]), named(&headers[1])];
@@ -84,7 +85,7 @@ pub fn every_field_is_its_attribute(built: &Built, major: &Major) {
     assert_eq!(elements, compared.len());
 }
 
-/// Names and values of some cards beside what was looked at once; `EAGER_BLESS=1` writes them.
+/// Compares names and values of some cards with recorded ones that were reviewed; `EAGER_BLESS=1` writes them.
 pub fn values_are_as_they_were_looked_at(built: &Built, major: &Major) {
     let header = header(major);
     let named = named(&header);

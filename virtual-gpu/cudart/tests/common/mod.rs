@@ -1,6 +1,7 @@
-//! What the tests of both majors share: where the toolkit and the library lie, the test program, its runs, and exports.
+//! Helpers shared by the tests of both CUDA versions: toolkit and library paths, the test program and its runs,
+//! exports.
 //!
-//! Trap: the program is linked with the library that cargo built for this test, so it must be the one in the test's own
+//! Trap: the program must be linked with the library that cargo built for this test: the one in the test's own
 //! target folder, not one of another profile.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -12,12 +13,12 @@ use std::process::{Command, Output, Stdio};
 
 const NM: &str = "/usr/lib/llvm-22/bin/llvm-nm";
 
-/// One major version.
+/// A major version of CUDA.
 #[derive(Debug, Clone, Copy)]
 pub struct Major {
     /// Folder in `.toolchain`.
     pub tree: &'static str,
-    /// As cargo builds it.
+    /// File name of the library as cargo builds it.
     pub library: &'static str,
     pub soname: &'static str,
 }
@@ -36,12 +37,12 @@ impl Major {
         repository().join(".toolchain").join(self.tree)
     }
 
-    /// The library that cargo built with this test.
+    /// Path of the library that cargo built with this test.
     fn built_library(&self) -> PathBuf {
         std::env::current_exe().expect("a test has an executable").with_file_name(self.library)
     }
 
-    /// The program and a folder for the loader, or `None`, loudly, without compiler or headers.
+    /// Builds the program and a folder for the loader; `None`, with a message, if compiler or headers are missing.
     pub fn build(&self) -> Option<Built> {
         let headers = self.toolkit().join("include");
         if !headers.join("cuda_runtime_api.h").exists()
@@ -78,7 +79,7 @@ impl Major {
         Some(Built { program, library_folder: folder })
     }
 
-    /// Names that our library and NVIDIA's export; `None`, loudly, without NVIDIA's.
+    /// Names that Eager's and NVIDIA's libraries export; `None`, with a message, if NVIDIA's is missing.
     pub fn exports(&self) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
         let real = self.toolkit().join("lib").join(self.soname);
         if !real.exists() || !Path::new(NM).exists() {
@@ -106,7 +107,7 @@ pub fn command(built: &Built, scenario: &str, environment: &[(&str, &str)]) -> C
     command
 }
 
-/// Runs a scenario to its successful end; what it printed and said.
+/// Runs a scenario, which must succeed; returns its standard output and standard error.
 pub fn run(built: &Built, scenario: &str, environment: &[(&str, &str)]) -> (String, String) {
     let Output { status, stdout, stderr } = command(built, scenario, environment).output().unwrap();
     let stderr = String::from_utf8(stderr).unwrap();
@@ -115,8 +116,8 @@ pub fn run(built: &Built, scenario: &str, environment: &[(&str, &str)]) -> (Stri
     (String::from_utf8(stdout).unwrap(), stderr)
 }
 
-/// Names of the dynamic symbols that a library defines, without their version: the loader takes ours, which have none,
-/// for any version.
+/// Dynamic symbols that a library defines, without their version: the loader accepts symbols without a version, such as
+/// Eager's, for any version.
 fn exports(library: &Path) -> BTreeSet<String> {
     let listed = Command::new(NM).args(["-D", "--defined-only", "-j"]).arg(library).output().unwrap();
     assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
@@ -128,13 +129,13 @@ fn exports(library: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// Our functions of the CUDA runtime.
+/// The CUDA runtime functions among Eager's exports.
 pub fn functions(ours: &BTreeSet<String>) -> BTreeSet<&str> {
     let is_call = |name: &&str| name.starts_with("cuda") || name.starts_with("__cuda");
     ours.iter().map(String::as_str).filter(is_call).collect()
 }
 
-/// As [`run`], with this on standard input.
+/// Runs a scenario like [`run`], with `input` on standard input.
 pub fn run_with_input(
     built: &Built,
     scenario: &str,
@@ -151,7 +152,7 @@ pub fn run_with_input(
     (String::from_utf8(stdout).unwrap(), stderr)
 }
 
-/// Calls that answer whatever the device is in, and those that give no code.
+/// Calls that work whatever the device's state, and calls that return no code.
 const WITHOUT_DEVICE: [&str; 5] = [
     "cudaCreateChannelDesc",
     "cudaDriverGetVersion",
@@ -160,7 +161,7 @@ const WITHOUT_DEVICE: [&str; 5] = [
     "cudaRuntimeGetVersion",
 ];
 
-/// Of every call that the library exports.
+/// Checks that every exported call returns the failure.
 pub fn every_call_gives_the_failure(built: &Built, major: &Major) {
     let Some((ours, _)) = major.exports() else { return };
     let calls: Vec<&str> = functions(&ours)
