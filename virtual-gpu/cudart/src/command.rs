@@ -59,8 +59,7 @@ pub struct Callback {
 }
 
 // SAFETY: the pointers are only passed to the program's function, on whatever thread runs it, as CUDA documents;
-// nothing
-// here dereferences them.
+// nothing here dereferences them.
 unsafe impl Send for HostFunction {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for HostFunction {}

@@ -1,8 +1,7 @@
 //! Settings from the environment, read once.
 //!
 //! Trap: keep the environment a parameter ([`Config::read`] takes a look-up function), or tests would have to change
-//! the
-//! real one.
+//! the real one.
 
 use std::collections::BTreeSet;
 use std::num::{NonZeroU8, NonZeroUsize};

@@ -1,6 +1,6 @@
 //! Events: points in a stream that can be waited for and timed.
 //!
-//! Trap: an event that was never recorded counts as complete for a wait, but is an invalid handle for timing.
+//! An event that was never recorded counts as complete for a wait, but is an invalid handle for timing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,8 +45,7 @@ impl Event {
 ///
 /// # Errors
 /// `cudaErrorInvalidResourceHandle` if an event was not recorded or has timing disabled; `cudaErrorNotReady` if an
-/// event
-/// has not been reached; `cudaErrorCapturedEvent`.
+/// event has not been reached; `cudaErrorCapturedEvent`.
 pub fn elapsed_ms(start: &Event, end: &Event) -> Result<f32, Code> {
     let at_ns = |event: &Event| {
         let recorded = event.completion()?.filter(|_| event.timing);

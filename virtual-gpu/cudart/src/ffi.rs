@@ -68,8 +68,7 @@ impl<T> Out<T> {
     pub fn put_all(self, values: impl Iterator<Item = T>, room: usize) {
         for (index, value) in values.take(room).enumerate() {
             // SAFETY: CUDA obliges the caller to pass an array of `room` elements; null comes with `room` 0, which
-            // every caller
-            // of this function checks.
+            // every caller of this function checks.
             unsafe { self.0.add(index).write(value) };
         }
     }

@@ -37,8 +37,8 @@ use crate::watch::Watch;
 /// Size of the model's blocks of managed memory.
 const MODEL_BLOCK_BYTES: u64 = 2 << 20;
 const PAGE_BYTES: u64 = 4 << 10;
-/// Addresses in the arena as a multiple of all devices' memory, because managed memory may exceed it
-/// (specification S-636).
+/// Addresses in the arena as a multiple of all devices' memory, because managed memory may exceed it (specification
+/// S-636).
 const ARENA_OVERSUBSCRIPTION: u64 = 8;
 const ARENA_BYTES_MIN: u64 = 16 << 30;
 const ARENA_BYTES_MAX: u64 = 4 << 40;
@@ -263,8 +263,7 @@ impl Runtime {
     }
 
     /// Runs a prefetch like [`Runtime::run_op`]. Another thread may have freed the memory since the call that enqueued
-    /// the
-    /// prefetch: then there is nothing to move, and the stream goes on.
+    /// the prefetch: then there is nothing to move, and the stream goes on.
     ///
     /// # Errors
     /// The code for the program.
@@ -402,8 +401,7 @@ impl Runtime {
 
     /// Moves a managed allocation to another device's model; returns its new id there. Nothing of it is resident
     /// afterwards. The move takes no modelled time: it happens when a task is bound, before any of its kernels has run.
-    /// Waits
-    /// for all devices first, because enqueued work refers to the old id.
+    /// Waits for all devices first, because enqueued work refers to the old id.
     ///
     /// # Errors
     /// The code for the program.
@@ -476,8 +474,7 @@ impl Runtime {
         }
     }
 
-    /// Drops the contents of managed memory: it reads as zero until it is written again, and none of it is on a
-    /// device.
+    /// Drops the contents of managed memory: it reads as zero until it is written again, and none of it is on a device.
     ///
     /// # Errors
     /// The code for the program.

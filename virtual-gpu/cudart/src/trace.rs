@@ -3,8 +3,7 @@
 //!
 //! Trap: calls may happen before `main` (registration), so the file must be opened at the first call, not earlier. A
 //! trace that cannot be written is reported once and given up; the program goes on. The line of a call is written when
-//! the
-//! call starts, so that the line of a change follows that of the call that made it.
+//! the call starts, so that the line of a change follows that of the call that made it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -42,8 +41,8 @@ struct KernelLine<'k> {
     arguments: Vec<Option<TouchedArgument>>,
 }
 
-/// The allocation that an argument points to, in blocks of the touch map. Kernels touch allocations, not arguments:
-/// two arguments into one allocation get equal entries.
+/// The allocation that an argument points to, in blocks of the touch map. Kernels touch allocations, not arguments: two
+/// arguments into one allocation get equal entries.
 #[derive(Debug, Clone, Serialize)]
 pub struct TouchedArgument {
     pub address: u64,

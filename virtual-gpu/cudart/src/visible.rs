@@ -1,8 +1,7 @@
 //! Selects and renumbers the server's devices that the program sees. Pure.
 //!
 //! Trap: a device's `index` is the server's number, from which its uuid and bus are derived; the program's number is
-//! its
-//! position in the list. Requests must carry the server's number.
+//! its position in the list. Requests must carry the server's number.
 
 use eager_vgpu_link::{DeviceInfo, Request};
 

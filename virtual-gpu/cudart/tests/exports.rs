@@ -1,7 +1,7 @@
 //! The stand-in's exports are spelled as in NVIDIA's `libcudart.so.13`, and README.md lists them.
 //!
-//! Trap: a misspelt export compiles, links and passes every test that does not call it; programs then end with the
-//! loader's "undefined symbol".
+//! A misspelt export compiles, links and passes every test that does not call it; programs then end with the loader's
+//! "undefined symbol".
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! A compiled C++ program runs on the stand-in library, found by the loader as `libcudart.so.13`, like any CUDA program.
+//! Runs compiled C++ programs on the stand-in library, which the loader finds as `libcudart.so.13` for any CUDA program.
 
 mod common;
 

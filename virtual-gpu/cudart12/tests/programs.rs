@@ -1,7 +1,7 @@
 //! Runs the test program of eager-cudart, compiled with the headers of CUDA 12.9, on `libcudart.so.12`.
 //!
-//! Trap: where the two versions differ, the program's header maps the calls of CUDA 13 to CUDA 12's `_v2`; the older
-//! forms need the scenario of their own.
+//! Where the two versions differ, the program's header maps the calls of CUDA 13 to CUDA 12's `_v2`; the older forms
+//! need the scenario of their own.
 
 #[path = "../../cudart/tests/common/mod.rs"]
 mod common;

@@ -22,7 +22,7 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// Sends `request` and waits for its reply.
     ///
     /// # Errors
-    /// As [`Backend::wait`].
+    /// Those of [`Backend::wait`].
     fn call(&self, request: Request) -> Result<Reply, LinkError> {
         self.wait(self.send(request)?)
     }

@@ -1,10 +1,8 @@
 //! Messages about a virtual clock that processes and the daemon exchange with the server.
 //!
 //! A process has *agents*: its threads that call CUDA, and its streams. Each is at a time of its own, and either runs
-//! or
-//! waits for the server. Trap: a stamp describes the whole process at the moment of sending, so stamps must be sent in
-//! the
-//! order in which they were made.
+//! or waits for the server. Trap: a stamp describes the whole process at the moment of sending, so stamps must be sent
+//! in the order in which they were made.
 
 use eager_gpu_model::Nanos;
 use serde::{Deserialize, Serialize};

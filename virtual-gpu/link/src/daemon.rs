@@ -1,6 +1,7 @@
 //! The daemon's connection to a server with a virtual clock. Never blocks, so it fits into the daemon's event loop.
 //!
-//! Trap: the clock stands still from the moment a [`Settle`] is sent until [`DaemonLink::settled`] answers it.
+//! Trap: the clock stops when a [`Settle`] is sent and goes on only after [`DaemonLink::settled`], so a [`Settle`] left
+//! unanswered stops every process on the clock.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};

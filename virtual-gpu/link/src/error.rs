@@ -1,4 +1,4 @@
-//! Why talking to the virtual GPU server failed.
+//! Errors of the connection to the virtual GPU server.
 
 use std::io;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// The refusal, when the connection itself is fine.
+    /// The refusal, if the connection still works.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             LinkError::Refused(refusal) => Some(refusal),

@@ -2,8 +2,7 @@
 //!
 //! A stream, not packets, because the touched ranges of a kernel may exceed what a packet can carry. Trap: the length
 //! comes from the peer; [`FrameBuffer`] must reject lengths above its limit and allocate memory only for bytes that
-//! have
-//! arrived.
+//! have arrived.
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -17,7 +16,7 @@ const PREFIX_BYTES: usize = 4;
 /// Capacity that an empty buffer keeps.
 const ROOM_KEPT_BYTES: usize = 64 << 10;
 
-/// Encodes `message` with its length before it.
+/// Encodes `message`, preceded by its length.
 ///
 /// # Errors
 /// [`LinkError::Malformed`] if the encoding would exceed [`FRAME_BYTES_MAX`].
@@ -33,11 +32,11 @@ pub fn encode_frame<T: Serialize>(message: &T) -> Result<Vec<u8>, LinkError> {
     Ok(frame)
 }
 
-/// Collects bytes as they arrive and gives out whole messages.
+/// Collects bytes as they arrive and returns whole messages.
 #[derive(Debug)]
 pub struct FrameBuffer {
     bytes: Vec<u8>,
-    /// Bytes at the front that were given out already; dropped when the buffer is next filled.
+    /// Bytes at the front that were returned already; dropped when the buffer is next filled.
     consumed: usize,
     frame_bytes_max: usize,
 }
@@ -68,7 +67,7 @@ impl FrameBuffer {
         self.bytes.extend_from_slice(arrived);
     }
 
-    /// Bytes that arrived and were not given out.
+    /// Number of bytes that arrived and were not returned yet.
     pub fn buffered_bytes(&self) -> usize {
         self.bytes.len() - self.consumed
     }
@@ -76,7 +75,7 @@ impl FrameBuffer {
     /// Returns the next whole message, or `None` until more bytes arrive.
     ///
     /// # Errors
-    /// [`LinkError::Malformed`] when the bytes are no frame; the connection is then of no more use.
+    /// [`LinkError::Malformed`] when the bytes are not a frame; the connection is then of no more use.
     pub fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, LinkError> {
         let rest = &self.bytes[self.consumed..];
         let Some((prefix, body)) = rest.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };

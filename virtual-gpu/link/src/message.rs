@@ -3,10 +3,8 @@
 //! Every request gets exactly one reply with its id, except a bare stamp and [`Request::AwaitDaemon`], which get none.
 //! Replies may arrive in any order, because the reply to [`Request::Run`] is sent when the operation ends. The first
 //! request of a connection is [`Request::Hello`]. Trap: the encoding (postcard) carries no names, so a change of any
-//! type
-//! here, or of the model's types used here, must raise [`PROTOCOL_VERSION`]; `Hello` must stay the first variant, so
-//! that
-//! a client of another version is recognised.
+//! type here, or of the model's types used here, must raise [`PROTOCOL_VERSION`]; `Hello` must stay the first variant,
+//! so that a client of another version is recognised.
 
 use eager_gpu_model::{Advice, AllocId, AllocKind, Details, MemoryInfo, Nanos, Op, OpStats, Range};
 use serde::{Deserialize, Serialize};
@@ -91,8 +89,7 @@ pub enum Request {
     /// Messages that the process then sends to the daemon have a defined place in time.
     Turn,
     /// Only on a stamp, no reply: the agent sleeps until the daemon changes the answer in `slot` from the one with
-    /// sequence
-    /// `seen`.
+    /// sequence `seen`.
     AwaitDaemon {
         slot: u32,
         seen: u32,
@@ -122,8 +119,7 @@ pub enum Request {
     /// Reports the work of each device so far. Only for the server's own user and root.
     Activity,
     /// Marks the connection as that of a daemon that schedules these devices: the server stays while it lasts. Only for
-    /// the
-    /// server's own user and root.
+    /// the server's own user and root.
     Attend,
     /// The daemon ends for good: the server need not wait for another.
     Dismiss,
@@ -142,7 +138,7 @@ pub enum Reply {
     MemoryInfo(MemoryInfo),
     /// To `Run`.
     Ran(RunReport),
-    /// To `Join`; `None`: the server keeps no virtual clock.
+    /// To `Join`; `None` if the server keeps no virtual clock.
     Joined(Option<Joined>),
     /// To a stamped request: the time at which it was done.
     Stamped {

@@ -28,7 +28,7 @@ pub enum AllocKind {
     Managed,
 }
 
-/// Where managed bytes are or should be.
+/// Location of managed bytes, current or wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Location {
     Host,
@@ -198,8 +198,7 @@ pub struct MemoryInfo {
     pub managed_resident: u64,
     pub context_bytes: u64,
     /// Host memory behind managed allocations: written by the host or filled by an eviction, whether or not the bytes
-    /// are
-    /// on the device now.
+    /// are on the device now.
     #[serde(default)]
     pub host_bytes: u64,
 }

@@ -186,10 +186,8 @@ impl Measured {
     }
 
     /// Seconds of a fault batch, and the rate at which blocks move in it. With `n` blocks a kernel takes longer than
-    /// with
-    /// resident blocks by `batches(n) * batch + n * (block + 2 MiB / migrate)` (specification S-629); one block is one
-    /// batch,
-    /// many are `n / Options::batch_blocks`.
+    /// with resident blocks by `batches(n) * batch + n * (block + 2 MiB / migrate)` (specification S-629); one block is
+    /// one batch, many are `n / Options::batch_blocks`.
     fn faults(&self, options: &Options, block: f64) -> Result<(f64, f64), String> {
         let resident = self.medians("fault_in_resident");
         let extra: Vec<(f64, f64)> = self

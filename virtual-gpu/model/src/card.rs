@@ -1,7 +1,7 @@
 //! Cards as data: capabilities of a GPU, read from `cards/*.toml` or a user's file, where each number states its
 //! source.
 //!
-//! Trap: names are exact. "RTX 6000" is sold in three generations; `RTX-6000` here is the Turing card with 24 GiB.
+//! Names are exact. "RTX 6000" is sold in three generations; `RTX-6000` here is the Turing card with 24 GiB.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The fault server of a device: one batch at a time, in the order in which kernels faulted (specification S-502).
 //!
-//! Trap: residency changes when a batch begins, before its time has passed.
+//! Residency changes when a batch begins, before its time has passed.
 
 use crate::card::Card;
 use crate::device::{Body, Device};
@@ -78,8 +78,7 @@ impl Device {
     }
 
     /// Ends the batch in service. The faulted step proceeds even if its blocks were evicted meanwhile, so that kernels
-    /// make
-    /// progress in tiny memories too.
+    /// make progress in tiny memories too.
     pub(crate) fn end_service(&mut self) {
         let Some(service) = self.service.take() else { return };
         let Some(running) = self.running.get_mut(&service.op) else { return };

@@ -1,6 +1,6 @@
 //! Demands of a kernel: its time alone, its shares of DRAM and SMs, and the order in which it touches memory.
 //!
-//! Trap: times here are for one launch on an otherwise idle device with all data resident.
+//! Times here are for one launch on an otherwise idle device with all data resident.
 
 use crate::card::Card;
 use crate::options::Options;
@@ -220,8 +220,7 @@ impl Sweep {
             return Some((launch, step));
         }
         // Launches that touch the same blocks miss alike. Where they differ, the search stops after a few launches, and
-        // the
-        // kernel searches again when it gets there.
+        // the kernel searches again when it gets there.
         let differ =
             self.walks.iter().any(|walk| matches!(walk.pattern, Pattern::Diagonal | Pattern::Random));
         let ahead = if differ { LAUNCHES_AHEAD } else { 1 };
@@ -291,8 +290,8 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// 64 KiB regions of a block that a walk of this density touches (specification S-503, S-611). Scattered accesses
-/// hit regions at random.
+/// 64 KiB regions of a block that a walk of this density touches (specification S-503, S-611). Scattered accesses hit
+/// regions at random.
 pub fn regions_per_block(density: f64, random: bool) -> f64 {
     if density > DENSE {
         return REGIONS_PER_BLOCK;

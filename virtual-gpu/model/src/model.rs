@@ -52,7 +52,7 @@ impl Model {
     }
 
     /// # Panics
-    /// When there is no such device.
+    /// When the device does not exist.
     pub fn card(&self, device: usize) -> &Card {
         &self.devices[device].card
     }

@@ -19,8 +19,7 @@ pub enum Eviction {
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
     /// Blocks of the most urgent kernel first, then in the order of arrival; other kernels get the slots left over, and
-    /// a
-    /// kernel keeps its SMs while it waits for page faults (specification S-512).
+    /// a kernel keeps its SMs while it waits for page faults (specification S-512).
     #[default]
     Leftover,
     /// Equal shares within a priority, as a fluid; a kernel that waits for faults gets nothing.
@@ -31,9 +30,8 @@ pub enum Placement {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Contexts share the SMs as one pool, stream priorities compare between processes, and a page fault stops only
-    /// its own kernel (specification S-507, S-511). If false, contexts are time-sliced as a whole and a fault stalls
-    /// all.
+    /// Contexts share the SMs as one pool, stream priorities compare between processes, and a page fault stops only its
+    /// own kernel (specification S-507, S-511). If false, contexts are time-sliced as a whole and a fault stalls all.
     pub mps: bool,
     /// Order of eviction.
     pub eviction: Eviction,
@@ -44,8 +42,7 @@ pub struct Options {
     /// Part of the paging time that a kernel's other warps hide, 0–0.3 (specification S-615).
     pub overlap: f64,
     /// Without MPS, part of their full speed at which other contexts run during a fault batch. 0: they stop, according
-    /// to
-    /// the driver's comments (specification S-507).
+    /// to the driver's comments (specification S-507).
     pub stall_leak: f64,
     /// Time slice of a context (specification S-510: 1,024 µs).
     pub slice: Nanos,

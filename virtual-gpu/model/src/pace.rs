@@ -51,9 +51,8 @@ impl Device {
     }
 
     /// Rates kernels. With MPS there is one pool; without it contexts get equal slices, and only the faulting context
-    /// runs
-    /// while a batch is in service ("fault and stall", specification S-507, S-607). Returns true if a kernel waits for
-    /// SMs.
+    /// runs while a batch is in service ("fault and stall", specification S-507, S-607). Returns true if a kernel waits
+    /// for SMs.
     pub(crate) fn rate_kernels(&mut self) -> bool {
         if self.options.mps {
             let is_kernel = |running: &Running| matches!(running.body, Body::Kernel(_));

@@ -1,7 +1,7 @@
 //! Placement on the SMs: blocks of the most urgent kernel first, then in the order of arrival (specification S-512).
 //!
-//! Trap: no preemption. Blocks on the SMs stay there until they end, whichever kernel arrives: a kernel that waits
-//! for page faults and a kernel whose blocks were all placed at once must keep their slots.
+//! Trap: no preemption. Blocks on the SMs stay there until they end, whichever kernel arrives: a kernel that waits for
+//! page faults and a kernel whose blocks were all placed at once must keep their slots.
 
 use crate::OpId;
 

@@ -2,8 +2,7 @@
 //!
 //! Trap: the order of eviction is that of the last migration *in*, not of use; a hot block that never faults must be
 //! evicted like a cold one (specification S-504), unless [`Eviction::Used`] is selected. Victims are always written
-//! back,
-//! since there is no dirty tracking.
+//! back, since there is no dirty tracking.
 
 use crate::options::Eviction;
 use crate::{AllocId, AllocKind, ContextId, ModelError};

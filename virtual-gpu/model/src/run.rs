@@ -1,7 +1,7 @@
 //! A running kernel: its progress, its next fault, and the resources it holds.
 //!
-//! Trap: a position is the kernel's own time, from the start of its first launch. It does not advance while the kernel
-//! waits, and is negative during launch latency.
+//! A position is the kernel's own time, from the start of its first launch. It does not advance while the kernel waits,
+//! and is negative during launch latency.
 
 use crate::kernel::{Sweep, Work};
 use crate::residency::Memory;
@@ -62,8 +62,7 @@ impl KernelRun {
     }
 
     /// Records the memory used up to a position in the order of eviction. Of the steps since the last call only the
-    /// last
-    /// two launches are recorded: they come last in that order, whatever came before.
+    /// last two launches are recorded: they come last in that order, whatever came before.
     pub fn touch_up_to(&mut self, position: f64, memory: &mut Memory) {
         if !memory.follows_use() || !self.sweep.touches_managed() {
             return;

@@ -1,6 +1,6 @@
 //! Max–min fair sharing, in levels, where demands exceed the resources.
 //!
-//! Trap: a rate is a part of the demander's own full speed, not of the resource.
+//! A rate is a part of the demander's own full speed, not of the resource.
 
 /// A demand on two resources at full speed, as parts of each (0–1).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -11,13 +11,12 @@ pub struct Demand {
     pub second: f64,
 }
 
-/// A remainder of a resource this small is a rounding error and must not be handed out: the end of a kernel that ran
-/// on it would overflow the clock.
+/// A remainder of a resource this small is a rounding error and must not be handed out: the end of a kernel that ran on
+/// it would overflow the clock.
 const SPENT: f64 = 1e-6;
 
-/// Rates 0–1 in the order of `demands`: equal rates rise together until a resource is used up or full speed is
-/// reached; the next level gets the rest (specification S-512: leftover placement, as a fluid). A rate is 0 or above
-/// [`SPENT`].
+/// Rates 0–1 in the order of `demands`: equal rates rise together until a resource is used up or full speed is reached;
+/// the next level gets the rest (specification S-512: leftover placement, as a fluid). A rate is 0 or above [`SPENT`].
 pub fn rates(demands: &[Demand]) -> Vec<f64> {
     let fits = |of: fn(&Demand) -> f64| demands.iter().map(of).sum::<f64>() <= 1.0;
     if demands.windows(2).all(|two| two[0].level == two[1].level) && fits(|d| d.first) && fits(|d| d.second) {

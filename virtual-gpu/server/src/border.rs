@@ -1,7 +1,7 @@
 //! The only place where a client's numbers are checked: a request that passes is safe to give to the model.
 //!
 //! The limits of a launch are those of every card: CUDA C++ programming guide, "Technical Specifications per Compute
-//! Capability". Trap: sums over many requests (memory, allocations, open operations) are not bounded here but in
+//! Capability". Sums over many requests (memory, allocations, open operations) are not bounded here but in
 //! [`crate::holdings`].
 
 use eager_gpu_model::{Access, Card, Kernel, Op, Options, work};

@@ -1,8 +1,7 @@
 //! One connection: reads bytes up to a limit, returns messages one by one, keeps answers up to a limit.
 //!
 //! Trap: a client that does not read must not stop the others, so writes never block, and the server stops reading from
-//! a
-//! client that does not take its answers.
+//! a client that does not take its answers.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};

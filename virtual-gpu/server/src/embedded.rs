@@ -1,8 +1,7 @@
 //! Virtual GPUs of a single process: the service behind a lock, without server, socket or thread.
 //!
 //! Trap: only the callers drive the clock. Each waits until the next event, advances time, and wakes the others. So a
-//! new
-//! operation must wake them as well, since it may have made the next event earlier.
+//! new operation must wake them as well, since it may have made the next event earlier.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -58,8 +57,7 @@ impl Embedded {
     pub fn new(config: &EmbeddedConfig<'_>) -> Result<Embedded, CardsError> {
         let scale = Scale { memory: config.memory_scale, time: config.time_scale };
         // These devices are not shared, so no other process waits for the creation of a context; a slowed-down program
-        // would
-        // only wait for its own.
+        // would only wait for its own.
         let options = Options { context_create: Nanos(0), ..Options::default() };
         let mut service = Service::new(parse_cards(config.cards)?, options, scale, config.clock);
         let process = service.connect();

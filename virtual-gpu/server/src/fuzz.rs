@@ -1,7 +1,6 @@
 //! Feeds a fuzzer's messages to the service and checks what must hold afterwards (`scheduler/fuzz`).
 //!
-//! Trap: a panic here means that a message could have ended a client, or the server. The server itself must not call
-//! this.
+//! A panic here means that a message could have ended a client, or the server. The server itself must not call this.
 
 use eager_gpu_model::{AllocKind, Nanos, Options, parse_cards};
 use eager_vgpu_link::{ClientFrame, FrameBuffer, PROTOCOL_VERSION, Request, RequestId, decode};
@@ -18,9 +17,8 @@ const PEERS: [Peer; 3] = [
 const STEPS_NS: [u64; 4] = [0, 1_000, 1_000_000_000, u64::MAX / 4];
 
 /// Runs one service through a sequence of messages. The first byte chooses its settings; then follow messages, each
-/// with
-/// its sender and time, its length, and its bytes. Each connection has said hello, and has a context and memory of both
-/// kinds on the first device.
+/// with its sender and time, its length, and its bytes. Each connection has said hello, and has a context and memory of
+/// both kinds on the first device.
 pub fn messages(bytes: &[u8]) {
     let Some((&first, mut rest)) = bytes.split_first() else { return };
     let mut service = service(first);

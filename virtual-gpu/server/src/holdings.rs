@@ -1,6 +1,6 @@
 //! Memory and work that each user's processes hold of the server, with limits: all users share the server's own memory.
 //!
-//! Trap: device memory is bounded by the card, but managed memory only by the limits here.
+//! Device memory is bounded by the card, but managed memory only by the limits here.
 
 use std::collections::BTreeMap;
 

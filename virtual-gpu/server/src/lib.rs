@@ -2,8 +2,8 @@
 //! back.
 //!
 //! [`Service`] decides, with time as a parameter; [`Embedded`] and [`serve`] perform the I/O, in one process or for
-//! many
-//! over a socket. Trap: requests and replies count program bytes; only [`Scale`] may convert them to modelled bytes.
+//! many over a socket. Trap: requests and replies count program bytes; only [`Scale`] may convert them to modelled
+//! bytes.
 #![forbid(unsafe_code)]
 
 mod border;

@@ -93,8 +93,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     let service = Service::new(arguments.cards.0, options, scale, clock);
     if arguments.until_unused {
         // A new session, so that signals to the daemon's terminal or process group do not end the programs' devices.
-        // Fails
-        // only if the process leads a group already.
+        // Fails only if the process leads a group already.
         let _ = nix::unistd::setsid();
     }
     // The starter may have closed its end of the pipe, so a failed write is ignored.

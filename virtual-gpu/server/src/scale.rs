@@ -1,9 +1,8 @@
 //! Converts program bytes to modelled bytes, and real time to modelled time. Pure.
 //!
 //! Under memory scale N a program of 1/N size represents the full one: its bytes, and with them the work of its kernels
-//! and the number of their blocks, count N times. Trap: this holds for work in proportion to the data (the seven
-//! programs
-//! of the evaluation); a kernel of quadratic work would need N² and is modelled too fast.
+//! and the number of their blocks, count N times. This holds for work in proportion to the data (the seven programs of
+//! the evaluation); a kernel of quadratic work would need N² and is modelled too fast.
 
 use eager_gpu_model::{Access, Kernel, MemoryInfo, Nanos, Op, Range};
 

@@ -2,8 +2,7 @@
 //!
 //! Traps: a client must not be able to stop the others, so reads and writes never block, turns are bounded, and each
 //! user has a share of a turn ([`Crowd`]). A panic while a client is served must end that client, not the server, as
-//! long
-//! as the model's books are right.
+//! long as the model's books are right.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -44,7 +43,7 @@ pub enum Until {
     Unused,
 }
 
-/// Serves until SIGTERM or SIGINT, or as `until` says.
+/// Serves until SIGTERM or SIGINT, or until `until` is reached.
 ///
 /// # Errors
 /// The system refuses a descriptor or a wait, or an internal error left the model's books wrong. Faults of clients end
@@ -194,8 +193,7 @@ impl Server {
     }
 
     /// True if a daemon or a program is connected. A program is a connection that has said hello and is not of a
-    /// daemon's
-    /// process.
+    /// daemon's process.
     fn is_used(&self) -> bool {
         if !self.daemons.is_empty() && !self.service.is_dismissed() {
             return true;
@@ -326,9 +324,8 @@ impl Server {
     }
 
     /// Drops the clients whose processes have ended, except `but`. A real driver has freed a process's memory before
-    /// its end is
-    /// visible. Here the end may still be queued in a socket when a daemon, which watches the process, grants the
-    /// memory anew.
+    /// its end is visible. Here the end may still be queued in a socket when a daemon, which watches the process,
+    /// grants the memory anew.
     fn sweep(&mut self, but: ProcessId) -> io::Result<()> {
         let ended = self.poller.ended().into_iter().filter(|&one| one != but);
         ended.collect::<Vec<_>>().into_iter().try_for_each(|process| self.exchange_with(process, false))

@@ -1,9 +1,8 @@
-//! The server's decisions: which process holds what, what the model runs, when each request is answered.
+//! The server's decisions: ownership of memory, operations for the model, and the time of each reply.
 //!
 //! Every request gets one answer; that to [`Request::Run`] when the operation ends. Traps: a process may name any
 //! allocation, so each must be looked up among its own before the model sees it; and any number, so each request must
-//! be
-//! [`Checked`] before it is carried out.
+//! be [`Checked`] before it is carried out.
 
 mod queries;
 
@@ -19,7 +18,7 @@ use crate::holdings::{Held, Holdings, User};
 use crate::timekeeper::{Due, Next, Timekeeper, What};
 use crate::{Clock, Holder, RealNanos, Scale};
 
-/// One connected process.
+/// A connected process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessId(pub u64);
 
@@ -238,8 +237,7 @@ impl Service {
     }
 
     /// The virtual clock, for a process that may take part in it. A participant can stop the clock, so only the
-    /// server's
-    /// own user and root may take part.
+    /// server's own user and root may take part.
     fn clock_of(&mut self, process: ProcessId) -> Result<&mut Timekeeper, Refusal> {
         self.may_look(process)?;
         self.keeper.as_mut().map(|(keeper, _)| keeper).ok_or_else(no_clock)
@@ -591,7 +589,7 @@ impl Service {
 }
 
 /// Under time scale 0 time jumps, so long kernels could overflow the clock, where no operation would ever end. Beyond
-/// this time, the clock is counted from 0 again. No operation takes as long as what is left.
+/// this time, the clock is counted from 0 again. No operation takes as long as the rest of the range.
 const CLOCK_MAX: Nanos = Nanos(u64::MAX / 4);
 
 /// Share of an operation that has not ended.

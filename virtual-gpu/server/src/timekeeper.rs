@@ -2,12 +2,10 @@
 //! Pure.
 //!
 //! Conservative parallel discrete-event simulation (Chandy and Misra, "Distributed Simulation", IEEE TSE 1979): an
-//! event
-//! is handled only when every running agent is later than it, so no earlier event can arrive afterwards. Order at
+//! event is handled only when every running agent is later than it, so no earlier event can arrive afterwards. Order at
 //! equal times: requests and answers, by process and agent; then the model's events; then the daemon's deadline. Trap:
-//! an
-//! answer wakes an agent that is *at* the answer's time and may act there, so it holds the clock until its process has
-//! sent a stamp that lists the answer as taken.
+//! an answer wakes an agent that is *at* the answer's time and may act there, so it holds the clock until its process
+//! has sent a stamp that lists the answer as taken.
 
 use std::collections::BTreeMap;
 
@@ -158,7 +156,7 @@ impl Timekeeper {
         self.seats.remove(&seat);
     }
 
-    /// Adds a process to the clock; returns the time at which it began. The reply to `id` tells the process.
+    /// Adds a process to the clock; returns the time at which it began. The process learns it from the reply to `id`.
     pub fn join(&mut self, process: ProcessId, pid: u32, seat: Option<u64>, id: RequestId) -> Nanos {
         let taken = seat.and_then(|number| Some((number, self.seats.remove(&number)?.began)));
         let (rank, began) = taken.unwrap_or((UNSEATED + process.0, self.now));
@@ -239,8 +237,7 @@ impl Timekeeper {
     }
 
     /// Records that the daemon has finished the last question; it waits under `id` for the next. Returns false if
-    /// another
-    /// process is the daemon.
+    /// another process is the daemon.
     pub fn settled(&mut self, process: ProcessId, id: RequestId, settled: Settled) -> bool {
         let now = self.now;
         let daemon = self.daemon.get_or_insert_with(|| Daemon {

@@ -1,7 +1,7 @@
-//! What another user can get from the server, and that a third user still gets an equal share.
+//! Limits of another user on the server, which leave a third user an equal share.
 //!
-//! Trap: the kernel reports the user who connected, so another user needs another process: this test program, started
-//! again with the name of one case in its environment.
+//! The kernel reports the user who connected, so another user needs another process: this test program, started again
+//! with the name of one case in its environment.
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Arrays as memory: allocation, queries, copies. Textures and surfaces over them are in `image`.
 //!
-//! Trap: offsets and widths of these copies count bytes, whereas those of `cudaMemcpy3D` count elements.
+//! Offsets and widths of these copies count bytes, whereas those of `cudaMemcpy3D` count elements.
 
 use core::ffi::{c_int, c_void};
 

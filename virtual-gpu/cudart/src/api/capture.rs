@@ -1,6 +1,6 @@
 //! Stream capture.
 //!
-//! Trap: the legacy default stream cannot be captured, and its use while a blocking stream is captured invalidates that
+//! The legacy default stream cannot be captured, and its use while a blocking stream is captured invalidates that
 //! capture.
 
 use core::ffi::c_void;

@@ -1,6 +1,6 @@
 //! Copies of blocks in three dimensions, described by a structure.
 //!
-//! Trap: positions count bytes in pitched memory and elements in an array; the width counts elements as soon as an array
+//! Positions count bytes in pitched memory and elements in an array; the width counts elements as soon as an array
 //! takes part.
 
 use core::ffi::{c_int, c_void};

@@ -1,8 +1,7 @@
 //! Devices: number, selection, properties, synchronisation, reset.
 //!
 //! Trap: selecting a device or querying its properties must not make a context on it; the first allocation, copy,
-//! launch
-//! or stream does.
+//! launch or stream does.
 
 use core::ffi::c_int;
 

@@ -1,6 +1,6 @@
 //! Calls about edges and captures with optional data per edge: CUDA 13's only form, `_v2` or `_v3` in CUDA 12.
 //!
-//! Trap: CUDA 12 has functions of the same names with one argument less (`major12`).
+//! CUDA 12 has functions of the same names with one argument less (`major12`).
 
 use core::ffi::c_void;
 

@@ -1,6 +1,6 @@
 //! Error texts, the thread's last error, and versions.
 //!
-//! Trap: `cudaGetLastError` resets the error, except one from which the device does not recover.
+//! `cudaGetLastError` resets the error, except one from which the device does not recover.
 
 use core::ffi::{CStr, c_char, c_int};
 

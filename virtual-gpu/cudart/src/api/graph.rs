@@ -1,7 +1,7 @@
 //! Graphs, their nodes and edges.
 //!
-//! Trap: callers query a list twice, first without an array to learn its length; if the array is longer than the list,
-//! CUDA fills the rest with null.
+//! Callers query a list twice, first without an array to learn its length; if the array is longer than the list, CUDA
+//! fills the rest with null.
 
 use core::ffi::c_int;
 

@@ -1,7 +1,7 @@
 //! Executable graphs: instantiation, launch, update.
 //!
-//! Trap: a change of an executable graph must affect later launches only; a running launch keeps its own copy
-//! of the work.
+//! Trap: a change of an executable graph must affect later launches only; a running launch keeps its own copy of the
+//! work.
 
 use core::ffi::c_void;
 use std::collections::BTreeMap;
@@ -122,8 +122,8 @@ pub extern "C" fn cudaGraphLaunch(exec: ExecHandle, stream: *mut c_void) -> Code
     })
 }
 
-/// Enqueues the graph's work in the stream, and parallel branches in streams of the graph; all after the
-/// graph's previous launch.
+/// Enqueues the graph's work in the stream, and parallel branches in streams of the graph; all after the graph's
+/// previous launch.
 fn launch(runtime: &'static Runtime, exec: ExecKey, stream: StreamKey) -> Result<(), Code> {
     runtime.tell_host_faults(|_, _| true)?;
     // Held during the launch, so that two threads' launches of a graph do not mix.

@@ -1,8 +1,7 @@
 //! Graph nodes: adding them, and changing their work.
 //!
 //! Trap: a node's work, including kernel arguments, must be copied when the node is added; later changes of the
-//! program's
-//! structures have no effect.
+//! program's structures have no effect.
 
 use core::ffi::c_void;
 use std::sync::Arc;

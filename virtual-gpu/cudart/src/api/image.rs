@@ -1,10 +1,8 @@
 //! Texture and surface objects: checks the program's descriptions and converts them for kernels (eager-exec's `image`).
 //!
 //! Trap: an object is a number for kernels, not an address (`memory/image.rs`), and it does not keep its memory alive:
-//! a
-//! program that frees an array and still reads it gets whatever is there. Mipmapped and cube arrays, and views with
-//! another
-//! format, are refused.
+//! a program that frees an array and still reads it gets whatever is there. Mipmapped and cube arrays, and views with
+//! another format, are refused.
 
 use eager_exec::image::{AddressMode, Image, Object, Sampler};
 

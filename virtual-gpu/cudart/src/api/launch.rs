@@ -1,6 +1,6 @@
 //! Kernel launches.
 //!
-//! Trap: a launch returns before the kernel has run; only errors in the call itself are returned here.
+//! A launch returns before the kernel has run; only errors in the call itself are returned here.
 
 use core::ffi::{c_int, c_void};
 
@@ -223,8 +223,7 @@ impl LaunchConfig {
 }
 
 impl LaunchAttribute {
-    /// Applies one attribute. Hints about order and caches have no effect, since work of a stream never
-    /// overlaps.
+    /// Applies one attribute. Hints about order and caches have no effect, since work of a stream never overlaps.
     fn apply(&self, asked: &mut Asked) -> Result<(), Code> {
         const COOPERATIVE: u32 = 2;
         const CLUSTER_DIMENSION: u32 = 4;

@@ -1,6 +1,6 @@
 //! Calls in the form that only CUDA 12 has: devices by number, edges without data, the old names for threads.
 //!
-//! Trap: several have the name of a CUDA 13 call with other arguments; the CUDA 13 forms are `_v2` or `_v3` in CUDA 12.
+//! Several have the name of a CUDA 13 call with other arguments; the CUDA 13 forms are `_v2` or `_v3` in CUDA 12.
 
 use core::ffi::{c_int, c_void};
 

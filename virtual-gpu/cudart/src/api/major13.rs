@@ -1,6 +1,6 @@
 //! Calls that only CUDA 13 has: pools by location instead of by device.
 //!
-//! Trap: devices are the only locations with pools here.
+//! Devices are the only locations with pools here.
 
 use core::ffi::c_void;
 

@@ -1,10 +1,8 @@
 //! Prefetch and advice for managed memory by location (CUDA 13's only form, `_v2` in CUDA 12), and CUDA 13's discards.
 //!
 //! Trap: to the model, managed memory belongs to one device: the device that was current at the allocation, until a
-//! call
-//! here names another as its location. Then the whole allocation must move there ([`Runtime::rehome`]); kernels of
-//! other
-//! devices can still access it, in no modelled time.
+//! call here names another as its location. Then the whole allocation must move there ([`Runtime::rehome`]); kernels of
+//! other devices can still access it, in no modelled time.
 
 use core::ffi::{c_int, c_void};
 
@@ -190,8 +188,8 @@ pub extern "C" fn cudaMemAdvise(
     })
 }
 
-/// Discards contents in the order of a stream. Drops those of a whole allocation
-/// ([`Runtime::discard`]) and keeps those of a part of one, as CUDA allows.
+/// Discards contents in the order of a stream. Drops those of a whole allocation ([`Runtime::discard`]) and keeps those
+/// of a part of one, as CUDA allows.
 #[cfg(not(cuda_12))]
 fn discard(
     runtime: &'static Runtime,

@@ -1,6 +1,6 @@
 //! Queries about a range of managed memory: `cudaMemRangeGetAttribute` and `cudaMemRangeGetAttributes`.
 //!
-//! Trap: a result is about all pages of the range; where they differ it is "none", as without any advice.
+//! A result is about all pages of the range; where they differ it is "none", as without any advice.
 
 use core::ffi::{c_int, c_void};
 

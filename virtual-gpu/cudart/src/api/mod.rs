@@ -1,9 +1,8 @@
 //! The exported functions: take arguments from C, call the modules that decide, return a code.
 //!
 //! Names, signatures and meanings are those of the CUDA 13.0 runtime API reference, and of 12.9's where the crate is
-//! built
-//! as `libcudart.so.12`; each function documents its differences. Trap: C may pass any number for an enumeration, so a
-//! parameter must never have the type of a CUDA enumeration.
+//! built as `libcudart.so.12`; each function documents its differences. Trap: C may pass any number for an enumeration,
+//! so a parameter must never have the type of a CUDA enumeration.
 
 #![cfg_attr(
     cuda_12,
@@ -86,7 +85,7 @@ fn readiness(ready: bool) -> Result<(), Code> {
 const STREAM_LEGACY: u64 = 1;
 const STREAM_PER_THREAD: u64 = 2;
 
-/// The stream behind a handle.
+/// The stream that a handle names.
 fn stream_key(handle: *mut c_void, device: u32) -> StreamKey {
     match handle as u64 {
         0 => default_stream(device),

@@ -1,7 +1,7 @@
 //! Access of one device to another's memory.
 //!
 //! Kernels here can access all memory of the process, in no modelled time; the calls only record what CUDA records.
-//! Trap: access is one-way, and a device is not its own peer.
+//! Access is one-way, and a device is not its own peer.
 
 use core::ffi::c_int;
 

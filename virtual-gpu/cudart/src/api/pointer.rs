@@ -1,6 +1,6 @@
 //! Queries about pointers.
 //!
-//! Trap: host memory that was never registered is not an error since CUDA 11, but has a kind of its own.
+//! Host memory that was never registered is not an error since CUDA 11, but has a kind of its own.
 
 use core::ffi::{c_int, c_void};
 

@@ -1,8 +1,7 @@
 //! Allocation and release in stream order, and memory pools.
 //!
-//! The program has the memory when the call returns, and the server counts it from then on; only the work that
-//! may use it is ordered by the stream. Trap: a freed block must stay in the pool until the next synchronisation, as
-//! CUDA's
+//! The program has the memory when the call returns, and the server counts it from then on; only the work that may use
+//! it is ordered by the stream. Trap: a freed block must stay in the pool until the next synchronisation, as CUDA's
 //! release threshold of 0 requires, so `cudaMemGetInfo` does not show it as free at once.
 
 use core::ffi::{c_int, c_void};

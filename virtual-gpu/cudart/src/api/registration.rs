@@ -1,8 +1,8 @@
 //! Calls that compiled objects make from constructors (kernels, variables), and the launch configuration between `<<<`
 //! and `>>>`.
 //!
-//! Trap: everything here may run before `main`, as in NVIDIA's runtime, where only [`eager_vgpu_register`] is
-//! missing; so it must be quick and start nothing.
+//! Trap: everything here may run before `main`, as in NVIDIA's runtime, where only [`eager_vgpu_register`] is missing;
+//! so it must be quick and start nothing.
 
 use core::ffi::{c_char, c_int, c_void};
 use std::cell::RefCell;
@@ -40,8 +40,8 @@ pub unsafe extern "C" fn eager_vgpu_register(table: *const KernelTable) {
     });
 }
 
-/// Returns the address of the GPU code as the handle. The code itself is unused, but its address tells which file's CPU
-/// code a registration belongs to (`eager_exec::abi::KernelTable::device_code`).
+/// Returns the address of the GPU code as the handle. The code itself is unused, but its address identifies the file
+/// whose CPU code belongs to a registration (`eager_exec::abi::KernelTable::device_code`).
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaRegisterFatBinary(fat_binary: *mut c_void) -> *mut *mut c_void {
     fat_binary.cast()

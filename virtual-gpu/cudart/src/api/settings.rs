@@ -1,8 +1,7 @@
 //! Settings of a device, and queries about its environment: limits, flags, PCI address, profiler, driver.
 //!
 //! Nothing here has an effect; the calls store settings and return what CUDA documents. Trap: limits and flags belong
-//! to a
-//! device and must outlive its context.
+//! to a device and must outlive its context.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Streams.
 //!
-//! Trap: stream handles are numbers of this library, not pointers; the smallest are names of CUDA's default streams.
+//! Stream handles are numbers of this library, not pointers; the smallest are names of CUDA's default streams.
 
 use core::ffi::{c_int, c_void};
 

@@ -1,7 +1,7 @@
 //! Attributes of streams.
 //!
-//! Only the priority has an effect; the others are hints about caches and waiting, returned as they were set. Trap: a
-//! value is a union of 64 bytes, of which each attribute uses the first few.
+//! Only the priority has an effect; the others are hints about caches and waiting, returned as they were set. A value
+//! is a union of 64 bytes, of which each attribute uses the first few.
 
 use core::ffi::c_void;
 use std::collections::BTreeMap;

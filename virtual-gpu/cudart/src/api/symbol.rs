@@ -1,8 +1,7 @@
 //! Copies to and from `__device__` and `__constant__` variables, and their addresses.
 //!
 //! Trap: a symbol is the address of the host's shadow variable, which only identifies the device variable; its own
-//! bytes
-//! must never be read.
+//! bytes must never be read.
 
 use core::ffi::c_void;
 

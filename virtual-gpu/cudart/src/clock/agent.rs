@@ -107,8 +107,8 @@ pub fn host_work_stated(ns: u64) {
     STATED_NS.set(STATED_NS.get() + ns);
 }
 
-/// Takes the configured host work that precedes the current call. 0 in a mark: the compiler places marks directly
-/// after the previous call, so the host work comes after the mark.
+/// Takes the configured host work that precedes the current call. 0 in a mark: the compiler places marks directly after
+/// the previous call, so the host work comes after the mark.
 pub fn stated_ns() -> u64 {
     if IN_MARK.get() { 0 } else { STATED_NS.take() }
 }

@@ -1,8 +1,8 @@
 //! Configured times of a program's host work, instead of measured ones, so that a small program can represent the host
 //! work of a large one.
 //!
-//! Trap: a place in the program is identified by the number of copies from device to host before it, which does not
-//! depend on scheduling; places between the same two copies cannot be distinguished.
+//! A place in the program is identified by the number of copies from device to host before it, which does not depend on
+//! scheduling; places between the same two copies cannot be distinguished.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

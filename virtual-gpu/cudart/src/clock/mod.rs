@@ -2,12 +2,10 @@
 //!
 //! An agent is a thread that calls CUDA, or a stream. Between two of its calls, a thread's time advances by its
 //! processor time, times the server's factor, and by its sleep. A stream's kernels are device work, so computing them
-//! takes
-//! no time here. Agents wait for the server, for each other's work, or for the daemon. Every wait must pass through
-//! this
-//! module, because the server advances time as soon as all agents wait. Traps: a stamp must be made and sent under one
-//! lock, or the server could take an older one for the newer; an agent that ends another's wait must mark the other as
-//! running *before* it stops itself, or time would advance between the two.
+//! takes no time here. Agents wait for the server, for each other's work, or for the daemon. Every wait must pass
+//! through this module, because the server advances time as soon as all agents wait. Traps: a stamp must be made and
+//! sent under one lock, or the server could take an older one for the newer; an agent that ends another's wait must
+//! mark the other as running *before* it stops itself, or time would advance between the two.
 
 mod agent;
 mod host;

@@ -2,8 +2,7 @@
 //!
 //! Every number that the header of CUDA 13.0 or of 12.9 names has a value, all others have none. Sizes of textures and
 //! surfaces are those of arrays (CUDA C++ programming guide, "Technical Specifications per Compute Capability", the
-//! same
-//! for all cards here). Trap: abilities that the *card* has and this runtime lacks, such as memory pools of other
+//! same for all cards here). Trap: abilities that the *card* has and this runtime lacks, such as memory pools of other
 //! processes, must be denied: programs query them in order to use them. Values that the card's file does not know are
 //! 0.
 

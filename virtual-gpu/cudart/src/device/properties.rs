@@ -1,6 +1,6 @@
 //! `cudaDeviceProp` of a virtual device.
 //!
-//! Trap: the structure's size changes with every major CUDA version; 13.0's has 1008 bytes, which is checked below.
+//! The structure's size changes with every major CUDA version; 13.0's has 1008 bytes, which is checked below.
 
 use core::ffi::c_int;
 

@@ -1,6 +1,6 @@
 //! `cudaDeviceProp` as CUDA 12 lays it out, filled from that of CUDA 13.
 //!
-//! Trap: 13.0 dropped fields in the middle, so most offsets differ.
+//! 13.0 dropped fields in the middle, so most offsets differ.
 
 use core::ffi::{c_char, c_int, c_uint};
 

@@ -1,8 +1,8 @@
 //! Virtual memory management: reserves addresses, creates memory, maps addresses to memory.
 //!
 //! Differences from the driver: mappings begin at offset 0 of their memory (as CUDA documents), a copy may not extend
-//! from one mapping into the next, and the host can read mapped addresses. Trap: unmapping does not wait; a kernel that
-//! still uses the addresses faults, as on a real device.
+//! from one mapping into the next, and the host can read mapped addresses. Unmapping does not wait; a kernel that still
+//! uses the addresses faults, as on a real device.
 #![allow(non_snake_case, reason = "the driver's names")]
 
 use eager_gpu_model::AllocKind;

@@ -1,9 +1,8 @@
 //! Stream capture: work submitted to a stream becomes nodes of a graph instead of running.
 //!
 //! A capture begins in one stream and spreads to streams that wait for events recorded in it; all of them must be
-//! joined
-//! before it ends in its first stream (CUDA C++ programming guide, "Creating a Graph Using Stream Capture"). Trap: a
-//! forbidden call must fail *and* invalidate the capture, which is reported again only at the capture's end.
+//! joined before it ends in its first stream (CUDA C++ programming guide, "Creating a Graph Using Stream Capture").
+//! Trap: a forbidden call must fail *and* invalidate the capture, which is reported again only at the capture's end.
 
 use std::collections::{BTreeMap, BTreeSet};
 

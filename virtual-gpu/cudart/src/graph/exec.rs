@@ -1,7 +1,7 @@
 //! Executable graphs: a snapshot of a graph, in an order in which it can run.
 //!
-//! Branches run in parallel, in the lanes of [`super::lanes`]: lane 0 is the stream that the graph is launched
-//! into. Trap: a disabled step must keep its place, or later steps would lose their dependencies.
+//! Branches run in parallel, in the lanes of [`super::lanes`]: lane 0 is the stream that the graph is launched into.
+//! Trap: a disabled step must keep its place, or later steps would lose their dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl Graphs {
     /// Copies all of a graph's work into an executable graph of the same shape.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue`; the inner error tells why the graph does not match.
+    /// `cudaErrorInvalidValue`; the inner error is why the graph does not match.
     pub fn update(&mut self, exec: ExecKey, graph: GraphKey) -> Result<Result<(), UpdateFailure>, Code> {
         let fresh = self.steps(graph)?;
         let exec = self.execs.get_mut(&exec).ok_or(INVALID)?;

@@ -1,8 +1,7 @@
 //! Assigns the steps of a graph to lanes, which run in parallel.
 //!
 //! A lane is a stream. A step goes into a lane whose latest step it follows anyway, if there is one, so that it causes
-//! no
-//! unnecessary waits. The order is tracked by vector clocks (Mattern, "Virtual Time and Global States of Distributed
+//! no unnecessary waits. The order is tracked by vector clocks (Mattern, "Virtual Time and Global States of Distributed
 //! Systems", 1989): for each step, the latest step of each lane that is known to have ended when it begins. With more
 //! branches than lanes, some branches wait for each other nevertheless.
 
@@ -49,8 +48,7 @@ impl Planned {
     }
 
     /// Chooses a lane: that of a predecessor, else one whose latest step has ended anyway, else a new lane, else the
-    /// lane
-    /// unused for longest.
+    /// lane unused for longest.
     fn choose(&self, before: &[usize], over: &Clock) -> usize {
         let ahead = before.iter().find(|before| self.latest[self.lanes[**before]] == Some(**before));
         let mut all = 0..self.latest.len();

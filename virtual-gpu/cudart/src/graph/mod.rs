@@ -2,8 +2,7 @@
 //!
 //! [`Graphs`] holds all graphs of the process, with their nodes, executable copies ([`exec`]), current captures
 //! ([`capture`]) and the assignment of branches to streams ([`lanes`]). Trap: handles are numbers that must never be
-//! reused,
-//! so that a stale handle is refused, not followed.
+//! reused, so that a stale handle is refused, not followed.
 
 mod capture;
 mod exec;

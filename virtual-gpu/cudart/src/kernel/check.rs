@@ -1,9 +1,8 @@
 //! Checks that a launch is within CUDA's limits. Pure.
 //!
 //! Limits: CUDA C++ programming guide, "Technical Specifications per Compute Capability" (specification S-514), equal
-//! for
-//! all capabilities from 5.0 on. Trap: the codes are those observed on an H100 with driver 580.159.04, not those of the
-//! manual; the code for a bad shape differs between CUDA 12 and CUDA 13.
+//! for all capabilities from 5.0 on. Trap: the codes are those observed on an H100 with driver 580.159.04, not those of
+//! the manual; the code for a bad shape differs between CUDA 12 and CUDA 13.
 
 use crate::status::Code;
 

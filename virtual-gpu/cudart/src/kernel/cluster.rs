@@ -1,10 +1,8 @@
 //! Determines the cluster of blocks of a launch. Pure.
 //!
 //! Limits: CUDA C++ programming guide, "Thread Block Clusters": eight blocks, or sixteen where the program allows a
-//! size
-//! that not every GPU supports (`cudaFuncAttributeNonPortableClusterSizeAllowed`), from compute capability 9.0 on.
-//! Trap: if
-//! both the kernel (`__cluster_dims__`) and the launch specify a cluster, the two must be equal.
+//! size that not every GPU supports (`cudaFuncAttributeNonPortableClusterSizeAllowed`), from compute capability 9.0 on.
+//! If both the kernel (`__cluster_dims__`) and the launch specify a cluster, the two must be equal.
 
 use crate::status::Code;
 

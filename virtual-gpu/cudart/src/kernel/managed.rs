@@ -1,8 +1,8 @@
 //! `__managed__` variables: registered by constructors, allocated once a device is in use.
 //!
 //! The compiler pass makes two device variables of each: `NAME` has the initial bytes, `NAME.managed` holds the address
-//! for kernels; the host has its own pointer. Trap: both pointers are null until [`make`], which needs a
-//! device and so must not run in a constructor.
+//! for kernels; the host has its own pointer. Trap: both pointers are null until [`make`], which needs a device and so
+//! must not run in a constructor.
 
 use core::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,8 +67,8 @@ pub fn make(runtime: &Runtime, device: u32) -> Result<(), Code> {
         match (named_variable(&variable.symbol), named_variable(&kernels_pointer)) {
             (Some(initial), Some(pointer)) if initial.bytes == variable.bytes => {
                 // SAFETY: the memory was allocated with the size of the initial bytes, which the program's own table
-                // lists; the pointer is
-                // in that table too. Only kernels read the pointer, and none runs before this process has a context.
+                // lists; the pointer is in that table too. Only kernels read the pointer, and none runs before this
+                // process has a context.
                 unsafe {
                     let from = std::ptr::with_exposed_provenance::<u8>(initial.address as usize);
                     let to = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);

@@ -1,7 +1,7 @@
 //! The footprint profile: per kernel, the memory that its arguments can reach and the memory that it touched
 //! (specification S-219). Pure; the caller writes the file.
 //!
-//! Trap: footprints are whole blocks, in program bytes; a profile made at one memory scale is not valid at another.
+//! Footprints are whole blocks, in program bytes; a profile made at one memory scale is not valid at another.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ pub struct Profile {
     kernels: BTreeMap<String, KernelProfile>,
 }
 
-/// One launch as the profile sees it.
+/// Data of a launch for the profile.
 #[derive(Debug)]
 pub struct LaunchSample<'a> {
     pub kernel: &'a str,

@@ -1,12 +1,9 @@
 //! The program's registrations: kernels with CPU code, host stubs, device variables.
 //!
 //! Trap: registration runs in constructors, before `main` and in no fixed order, so it must only fill maps: no thread,
-//! no
-//! file, no connection. Two files of a program may each have a `static` kernel of the same name, so host stub and CPU
-//! code
-//! are matched by the name *and* the GPU code that the same file registers. A stub may also be registered by several
-//! files,
-//! some without CPU code, since the linker merges instances of a template.
+//! no file, no connection. Two files of a program may each have a `static` kernel of the same name, so host stub and
+//! CPU code are matched by the name *and* the GPU code that the same file registers. A stub may also be registered by
+//! several files, some without CPU code, since the linker merges instances of a template.
 
 use core::ffi::{CStr, c_char, c_void};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! The program's advice on ranges of managed memory, and where it last prefetched them. Pure.
 //!
-//! Trap: a query about a range has an answer only where all of its pages agree.
+//! A query about a range has an answer only where all of its pages agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 

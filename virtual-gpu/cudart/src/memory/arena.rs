@@ -10,8 +10,8 @@ use std::ptr::{self, NonNull};
 
 use super::ranges::FreeRanges;
 
-/// Least distance between allocations, since Rodinia's srad_v2 reads a matrix row before its array
-/// (specification S-519).
+/// Least distance between allocations, since Rodinia's srad_v2 reads a matrix row before its array (specification
+/// S-519).
 const HOLE_BYTES: u64 = 64 << 10;
 /// Step in which the arena becomes usable: the size of a GPU's pages, and of the hole after the last allocation.
 const OPENED_BYTES: u64 = 2 << 20;
@@ -100,9 +100,8 @@ impl Arena {
             usize::try_from(bytes.next_multiple_of(4096)).expect("was allocated in this address space");
         let at = address as *mut libc::c_void;
         // SAFETY: the range was returned by `allocate`, which starts at page boundaries and leaves a hole after it, so
-        // the
-        // rounding touches no other allocation; its owner has just given up its contents. Failure only keeps the memory
-        // for longer.
+        // the rounding touches no other allocation; its owner has just given up its contents. Failure only keeps the
+        // memory for longer.
         unsafe {
             // For a memory file the first call drops the content of the file; elsewhere it fails, and the second is
             // enough.

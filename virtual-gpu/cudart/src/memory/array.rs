@@ -1,7 +1,7 @@
 //! CUDA arrays: device memory with rows of elements, which a program names by a handle. Pure.
 //!
-//! Rows lie one after the other here, whereas a GPU chooses its own layout. Trap: widths and offsets count elements in
-//! some calls and bytes in others; this module counts bytes only.
+//! Rows lie one after the other here, whereas a GPU chooses its own layout. Widths and offsets count elements in some
+//! calls and bytes in others; this module counts bytes only.
 
 use eager_exec::image::{Component, Format};
 

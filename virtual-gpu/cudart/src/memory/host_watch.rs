@@ -3,12 +3,9 @@
 //!
 //! The page tables record it. Managed memory lies in a file, so its page table entries can be dropped without its
 //! contents; while no work of the process runs on a device, the entries that reappear are the host's. This needs no
-//! signal
-//! handler, and no system call into such memory fails. Traps: kernels run on threads of this process and make entries
-//! that
-//! look the same, so memory must be *watched* only from a wait that leaves nothing running until the next work that
-//! uses
-//! it; and a read maps up to 16 pages at once.
+//! signal handler, and no system call into such memory fails. Traps: kernels run on threads of this process and make
+//! entries that look the same, so memory must be *watched* only from a wait that leaves nothing running until the next
+//! work that uses it; and a read maps up to 16 pages at once.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -57,8 +54,7 @@ impl HostWatch {
     }
 
     /// Starts watching memory of the arena that is still unused; if the kernel refuses, the memory stays unwatched. A
-    /// child
-    /// process does not get the memory, as on hardware.
+    /// child process does not get the memory, as on hardware.
     pub fn add(&mut self, address: u64, bytes: u64) {
         match map(address, bytes) {
             Ok(()) => drop(self.allocations.insert(address, Watched { bytes, is_watched: true })),
@@ -94,8 +90,7 @@ impl HostWatch {
         for (&address, watched) in self.allocations.iter_mut().filter(|(_, watched)| !watched.is_watched) {
             let whole = watched.bytes.next_multiple_of(PAGE_BYTES) as usize;
             // SAFETY: the range is a shared mapping of a memory file, made by `add`, so its contents stay in the file.
-            // If the
-            // kernel refuses, the memory stays unwatched.
+            // If the kernel refuses, the memory stays unwatched.
             let dropped = unsafe { libc::madvise(address as *mut libc::c_void, whole, libc::MADV_DONTNEED) };
             watched.is_watched = dropped == 0;
         }

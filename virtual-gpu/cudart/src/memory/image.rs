@@ -2,8 +2,7 @@
 //!
 //! Trap: programs destroy objects that launched kernels have yet to use. So an object disappears for the program at
 //! once, but for kernels only when all work enqueued before has ended. The size of `cudaResourceDesc` also differs: it
-//! is
-//! longer in CUDA 13 than in CUDA 12.
+//! is longer in CUDA 13 than in CUDA 12.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,7 @@
 //! Memory of the process: addresses ([`Arena`]), allocations ([`Table`]), blocks kept for reuse ([`Pools`]), and
-//! mappings
-//! made by the program ([`VirtualMemory`]).
+//! mappings made by the program ([`VirtualMemory`]).
 //!
-//! Trap: the server decides whether an allocation *fits*; this module only finds addresses for it.
+//! The server decides whether an allocation *fits*; this module only finds addresses for it.
 
 mod advice;
 mod arena;

@@ -31,8 +31,7 @@ impl Gauge {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// Only reported back. Events need no rule of their own: a free that a stream has waited for has been reached by
-    /// the
-    /// time the stream's next work runs, and until then other blocks are used.
+    /// the time the stream's next work runs, and until then other blocks are used.
     pub follow_event_dependencies: bool,
     pub allow_opportunistic: bool,
     pub allow_internal_dependencies: bool,

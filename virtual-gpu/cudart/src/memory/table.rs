@@ -1,6 +1,6 @@
 //! Allocations of the process, by address. Pure.
 //!
-//! Trap: every call except a free accepts a pointer into the middle of an allocation as well as its start.
+//! Every call except a free accepts a pointer into the middle of an allocation as well as its start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,10 +1,8 @@
 //! The end of a piece of stream work, which other work can wait for, with the stream's clock at that point.
 //!
 //! The clock counts modelled device time only. It is a logical clock in Lamport's sense ("Time, Clocks, and the
-//! Ordering
-//! of Events in a Distributed System", 1978): work starts at the latest clock among its waits. CPU time spent on
-//! computing
-//! results is not counted, so `cudaEventElapsedTime` returns the time of the modelled GPU.
+//! Ordering of Events in a Distributed System", 1978): work starts at the latest clock among its waits. CPU time spent
+//! on computing results is not counted, so `cudaEventElapsedTime` returns the time of the modelled GPU.
 
 use std::sync::Arc;
 

@@ -2,9 +2,8 @@
 //!
 //! Work on a device's default stream waits for all earlier work on its blocking streams, and work on a blocking stream
 //! waits for all earlier work on the default stream; streams made with `cudaStreamNonBlocking` are independent (CUDA
-//! C++
-//! programming guide, "Default Stream"). A per-thread default stream is a blocking stream. Trap: work must be enqueued
-//! under one lock, so that "earlier" is well defined.
+//! C++ programming guide, "Default Stream"). A per-thread default stream is a blocking stream. Trap: work must be
+//! enqueued under one lock, so that "earlier" is well defined.
 
 mod completion;
 mod thread;

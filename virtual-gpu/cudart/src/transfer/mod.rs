@@ -56,8 +56,7 @@ impl Copy {
         let bytes = |number: u64| usize::try_from(number).expect("checked to lie in the address space");
         let move_line = |to: u64, from: u64, count: u64| {
             // SAFETY: an end on a device lies in a live allocation (looked up just before, and not freed while its
-            // stream has
-            // work); for host memory the program is responsible, as CUDA demands. `copy` allows overlap.
+            // stream has work); for host memory the program is responsible, as CUDA demands. `copy` allows overlap.
             unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes(count)) };
         };
         if self.to.is_dense(self.extent) && self.from.is_dense(self.extent) {

@@ -1,7 +1,7 @@
 //! Finds the memory behind a pointer, and derives the model's operations for copies and fills. Pure.
 //!
-//! Trap: a managed range is device memory to a copy that names the device side, and host memory to a copy that names
-//! the host side; the latter must pull resident pages back to the host, as a `memcpy` in the program would.
+//! A managed range is device memory to a copy that names the device side, and host memory to a copy that names the host
+//! side; the latter must pull resident pages back to the host, as a `memcpy` in the program would.
 
 use eager_gpu_model::{AllocId, AllocKind, Op, Range};
 

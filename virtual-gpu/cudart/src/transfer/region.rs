@@ -1,7 +1,7 @@
 //! Blocks of bytes in up to three dimensions: their extent, and the address of each row. Pure.
 //!
-//! Trap: rows are `pitch` bytes apart, slices `slice` bytes, and both may exceed the moved bytes; the gaps
-//! do not belong to the region.
+//! Rows are `pitch` bytes apart, slices `slice` bytes, and both may exceed the moved bytes; the gaps do not belong to
+//! the region.
 
 /// Size of a block of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! Compares attributes and properties of devices with one CUDA version's headers: each name of the enumeration has a
-//! value,
-//! no other number has one, and each field of the structure equals its attribute.
+//! value, no other number has one, and each field of the structure equals its attribute.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::collections::BTreeMap;

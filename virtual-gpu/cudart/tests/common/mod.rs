@@ -1,8 +1,8 @@
 //! Helpers shared by the tests of both CUDA versions: toolkit and library paths, the test program and its runs,
 //! exports.
 //!
-//! Trap: the program must be linked with the library that cargo built for this test: the one in the test's own
-//! target folder, not one of another profile.
+//! Trap: the program must be linked with the library that cargo built for this test: the one in the test's own target
+//! folder, not one of another profile.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::collections::BTreeSet;

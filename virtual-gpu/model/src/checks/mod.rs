@@ -1,7 +1,7 @@
 //! The model against published measurements: the run, the published value, the model's value, and the verdict.
 //!
-//! Trap: a check that the parameters were fitted to shows only that the formulas are coded right.
-//! Only [`Basis::Independent`] is evidence, so no parameter may ever be changed to make such a check agree.
+//! Trap: a check that the parameters were fitted to shows only that the formulas are coded right. Only
+//! [`Basis::Independent`] is evidence, so no parameter may ever be changed to make such a check agree.
 
 pub mod bench;
 mod fits;

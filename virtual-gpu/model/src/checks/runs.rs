@@ -53,8 +53,8 @@ pub(super) fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
 }
 
-/// A tenant's work: `launches` kernels, each of `launch_s` alone, that walk the buffer in `parts` equal parts, one
-/// part per launch.
+/// A tenant's work: `launches` kernels, each of `launch_s` alone, that walk the buffer in `parts` equal parts, one part
+/// per launch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tenant {
     pub bytes: u64,
@@ -81,8 +81,7 @@ impl Tenant {
 }
 
 /// Runs tenants at once, each in its own context, after one such run of each as a warm-up. Returns the seconds that
-/// each
-/// tenant's kernels take.
+/// each tenant's kernels take.
 pub(super) fn tenants(card: &Card, options: Options, tenants: &[Tenant]) -> Vec<f64> {
     let mut bench = Bench::new(card.clone(), options);
     let mut rows: Vec<Row> = tenants
