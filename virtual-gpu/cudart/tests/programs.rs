@@ -1,4 +1,4 @@
-//! Runs compiled C++ programs on the stand-in library, which the loader finds as `libcudart.so.13` for any CUDA program.
+//! Runs compiled C++ programs on the stand-in library, which the loader finds as `libcudart.so.13`.
 
 mod common;
 

@@ -3,8 +3,8 @@
 //! (Only [`parse_cards`] reads files: the card files that a list names.)
 //!
 //! One model, two users: the simulator steps it in virtual time, the virtual GPU server in (scaled) real time. All
-//! sizes are bytes of the modelled (full-size) GPU. Sources of formulas and constants: the cards (`cards/*.toml`) and the
-//! comments at each formula.
+//! sizes are bytes of the modelled (full-size) GPU. Sources of formulas and constants: the cards (`cards/*.toml`) and
+//! the comments at each formula.
 #![forbid(unsafe_code)]
 
 pub mod api;
