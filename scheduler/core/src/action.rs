@@ -1,4 +1,4 @@
-//! What the core may ask for. Every action, and every wait, carries a [`Reason`] a person can read.
+//! Actions that the core asks its caller to carry out. Every decision carries a [`Reason`] that a person can read.
 
 use crate::limits::Measure;
 use crate::policy::PolicyName;
@@ -7,11 +7,11 @@ use eager_units::{Bytes, Class, ClientId, DeviceId, TaskId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a task's launches are allowed.
+/// State of a task's gate: which of its kernels may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "gate", rename_all = "kebab-case")]
 pub enum Gate {
-    /// Never looks.
+    /// The task never looks at its gate.
     Ungated,
     /// Kernels with at most this footprint may start (`None`: any).
     Go {
@@ -20,32 +20,34 @@ pub enum Gate {
     Hold,
 }
 
-/// Do this.
+/// Something that the caller of the core must do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "kebab-case")]
 pub enum Action {
     /// Start the task on a device. `managed`: allocate through Unified Memory.
     Bind { task: TaskId, device: DeviceId, class: Class, grant: Bytes, managed: bool, reason: Reason },
-    /// A waiting task: it can never run here and is forgotten. A bound task: its last `TaskExtend` is refused, and it
-    /// keeps the device and the grant it had.
+    /// A waiting task is refused and forgotten. For a bound task, its last `TaskExtend` is refused, and it keeps the
+    /// device and the grant that it had.
     Refuse { task: TaskId, reason: Reason },
-    /// Nothing now. Said again when the *kind* of the reason changes; its numbers of this moment are in the task's view.
+    /// The task waits. Repeated only when the *kind* of the reason changes; the current numbers are in the task's view.
     Wait { task: TaskId, reason: Reason },
-    /// The grant changed to `grant` in all; `class` says whether that promoted it. It also answers `TaskExtend`: with
-    /// [`Class::Eager`] the task is over-subscribed from now on, and what it allocates next must be managed memory.
+    /// The grant changed to `grant` in all; `class` tells whether that promoted the task. It also answers `TaskExtend`:
+    /// with [`Class::Eager`] the task is over-subscribed from now on, and what it allocates next must be managed
+    /// memory.
     Regrant { task: TaskId, grant: Bytes, class: Class, reason: Reason },
     /// The gate of a bound task changed.
     SetGate { task: TaskId, gate: Gate, reason: Reason },
-    /// Somebody must know when this task's kernels run (or nobody any more). Whoever switches it on says at once, by
-    /// `Busy` or `Idle`, how the counters stand now: until then the core takes the task for busy.
+    /// Busy and idle changes of this task must be reported (`on`), or need not be any more. When reports are switched
+    /// on, the current state is reported at once by `Busy` or `Idle`: until then the core takes the task for busy.
     Watch { task: TaskId, on: bool },
-    /// A client uses more than it declared. Under [`Measure::Kill`] its process is to be ended; all else is done here.
+    /// A client uses more than it declared. Under [`Measure::Kill`] the caller ends its process; the core does
+    /// everything else.
     Overrun { client: ClientId, measure: Measure, reason: Reason },
-    /// A bound task's device is lost. Its calls fail by themselves; it keeps its place until it ends.
+    /// A bound task's device is lost. Its CUDA calls fail by themselves; it keeps its grant until it ends.
     Stranded { task: TaskId, client: ClientId, reason: Reason },
-    /// The policy that was reverted decides again.
+    /// The policy that `case` had replaced decides again.
     Reinstated { policy: PolicyName, reason: Reason },
-    /// A task has its device for longer than it may. `ending`: what is to be sent to its process.
+    /// A task has its device for longer than it may. `ending`: the signal to send to its process, if any.
     Overstay { task: TaskId, client: ClientId, ending: Option<Ending>, reason: Reason },
 }
 
@@ -53,13 +55,13 @@ pub enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
-    /// It is asked to, and may put its results away first.
+    /// The process is asked to end, and may save its results first.
     Terminate,
     Kill,
 }
 
 impl Action {
-    /// The task that it is about, if it is about one.
+    /// The task that the action is about, if it is about one.
     pub fn task(&self) -> Option<TaskId> {
         match self {
             Action::Bind { task, .. }

@@ -1,23 +1,24 @@
-//! Which programs may have a context on a device: memory that a program takes there before it holds any of its own.
+//! Decides which programs may have a context on a device: memory that a program takes there before it holds any of its
+//! own.
 //!
-//! Trap: a context stays until its program ends, and nothing moves it out. Programs that hold one and nothing else would
-//! keep those from starting that all of them wait for, so they are bounded, for each user and for all together
-//! (specification S-121); and contexts are bounded under policies that do not count memory, too (S-122).
+//! A context stays until its program ends, and cannot be evicted. Programs that hold only contexts would keep tasks
+//! from starting that all of them wait for, so their contexts are bounded, for each user and for all together
+//! (specification S-121). Contexts are bounded under policies that do not count memory, too (S-122).
 
 use crate::model::{Device, Task, View};
 use crate::reason::Reason;
 use eager_units::{Bytes, DeviceId, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The share of a device that contexts of one user's programs may take that hold no memory: an eighth.
+/// Contexts of one user's programs that hold no memory may take one part of this many of a device: an eighth.
 const IDLE_OF_USER: u64 = 8;
-/// The same for all users' programs together: half.
+/// Such contexts of all users' programs together may take one part of this many: half.
 const IDLE_OF_ALL: u64 = 2;
-/// The share of a device that contexts may take under policies that do not count memory: half.
+/// Contexts may take one part of this many under policies that do not count memory: half.
 const UNCOUNTED: u64 = 2;
 
 impl View<'_> {
-    /// Why the task's program may have no context on the device; nothing if it may, or has one.
+    /// Why the task's program may have no context on the device; None if it may, or has one.
     pub(crate) fn why_no_context(&self, device: &Device, task: &Task) -> Option<Reason> {
         let context = self.state.context_cost(device.id, task.client, self.options.context_bytes);
         if context == Bytes::ZERO {
@@ -35,7 +36,8 @@ impl View<'_> {
         self.second_beyond_user(task, context)
     }
 
-    /// A program that holds nothing yet, beside others that hold nothing. One may always.
+    /// Why a program that holds nothing yet may have no context there: too many such programs have one. A single one
+    /// always may.
     fn too_many_idle(&self, device: &Device, task: &Task) -> Option<Reason> {
         let uid = self.state.clients.get(&task.client)?.uid;
         let context = self.options.context_bytes;
@@ -51,7 +53,8 @@ impl View<'_> {
         is_bounded.then_some(Reason::ContextsIdle { device, uid, user, all })
     }
 
-    /// A further context of a program that has one elsewhere; what its first one costs was asked when it came.
+    /// Why a program with a context elsewhere may not have a further one under its user's limit. Its first context was
+    /// counted when its task asked.
     fn second_beyond_user(&self, task: &Task, context: Bytes) -> Option<Reason> {
         let limit = self.options.limits.user_bytes_max?;
         let client = self.state.clients.get(&task.client).filter(|client| !client.contexts.is_empty())?;
@@ -60,8 +63,8 @@ impl View<'_> {
         (has.saturating_add(wanted) > limit).then_some(Reason::UserFull { uid, has, wanted, limit })
     }
 
-    /// What a user's tasks that `count` require, and what the contexts of their programs take. Looks at all tasks: only where
-    /// there is a limit.
+    /// What the tasks of a user that `counts` accepts require, and what the contexts of their programs take. Looks at
+    /// all tasks, so it is used only where there is a limit.
     pub(crate) fn held_by_user(&self, uid: u32, counts: impl Fn(TaskId) -> bool) -> Held {
         let clients = self.state.clients.values().filter(|client| client.uid == uid);
         let mut contexts: BTreeMap<_, usize> =
@@ -70,7 +73,7 @@ impl View<'_> {
         for task in self.state.tasks.values().filter(|task| counts(task.id)) {
             if let Some(contexts) = contexts.get_mut(&task.client) {
                 required = required.saturating_add(task.requirement);
-                // It will have one, wherever it goes.
+                // The program will have a context, wherever the task goes.
                 *contexts = (*contexts).max(1);
             }
         }
@@ -78,15 +81,15 @@ impl View<'_> {
         Held { required, contexts: Bytes(self.options.context_bytes.0.saturating_mul(count as u64)) }
     }
 
-    /// Why a task may go nowhere if it is for want of a context alone.
+    /// Why a task may go nowhere, if nothing but its program's context keeps it out.
     pub(crate) fn why_no_context_anywhere(&self, task: &Task) -> Option<Reason> {
         let mut open = self.state.devices.values().filter(|device| self.is_open_to(device, task));
         let first = self.why_no_context(open.next()?, task)?;
         open.all(|device| self.why_no_context(device, task).is_some()).then_some(first)
     }
 
-    /// Of the devices that are as loaded as the `best` one and fit, that on which the task's context costs least: one where
-    /// its program has it, or for a program that will hold nothing yet the one with the fewest like it.
+    /// Of the devices that are as loaded as `best` and fit, the one where the task's context costs least: one where its
+    /// program has it already, or for a program that will hold nothing yet the one with the fewest such programs.
     pub(crate) fn cheapest_like(
         &self,
         best: DeviceId,
@@ -115,7 +118,7 @@ impl View<'_> {
     }
 }
 
-/// What counts against a user's limit.
+/// Memory that counts against a user's limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Held {
     pub required: Bytes,

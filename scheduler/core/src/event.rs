@@ -1,11 +1,12 @@
-//! What can happen. The journal stores these; the simulator makes them; the daemon decodes requests into them.
+//! Events that the core decides on. The journal stores them, the simulator generates them, the daemon decodes requests
+//! into them.
 
 use crate::limits::Limits;
 use crate::policy::PolicyName;
 use eager_units::{AccessClass, Barred, Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 
-/// Something happened.
+/// An input of the scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
@@ -17,55 +18,56 @@ pub enum Event {
         client: ClientId,
         uid: u32,
         label: String,
-        /// All memory of its tasks is known by name ([`eager_units::Habits::comes_by_name`]). Journals written before this
-        /// could be said have none.
+        /// All memory of its tasks comes by name ([`eager_units::Habits::comes_by_name`]). False in journals of earlier
+        /// versions.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         informed: bool,
     },
-    /// The process is gone (or its connection is invalid): everything it holds is free.
+    /// The process is gone, or its connection is invalid: everything that it held is free.
     ClientGone {
         client: ClientId,
     },
-    /// A task asks for `requirement`.
+    /// A task asks for a device and for [`TaskRequest::requirement`] bytes.
     TaskBegin {
         task: TaskId,
         client: ClientId,
         request: TaskRequest,
     },
-    /// A bound task wants more than it said.
+    /// A bound task wants `bytes` more than it asked for.
     TaskExtend {
         task: TaskId,
         bytes: Bytes,
     },
-    /// A bound task gave some back for good.
+    /// A bound task gave `bytes` back for good.
     TaskShrink {
         task: TaskId,
         bytes: Bytes,
     },
-    /// Its last kernel was launched.
+    /// The task has launched its last kernel.
     AllLaunched {
         task: TaskId,
     },
     TaskEnd {
         task: TaskId,
     },
-    /// An eager task's next kernel found its gate closed.
+    /// A task's next kernel found its gate closed.
     KernelHeld {
         task: TaskId,
         kernel: KernelRequest,
     },
-    /// A task's launch counters: work on the device, or none.
+    /// A watched task's launch counters show work on the device (`Busy`), or none (`Idle`).
     Busy {
         task: TaskId,
     },
     Idle {
         task: TaskId,
     },
-    /// A client's process is stopped (SIGSTOP), and no kernel of it is on a device any more: it starts none before it goes on.
+    /// A client's process is stopped (SIGSTOP), and no kernel of it is on a device any more: it starts none before it
+    /// continues.
     Frozen {
         client: ClientId,
     },
-    /// It goes on.
+    /// The client's process continues.
     Thawed {
         client: ClientId,
     },
@@ -73,39 +75,39 @@ pub enum Event {
     Promoted {
         task: TaskId,
     },
-    /// The deadline the core asked for.
+    /// A deadline that the core asked for ([`crate::Scheduler::next_deadline`]).
     Tick,
     /// Tasks that held memory when an earlier scheduler stopped (its daemon was restarted, or its policy replaced). All
-    /// at once: what seems free between two of them belongs to the next.
+    /// in one event: memory that seems free between two of them belongs to the next.
     Restored {
         tasks: Vec<Restored>,
-        /// On which devices clients have their contexts, whether they hold a task there or not. Journals written before
-        /// these were kept have none.
+        /// Devices on which clients have contexts, with or without a task there. Empty in journals of earlier versions.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         contexts: Vec<(ClientId, DeviceId)>,
     },
-    /// What is in use on a device that cannot be evicted, as its driver says; wanted only where [`Scheduler::is_news`].
+    /// Memory in use on a device that cannot be evicted, as its driver reports it. Needed only where
+    /// [`Scheduler::is_news`] is true.
     ///
     /// [`Scheduler::is_news`]: crate::Scheduler::is_news
     Observed {
         device: DeviceId,
-        /// Of processes that are no clients.
+        /// Bytes in use by processes that are not clients.
         foreign: Bytes,
         clients: Vec<ClientUse>,
     },
-    /// The limits are others from now on.
+    /// Other limits apply from now on.
     LimitsSet {
         limits: Limits,
     },
-    /// Nothing new starts on the device from now on; what runs there goes on.
+    /// No new task starts on the device from now on; tasks that run there go on.
     Drained {
         device: DeviceId,
     },
-    /// It takes tasks again.
+    /// The device takes tasks again.
     Undrained {
         device: DeviceId,
     },
-    /// A waiting task does not start before it is released; by whom it is held.
+    /// A waiting task must not start before it is released; `by` is the uid of the user who holds it.
     Held {
         task: TaskId,
         by: u32,
@@ -113,36 +115,36 @@ pub enum Event {
     Released {
         task: TaskId,
     },
-    /// A waiting task has another priority among those of its user.
+    /// A waiting task has another priority among the tasks of its user.
     PrioritySet {
         task: TaskId,
         priority: i8,
     },
-    /// A waiting task is not wanted any more; by whom.
+    /// A waiting task is cancelled by the user with the uid `by`.
     Cancelled {
         task: TaskId,
         by: u32,
     },
-    /// Another policy decides from now on. What is bound stays, what waits is planned anew.
+    /// Another policy decides from now on. Bound tasks keep their devices, waiting tasks are planned anew.
     PolicySet {
         policy: PolicyName,
     },
-    /// The policy broke: `case` decides in its place, until it has agreed with `case` for long enough.
+    /// The policy failed: `case` decides in its place, until the policy has agreed with `case` for long enough.
     Reverted {
-        /// What was wrong with it.
+        /// What was wrong with the policy.
         why: String,
     },
-    /// The device's driver does not have it any more: what was there is gone, and so are the results.
+    /// The device's driver does not have it any more: its memory contents and results are lost.
     DeviceLost {
         device: DeviceId,
     },
-    /// It is there again, with nothing of what was there before.
+    /// The device is back, without anything that it held before.
     DeviceFound {
         device: DeviceId,
     },
 }
 
-/// What a client uses of a device.
+/// Memory that a client uses on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientUse {
     pub client: ClientId,
@@ -157,7 +159,7 @@ pub struct Restored {
     pub request: TaskRequest,
     pub device: DeviceId,
     pub class: Class,
-    /// `G` and `M` as they were.
+    /// `G` and `M` at that time.
     pub grant: Bytes,
     pub requirement: Bytes,
     pub managed: bool,
@@ -165,7 +167,7 @@ pub struct Restored {
     pub promotion_done: bool,
 }
 
-/// What a task says of itself. The default says nothing and needs nothing.
+/// What a task declares when it asks for a device. The default declares nothing and needs nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskRequest {
     /// `M`: sum of the sizes of the task's device memory objects.
@@ -173,43 +175,42 @@ pub struct TaskRequest {
     /// Launch geometry, 0 if unknown; CASE's placement counts warps with it.
     pub blocks: u64,
     pub threads_per_block: u32,
-    /// Asked at its first launch; may extend.
+    /// The task asks at its first launch, and may extend.
     pub lazy: bool,
     /// Its memory is managed already, whatever class it gets.
     pub managed: bool,
-    /// It cannot run over-subscribed: its grant is its requirement, or it waits. Journals written before there were such
-    /// tasks have none.
+    /// It cannot run over-subscribed: it waits until its whole requirement can be granted. False in journals of earlier
+    /// versions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub whole: bool,
-    /// Where it may not run. Journals written before this could be said have none.
+    /// Devices that it may not run on. Empty in journals of earlier versions.
     #[serde(default, skip_serializing_if = "Barred::is_empty")]
     pub barred: Barred,
     pub function: String,
-    /// How long it will take, where that is known from earlier runs. Journals written before there were estimates have
-    /// none.
+    /// Expected durations by earlier runs, where known. None in journals of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
-    /// The user who holds it back while it waits: it does not start before it is released.
+    /// Uid of the user who holds it: it does not start before it is released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<u32>,
-    /// Among the waiting tasks of its user those of higher priority go first (specification S-124). Journals written before
-    /// there were priorities have none.
+    /// Among the waiting tasks of its user, those of higher priority go first (specification S-124). 0 in journals of
+    /// earlier versions.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub priority: i8,
 }
 
-/// For serde.
+/// True for the default priority, which serde leaves out.
 fn is_usual(priority: &i8) -> bool {
     *priority == 0
 }
 
-/// What a task is expected to take if nothing disturbs it. Only for deciding who goes first and what is worth waiting
-/// for: a wrong one costs time, never correctness.
+/// Expected durations of a task if nothing disturbs it. Used only to order tasks and to decide whether waiting pays: a
+/// wrong estimate costs time, never correctness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Run time of the whole program from the request on.
+    /// Run time of the whole program, from the request on.
     pub remaining: Nanos,
-    /// From the task's binding until it has given its memory back.
+    /// Time from the task's binding until it has given its memory back.
     pub hold: Nanos,
 }
 
@@ -223,17 +224,17 @@ pub struct KernelRequest {
     pub access: AccessClass,
 }
 
-/// What the core must know of a device.
+/// Properties of a device that the core needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceProfile {
     pub name: String,
-    /// What may be granted in sum.
+    /// Bytes that may be granted in sum.
     pub capacity: Bytes,
     pub sms: u32,
     pub warps_per_sm: u32,
     pub blocks_per_sm: u32,
-    /// A page fault of one program stops the kernels of all: without MPS, contexts are time-sliced whole (specification S-318).
-    /// Journals written before this was known have it false.
+    /// A page fault of one program stops the kernels of all: without MPS, contexts are time-sliced whole (specification
+    /// S-318). False in journals of earlier versions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub faults_stall: bool,
 }

@@ -1,8 +1,8 @@
-//! When memory is expected to be free, from the estimates of the tasks that hold it.
+//! Predicts when memory will be free, from the estimates of the tasks that hold it.
 //!
-//! Trap: between two steps nobody may become able to start (`invariants::Violation::Stranded`), and neither may another's
-//! start make it so. Starts only move predictions back. Time alone brings a predicted end near, for which there is a
-//! deadline (`Scheduler::expect_promotions`); for a head's reservation an end that has passed stays in the past.
+//! Trap: no task may become able to start between two steps (`invariants::Violation::Stranded`), nor by the start of
+//! another task. Starts only move predictions back. A predicted end that comes near by time alone needs a deadline
+//! (`Scheduler::expect_promotions`); for a head's reservation, an end that has passed stays in the past.
 
 use crate::model::{Bound, Device, Reservation, Task, View};
 use eager_units::{Bytes, Class, ClientId, Nanos};
@@ -11,13 +11,13 @@ use eager_units::{Bytes, Class, ClientId, Nanos};
 #[derive(Debug, Clone, Copy)]
 struct Room {
     at: Nanos,
-    /// What is free there then, above what was asked for.
+    /// Bytes free there at that time, beyond what was asked for.
     spare: Bytes,
 }
 
-/// When the device will have so much for a task of this client, after the client's context and what eager tasks there
-/// still miss, which they get first. None: not even when all have ended whose end is expected. `expects` says what is
-/// made of a predicted end.
+/// When the device will have `wanted` bytes for a task of this client, after the client's context and what eager tasks
+/// there still miss, which they get first. None if even the end of all tasks with a predicted end does not free enough.
+/// `expects` maps a predicted end to the time at which it is counted, or to None to leave it out.
 fn room_at(
     view: View<'_>,
     device: &Device,
@@ -45,8 +45,8 @@ fn room_at(
     (free >= needed).then(|| Room { at, spare: free.saturating_sub(needed) })
 }
 
-/// When the device is expected to have so much, if that is within `soon`. Tasks that are late count as about to end,
-/// unless they are later than that: then nothing is known of them.
+/// When the device is expected to have `wanted` bytes, if that is within `soon`. Tasks that are late count as about to
+/// end, unless they are later than `soon`: then nothing is known of them.
 pub(crate) fn room_within(
     view: View<'_>,
     device: &Device,
@@ -59,7 +59,7 @@ pub(crate) fn room_within(
     (at.saturating_sub(view.now) <= soon).then_some(at)
 }
 
-/// Where the first of the queue is expected to start, and when.
+/// Where and when the first task of the queue is expected to start.
 pub(crate) fn reserve(view: View<'_>, head: &Task) -> Option<Reservation> {
     let devices = view.state.devices.values().filter(|device| view.admits(device, head));
     let rooms = devices.filter_map(|device| {
@@ -69,7 +69,8 @@ pub(crate) fn reserve(view: View<'_>, head: &Task) -> Option<Reservation> {
     rooms.min_by_key(|room| (room.at, room.device))
 }
 
-/// Would the task, holding so much of the device, keep the head of the queue from its predicted start (specification S-315)?
+/// True if the task, holding `held` bytes of the device, would delay the predicted start of the queue's head
+/// (specification S-315).
 pub(crate) fn delays_head(view: View<'_>, task: &Task, device: &Device, held: Bytes) -> bool {
     let Some(reserved) = view.reservation else { return false };
     if reserved.head == task.id || reserved.device != device.id {

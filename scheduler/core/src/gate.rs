@@ -1,8 +1,8 @@
-//! May the next kernel of a task start? Barrier (specification S-211), per-kernel rule (S-213 to S-216), the same while
-//! the device is idle (S-323), turns (S-117).
+//! Decides whether the next kernel of a task may start: barrier (specification S-211), per-kernel rule (S-213 to
+//! S-216), the per-kernel rule while the device is idle (S-323), turns (S-117).
 //!
-//! Trap: waiting for a Normal task whose own program stands at a closed gate, or in the queue, can be waiting for
-//! oneself in a circle. Such tasks, and tasks of the eager task's own client, are not waited for (S-217).
+//! Trap: an eager task that waits for a Normal task whose own program stands at a closed gate, or in the queue, can be
+//! waiting for itself in a circle. Such tasks, and tasks of the eager task's own client, are not waited for (S-217).
 
 use crate::action::Gate;
 use crate::event::KernelRequest;
@@ -14,7 +14,7 @@ use crate::reason::Reason;
 use eager_units::{AccessClass, Bytes, Class, ClientId, DeviceId};
 use std::borrow::Cow;
 
-/// What is said of one task's gate.
+/// Decision about one task's gate, with its reason.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Verdict {
     pub gate: Gate,
@@ -31,7 +31,7 @@ impl Verdict {
     }
 }
 
-/// Judges a bound task as things stand.
+/// Judges the gate of a bound task in the current state.
 pub(crate) fn judge(view: View<'_>, traits: &Traits, task: &Task, bound: &Bound) -> Verdict {
     let rule = traits.gate;
     if rule == GateRule::None {
@@ -41,7 +41,7 @@ pub(crate) fn judge(view: View<'_>, traits: &Traits, task: &Task, bound: &Bound)
         return Verdict { gate: Gate::Ungated, reason: Reason::NoLongerEager };
     }
     if view.state.devices.get(&bound.device).is_some_and(|device| device.lost) {
-        // Whom it waits for will not move; its own kernel fails at once.
+        // The tasks that it waits for will not move, and its own kernel fails at once.
         return Verdict::go(None, Reason::DeviceLost { device: bound.device });
     }
     if bound.waived_until.is_some_and(|until| view.now < until) {
@@ -90,10 +90,11 @@ fn barrier(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
     }
 }
 
-/// The document gives two conditions and not how they join. Here (specification S-216): go when
+/// Judges single kernels. The document gives two conditions and not how they join. Here (specification S-216): go when
 /// all Normal tasks have launched their last kernel; else only while none of their kernels runs, and then only within
-/// the OS-ratio. Memory that cannot be evicted keeps counting when its task has launched everything: a kernel let loose
-/// on it would fault without end. Under [`GateRule::WhileIdle`] nobody has launched everything before it has ended.
+/// the OS-ratio. Memory that cannot be evicted keeps counting when its task has launched everything: a kernel started
+/// beside it would fault without end. Under [`GateRule::WhileIdle`] the first condition does not apply: kernels must
+/// have ended.
 fn per_kernel(view: View<'_>, rule: GateRule, task: &Task, bound: &Bound) -> Verdict {
     let device = bound.device;
     let Some(on_device) = view.state.devices.get(&device) else { return Verdict::hold(Reason::NoDevice) };
@@ -118,7 +119,8 @@ fn per_kernel(view: View<'_>, rule: GateRule, task: &Task, bound: &Bound) -> Ver
     }
 }
 
-/// What is to be protected from a client's eager task: a copy only where the client has another task there.
+/// What must be protected from a client's eager task: all but the client's own tasks. Copies only if the client has
+/// another task there.
 fn without_client<'a>(
     view: View<'a>,
     all: &'a Protected,
@@ -136,8 +138,8 @@ fn without_client<'a>(
     left
 }
 
-/// The same where a task's kernels are judged with all that the task needs over its run (specification S-325): kernels that fit
-/// one by one evict each other's buffers where all of them together do not fit.
+/// Judges kernels together with all that their task needs over its run (specification S-325): kernels that fit one by
+/// one evict each other's buffers where all of them together do not fit.
 fn all_together(options: &Options, on_device: &Device, task: &Task, bound: &Bound, live: Bytes) -> Verdict {
     let taken = live.saturating_add(on_device.contexts).saturating_add(on_device.unaccounted);
     let percent = options.os_ratio_percent_min();
@@ -148,7 +150,7 @@ fn all_together(options: &Options, on_device: &Device, task: &Task, bound: &Boun
     Verdict::hold(Reason::AllOverRatio { device, requirement, taken, percent, capacity })
 }
 
-/// Judges the kernel that stands at the gate; with none there, says what could start without asking: what any kernel is
+/// Judges the kernel held at the gate. Without one, computes what could start without asking: what every kernel is
 /// allowed, or the kernel last let through if that is more.
 fn within_ratio(options: &Options, on_device: &Device, bound: &Bound, live: Bytes) -> Verdict {
     let (device, capacity) = (bound.device, on_device.capacity);
@@ -166,7 +168,7 @@ fn within_ratio(options: &Options, on_device: &Device, bound: &Bound, live: Byte
     Verdict::go(Some(unasked), Reason::Idle { device, live, allowed: unasked, percent, capacity })
 }
 
-/// One kernel; `unasked`: the footprint of those that may go without.
+/// Judges one kernel. `unasked`: the largest footprint that may start without asking.
 fn within_ratio_of(
     options: &Options,
     on_device: &Device,
@@ -193,7 +195,8 @@ fn percent_for(options: &Options, access: AccessClass) -> u32 {
     }
 }
 
-/// The gate word counts KiB, allowance rounded down and footprint rounded up; a kernel let through must get through.
+/// Rounds up to whole KiB: the gate word counts KiB, with the allowance rounded down and the footprint rounded up, and
+/// a kernel let through must pass.
 fn whole_kib(bytes: Bytes) -> Bytes {
     Bytes(bytes.0.div_ceil(1024).saturating_mul(1024))
 }

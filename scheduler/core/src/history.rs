@@ -1,8 +1,8 @@
-//! What earlier runs of each program took, learnt from the same events and actions that a journal holds, and what is
-//! expected of the next run: the median of the last few.
+//! Durations of earlier runs of each program, learnt from the same events and actions that a journal holds, and the
+//! estimate for the next run: the median of the last few.
 //!
-//! Trap: a run that had to wait, page or share tells less than one alone. Waits are taken out here, over-subscribed tasks
-//! are not learnt from, and the median lets single odd runs pass; the rest is noise, which only costs time.
+//! Runs that wait, page or share a device take longer than a run alone. Waits are subtracted here, over-subscribed
+//! tasks are not learnt from, and the median ignores single outliers; the remaining noise only costs time.
 
 use crate::action::Action;
 use crate::event::{Estimate, Event, TaskRequest};
@@ -12,17 +12,18 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Runs kept of each task (specification S-313); odd, so that one of them is the median.
 const RUNS: usize = 7;
-/// Tasks kept; beyond them the one not seen for longest is forgotten.
+/// Tasks kept; beyond that, the one not seen for longest is forgotten.
 const TASKS: usize = 4096;
-/// Tasks of one run that are looked at; a program may begin them without end.
+/// Tasks of one run that are learnt from; a program may begin them without end.
 const TASKS_OF_A_RUN: usize = 64;
-/// Of the file's layout.
+/// Version of the file's layout.
 const VERSION: u32 = 1;
 
-/// Which task of which program. The requirement stands for the input: the same program takes longer with more of it.
+/// Key of a task: which task of which program. The requirement stands for the input: the same program takes longer with
+/// more of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Which {
-    /// Whose program: nobody's runs say anything of another user's.
+    /// User of the program: runs of one user's programs are not used for another's.
     pub uid: u32,
     /// The client's label.
     pub program: String,
@@ -30,14 +31,14 @@ pub struct Which {
     pub requirement: Bytes,
 }
 
-/// The same events give the same estimates.
+/// History of runs. The same events give the same estimates.
 #[derive(Debug, Default)]
 pub struct History {
     tasks: BTreeMap<Which, Runs>,
-    /// Counts what is learnt, to know what is oldest.
+    /// Number of runs learnt so far; its value at a task's last run orders the tasks by age.
     learnt: u64,
     open: BTreeMap<ClientId, OpenClient>,
-    /// Whose the tasks in `open` are.
+    /// Client of each task in `open`.
     owners: BTreeMap<TaskId, ClientId>,
 }
 
@@ -47,7 +48,7 @@ struct Runs {
     learnt: u64,
 }
 
-/// A program that runs.
+/// A connected program.
 #[derive(Debug)]
 struct OpenClient {
     uid: u32,
@@ -66,7 +67,7 @@ struct OpenTask {
     was_eager: bool,
 }
 
-/// What a file holds, oldest first.
+/// Contents of the history file, the oldest task first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HistoryFile {
@@ -82,7 +83,7 @@ pub struct TaskInFile {
     pub runs: Vec<Estimate>,
 }
 
-/// Why a file is not used.
+/// Why a history file is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HistoryError {
     #[error("version {found} of the history of runs is not known (this is version {VERSION})")]
@@ -90,10 +91,10 @@ pub enum HistoryError {
 }
 
 impl History {
-    /// What a file holds.
+    /// Makes a history of the contents of a file.
     ///
     /// # Errors
-    /// It is of a version that is not known; then begin with [`History::default`].
+    /// The file has an unknown version; then begin with [`History::default`].
     pub fn from_file(file: HistoryFile) -> Result<History, HistoryError> {
         if file.version != VERSION {
             return Err(HistoryError::Version { found: file.version });
@@ -117,23 +118,23 @@ impl History {
         HistoryFile { version: VERSION, tasks: tasks.into_iter().map(entry).collect() }
     }
 
-    /// How often something was learnt: when this changes, the file is old.
+    /// Number of runs learnt so far: when this has changed, the file is out of date.
     pub fn learnt(&self) -> u64 {
         self.learnt
     }
 
-    /// The medians of the last runs; none if there was none. Of a client that is not connected nothing is known.
+    /// Medians of the last runs of this task; None if there are none, or the client is not connected.
     pub fn estimate(&self, client: ClientId, request: &TaskRequest) -> Option<Estimate> {
         let which = self.which(client, request)?;
         let runs = &self.tasks.get(&which)?.last;
         median(runs)
     }
 
-    /// Takes in one step of the scheduler: its event and the actions that came of it.
+    /// Learns from one step of the scheduler: its event and the actions that followed.
     pub fn note(&mut self, now: Nanos, event: &Event, actions: &[Action]) {
         match event {
             Event::ClientConnected { client, uid, label, .. } => {
-                // A scheduler that takes another's place is told of clients again.
+                // A scheduler that replaces another gets its clients again.
                 self.close(*client);
                 let open = OpenClient { uid: *uid, program: label.clone(), tasks: BTreeMap::new() };
                 self.open.insert(*client, open);
@@ -164,7 +165,7 @@ impl History {
             Action::Regrant { task, grant, class, .. } => {
                 if let Some(open) = self.task(*task) {
                     open.was_eager |= *class == Class::Eager;
-                    // It may ask for more again.
+                    // None again when the task extends.
                     open.released = (*grant == Bytes::ZERO).then_some(now);
                 }
             }
@@ -192,13 +193,13 @@ impl History {
         Some(closed)
     }
 
-    /// Only now is known how long the whole program took. Of a task that it began again and again one line is learnt, or
-    /// the last turns of a loop would be all that is known of it.
+    /// Learns from a program that has ended, since only now its run time is known. All runs of the same task within it
+    /// count as one, their median, or the last iterations of a loop would displace all earlier runs.
     fn gone(&mut self, now: Nanos, client: ClientId) {
         let Some(client) = self.close(client) else { return };
         let wait = |task: &OpenTask| task.bound.unwrap_or(now).saturating_sub(task.asked).0;
         let mut learnt: BTreeMap<Which, Vec<Estimate>> = BTreeMap::new();
-        // Tasks are numbered in the order in which they asked.
+        // Task ids rise in the order in which the tasks asked.
         let mut waited = 0_u64;
         for task in client.tasks.into_values().rev() {
             waited = waited.saturating_add(wait(&task));
@@ -247,7 +248,7 @@ impl History {
     }
 }
 
-/// Of each number by itself.
+/// The median of each number by itself; None without runs.
 fn median<'a>(runs: impl IntoIterator<Item = &'a Estimate> + Copy) -> Option<Estimate> {
     let of = |number: fn(&Estimate) -> Nanos| {
         let mut values: Vec<Nanos> = runs.into_iter().map(number).collect();
@@ -266,7 +267,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// A scheduler of one device with 16 GiB, and what is learnt beside it.
+    /// A scheduler of one device with 16 GiB, and the history that learns from it.
     struct Bench {
         scheduler: Scheduler,
         history: History,
@@ -296,7 +297,7 @@ mod tests {
             self.history.note(now, &event, &actions);
         }
 
-        /// A program connects and asks; its task has its number.
+        /// A program connects and begins a task; both have the returned number.
         fn begins(&mut self, second: u64, program: &str, gib: u64) -> u64 {
             self.clients += 1;
             let (client, task) = (ClientId(self.clients), TaskId(self.clients));
@@ -313,7 +314,7 @@ mod tests {
             self.step(gone, Event::ClientGone { client: ClientId(id) });
         }
 
-        /// What is expected of the program's next run, in seconds: remaining and hold.
+        /// The estimate for the program's next run in seconds: remaining and hold. None without one.
         fn expected(&mut self, program: &str, gib: u64) -> Option<(u64, u64)> {
             self.expected_by(0, program, gib)
         }
@@ -366,7 +367,7 @@ mod tests {
         assert_eq!(bench.history.owners.len(), TASKS_OF_A_RUN);
         bench.step(turns, Event::ClientGone { client });
         assert_eq!((bench.history.learnt(), bench.history.owners.len()), (1, 0));
-        // Each turn takes a second; the middle one of those looked at begins at 32.
+        // Each turn takes a second; the middle one of those learnt from begins at 32.
         assert_eq!(bench.expected("loop", 1), Some((turns - 32, 1)));
     }
 

@@ -1,7 +1,7 @@
-//! Devices in the orders in which placement rules look at them, so that a decision does not look at each.
+//! Devices in the orders in which placement rules search them, so that a decision does not look at every device.
 //!
-//! Trap: an index is only as good as its upkeep. The ledger, which alone changes what a device holds, and the scheduler,
-//! where a task's class changes, put a device back after every change; invariants compare all of it.
+//! Trap: code that changes what a device holds must put the device back into the index. The ledger does so for grants,
+//! the scheduler for a task's class; the invariants compare the whole index.
 
 use crate::policy::MemoryRule;
 use eager_units::{Bytes, DeviceId};
@@ -15,28 +15,28 @@ pub(crate) type LoadKey = (u64, usize, DeviceId);
 /// Fewest tasks, then least memory granted, then lowest index.
 pub(crate) type TasksKey = (usize, Bytes, DeviceId);
 
-/// What places a device.
+/// Sort keys of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Keys {
     pub free: FreeKey,
     pub load: LoadKey,
     pub tasks: TasksKey,
-    /// It can take another eager task.
+    /// The device can take another eager task.
     pub is_open: bool,
 }
 
-/// What policies that do not count memory look at in place of the other orders, which are not kept then.
+/// Orders that the index maintains. Policies that do not count memory search by tasks, all others by load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Orders {
     #[default]
     ByMemory,
     ByTasks,
-    /// A policy of the other kind is asked beside the one that decides.
+    /// For `case` beside a replaced policy of the other kind.
     Both,
 }
 
 impl Orders {
-    /// What a policy of this kind looks at.
+    /// Orders that a policy with this memory rule searches.
     pub(crate) fn under(rule: MemoryRule) -> Orders {
         match rule {
             MemoryRule::Counted | MemoryRule::Endless => Orders::ByMemory,
@@ -51,7 +51,7 @@ pub(crate) struct DeviceIndex {
     keys: BTreeMap<DeviceId, Keys>,
     by_free: BTreeSet<FreeKey>,
     open: BTreeSet<FreeKey>,
-    /// By load within classes of free memory.
+    /// By load, within classes of similar free memory.
     by_load: BTreeSet<(u32, LoadKey)>,
     by_tasks: BTreeSet<TasksKey>,
 }
@@ -61,7 +61,7 @@ impl DeviceIndex {
         DeviceIndex { orders, ..DeviceIndex::default() }
     }
 
-    /// Puts a device where it now belongs.
+    /// Inserts a device, or moves it to where its keys place it now.
     pub fn put(&mut self, id: DeviceId, keys: Keys) {
         let old = self.keys.insert(id, keys);
         let moved = old.is_none_or(|old| old.free != keys.free);
@@ -90,7 +90,7 @@ impl DeviceIndex {
         self.by_free.len()
     }
 
-    /// The most free memory of any device.
+    /// The most free memory of any device; 0 without devices.
     pub fn most_free(&self) -> Bytes {
         self.by_free.first().map_or(Bytes::ZERO, |&(Reverse(free), _, _)| free)
     }
@@ -100,19 +100,19 @@ impl DeviceIndex {
         self.by_free.iter().map(|&(_, _, id)| id)
     }
 
-    /// Those that can take another eager task, the most free memory first.
+    /// Devices that can take another eager task, the most free memory first.
     pub fn open_by_free(&self) -> impl Iterator<Item = DeviceId> + '_ {
         self.open.iter().map(|&(_, _, id)| id)
     }
 
-    /// The least loaded device that `fits`; those with less than `wanted` free are not asked. The number of classes with
-    /// devices in them is small, and only of the first are there devices that turn out not to fit.
+    /// The least loaded device that `fits`. Devices in size classes below that of `wanted` are skipped. Few classes
+    /// contain devices, and only in the first can a device have too little memory.
     pub fn least_loaded(&self, wanted: Bytes, fits: impl Fn(DeviceId) -> bool) -> Option<DeviceId> {
         let mut best: Option<LoadKey> = None;
         let mut next = self.first_of_class(class_of(wanted));
         while let Some((class, _)) = next {
             let devices = self.by_load.range((class, FIRST_LOAD)..).take_while(|(of, _)| *of == class);
-            // Nothing in the class can be better than what stands behind the best.
+            // Within the class, no device behind the best one so far can be better.
             let better = devices.map(|&(_, key)| key).take_while(|key| best.is_none_or(|best| *key < best));
             best = better.into_iter().find(|(_, _, id)| fits(*id)).or(best);
             next = self.first_of_class(class + 1);
@@ -124,7 +124,7 @@ impl DeviceIndex {
         self.by_load.range((class, FIRST_LOAD)..).next().copied()
     }
 
-    /// The first device in order of tasks that `fits`, of those that `take` as many tasks and one more.
+    /// Of the devices whose number of tasks `takes` accepts, the first in order of tasks that `fits`.
     pub fn fewest_tasks(
         &self,
         takes: impl Fn(usize) -> bool,
@@ -151,7 +151,7 @@ fn replace<K: Ord>(set: &mut BTreeSet<K>, old: Option<K>, new: K) {
     set.insert(new);
 }
 
-/// Sizes whose five leading bits are equal form a class: at most 6 % apart.
+/// Class of a size: sizes whose five leading bits are equal, at most 6 % apart.
 fn class_of(free: Bytes) -> u32 {
     const BITS: u32 = 4;
     let magnitude = free.0.max(1 << BITS).ilog2();

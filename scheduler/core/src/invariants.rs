@@ -1,6 +1,6 @@
-//! What must hold after every step, computed afresh from the tasks and not from the ledger's running sums.
+//! Conditions that must hold after every step, computed afresh from the tasks and not from the ledger's running sums.
 //!
-//! Trap: this is a judge, not a mechanism; nothing may call it to decide what to do.
+//! Trap: these are checks only; a decision that relied on them could not be checked by them any more.
 
 use crate::action::Gate;
 use crate::model::{Bound, Client, Device, Task, TaskState};
@@ -75,7 +75,7 @@ pub enum Violation {
     WrongWatch { task: TaskId, watched: bool },
 }
 
-/// Checks everything; the first violation found, if any.
+/// Checks all invariants; the first violation found, if any.
 pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
     for device in scheduler.state().devices.values() {
         check_sums(scheduler, device)?;
@@ -107,8 +107,8 @@ pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Only that sums and lists are those of the tasks, whatever was decided: so that a scheduler made of a stranger's image breaks
-/// nothing.
+/// Checks only that sums and lists match the tasks, whatever was decided, so that a scheduler made from an untrusted
+/// image is consistent.
 pub(crate) fn check_books(scheduler: &Scheduler) -> Result<(), Violation> {
     scheduler.state().devices.values().try_for_each(|device| check_sums(scheduler, device))
 }
@@ -149,8 +149,8 @@ fn check_clients(scheduler: &Scheduler) -> Result<(), Violation> {
     }
 }
 
-/// Whoever started since the first come was overdue fits beside it on its device, but for one task of each other user; and
-/// where devices are full by tasks, nobody did.
+/// Checks that the tasks that started since the first one became overdue fit beside it on its device, except one task
+/// of each other user. Where devices are full by tasks and not by bytes, none may have started.
 fn check_bypass(scheduler: &Scheduler) -> Result<(), Violation> {
     let state = scheduler.state();
     let Some((head, since)) = scheduler.kept_since() else { return Ok(()) };
@@ -275,7 +275,7 @@ fn check_eager(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> 
     {
         return Err(Violation::PromotionMissed { device: device.id, free: device.free(), task: task.id });
     }
-    // Extensions make tasks eager without asking; only those that started eagerly are limited.
+    // An extension makes a task eager in any case; only tasks that started eagerly are limited.
     let started = eager().filter(|(_, bound)| bound.started_eager).count() as u32;
     let allowed = if scheduler.traits().eager { scheduler.options().eager_per_device } else { 0 };
     if started > allowed {

@@ -1,7 +1,8 @@
 //! The record of a run, in pieces: each a header, then one line per step. The daemon writes it, replay reads it.
 //!
-//! Trap: a piece replays to the same decisions only from its first line. Its header therefore has all that the scheduler knew
-//! at that moment ([`Image`]), and of two pieces that follow each other the second must begin as the first ended.
+//! Trap: a piece replays to the same decisions only from its first line. Its header therefore has the whole state of
+//! the scheduler at that moment ([`Image`]), and where two pieces follow each other, the second must begin as the first
+//! ended.
 
 use crate::action::Action;
 use crate::event::Event;
@@ -11,7 +12,8 @@ use crate::scheduler::{Image, NoImage, Scheduler};
 use eager_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Version of the journal written by this crate. 1: a header had no image, and a journal was one file. Those are read too.
+/// Version of the journal that this crate writes. Version 1 had no image in the header and was a single file; it can be
+/// read too.
 pub const JOURNAL_VERSION: u32 = 2;
 
 /// First line of a piece.
@@ -19,15 +21,15 @@ pub const JOURNAL_VERSION: u32 = 2;
 pub struct JournalHeader {
     /// [`JOURNAL_VERSION`] of its writer; also marks the file as a journal.
     pub journal: u32,
-    /// What tells the runs of daemons apart.
+    /// Number that tells the runs of daemons apart.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub run: u64,
-    /// Steps of the run before this piece, those that could not be recorded included.
+    /// Steps of the run before this piece, including those that could not be recorded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub steps: u64,
     pub policy: PolicyName,
     pub options: Options,
-    /// What the scheduler knew before the first line; none: nothing.
+    /// State of the scheduler before the first line; None if nothing had happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Box<Image>>,
 }
@@ -36,7 +38,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Every further line: one step.
+/// Every further line of a piece: one step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JournalLine {
     pub now: Nanos,
@@ -44,7 +46,7 @@ pub struct JournalLine {
     pub actions: Vec<Action>,
 }
 
-/// The journal and this core disagree.
+/// Why a journal does not replay with this core.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ReplayError {
     #[error("journal version {found} is not one of 1 to {JOURNAL_VERSION}, which this program reads")]
@@ -59,7 +61,7 @@ pub enum ReplayError {
 }
 
 impl JournalHeader {
-    /// Of a piece that begins now.
+    /// The header of a piece that begins now.
     pub fn of(scheduler: &Scheduler) -> JournalHeader {
         JournalHeader {
             journal: JOURNAL_VERSION,
@@ -71,15 +73,15 @@ impl JournalHeader {
         }
     }
 
-    /// Does it go on where a piece with this header and so many lines ended?
+    /// True if this piece continues the one with the header `before` and `lines` lines.
     pub fn follows(&self, before: &JournalHeader, lines: u64) -> bool {
         self.run == before.run && self.run != 0 && self.steps == before.steps.saturating_add(lines)
     }
 
-    /// The scheduler as it was when the piece began.
+    /// Returns the scheduler as it was when the piece began.
     ///
     /// # Errors
-    /// Another version's header, or an image that is none.
+    /// The header has an unknown version, or its image is not one of a scheduler.
     pub fn raise(self) -> Result<Scheduler, ReplayError> {
         if !(1..=JOURNAL_VERSION).contains(&self.journal) {
             return Err(ReplayError::Version { found: self.journal });
@@ -91,7 +93,7 @@ impl JournalHeader {
     }
 }
 
-/// Runs the recorded events of a piece again and compares each step. Gives the scheduler as it stands after the last line.
+/// Replays the events of a piece and compares the actions of each step. Returns the scheduler after the last line.
 pub fn replay(
     header: JournalHeader,
     lines: impl IntoIterator<Item = JournalLine>,
@@ -107,7 +109,7 @@ pub fn replay(
     Ok(scheduler)
 }
 
-/// Must a piece that follows another begin as this scheduler, replayed to the end of the other, stands?
+/// Checks that a piece begins with the state of `scheduler`, which was replayed to the end of the piece before it.
 pub fn meets(scheduler: &Scheduler, next: &JournalHeader) -> Result<(), ReplayError> {
     let raised = next.clone().raise()?;
     let (before, after) = (JournalHeader::of(scheduler), JournalHeader::of(&raised));

@@ -1,8 +1,8 @@
-//! The only code that changes grants (specification S-103, S-104). A policy's decision that does not fit the books is turned
-//! down here.
+//! The only code that changes grants (specification S-103, S-104). It rejects proposals of a policy that do not fit the
+//! books.
 //!
-//! Trap: a client's context is paid for once per device and stays until the client is gone, because the process keeps
-//! its context after its tasks ended.
+//! Trap: a client's context is charged once per device and stays until the client is gone, because the process keeps
+//! its context after its tasks have ended. Freed with the last task, its memory would be granted twice.
 
 use crate::action::Gate;
 use crate::event::KernelRequest;
@@ -11,21 +11,21 @@ use crate::reason::Reason;
 use eager_units::{Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::BTreeSet;
 
-/// A binding as decided by a policy.
+/// A binding that a policy proposes.
 pub(crate) struct Binding {
     pub task: TaskId,
     pub device: DeviceId,
     pub grant: Bytes,
     pub managed: bool,
-    /// The policy chose to start it with less than it asked for.
+    /// The policy starts tasks eagerly, so a grant below the requirement is its choice.
     pub eagerly: bool,
-    /// It breaks a circle, and whoever waited before it is passed.
+    /// It breaks a circle or is restored, and passes tasks that have waited longer.
     pub out_of_turn: bool,
     pub reason: Reason,
 }
 
 impl State {
-    /// Takes in a new device.
+    /// Adds a new device.
     pub(crate) fn add_device(&mut self, device: Device) {
         let id = device.id;
         self.largest_task = self.largest_task.max(Some(device.task_max));
@@ -33,7 +33,8 @@ impl State {
         self.reindex(id);
     }
 
-    /// What a first task of this client on this device costs besides its grant.
+    /// Bytes that a task of this client costs on this device besides its grant: a context's, or 0 if the client has one
+    /// there.
     pub fn context_cost(&self, device: DeviceId, client: ClientId, context_bytes: Bytes) -> Bytes {
         match self.clients.get(&client) {
             Some(client) if client.contexts.contains(&device) => Bytes::ZERO,
@@ -41,7 +42,8 @@ impl State {
         }
     }
 
-    /// Reserves. None, and nothing changed, if the books do not allow it.
+    /// Binds a task and reserves its grant. Returns its class; None, with nothing changed, if the books do not allow
+    /// it.
     pub(crate) fn bind(&mut self, binding: Binding, context_bytes: Bytes, now: Nanos) -> Option<Class> {
         let task = self.tasks.get(&binding.task)?;
         let context = self.context_cost(binding.device, task.client, context_bytes);
@@ -78,7 +80,7 @@ impl State {
             waived_until: None,
             barrier_passed: false,
             all_launched: false,
-            // A task that was bound this moment has launched nothing yet; once unwatched time passes, nobody knows.
+            // A task that was bound just now has launched nothing; if it is not watched, its activity becomes unknown.
             activity: Activity::Idle,
             watched: false,
             promotion_done: false,
@@ -93,8 +95,9 @@ impl State {
         Some(class)
     }
 
-    /// A client has its context on a device from before, whether it has a task there or not. Nothing where it does not fit:
-    /// then its tasks there do not either. False: it is not in the books.
+    /// Records a context that a client has on a device already, with or without a task there. Returns false, with
+    /// nothing changed, if the client or the device is unknown or the context does not fit; then the client's tasks
+    /// there do not fit either.
     pub(crate) fn keep_context(&mut self, client: ClientId, id: DeviceId, context_bytes: Bytes) -> bool {
         if !self.clients.contains_key(&client) {
             return false;
@@ -112,7 +115,8 @@ impl State {
         true
     }
 
-    /// After a change of what a client holds: on the devices where it has a context it counts as idle, or does not any more.
+    /// Updates [`Device::idle`] after a change of what a client holds: it counts on its devices until it has held
+    /// memory.
     pub(crate) fn recount_idle(&mut self, id: ClientId) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let holds = |task: &Task| task.bound().is_some() && task.requirement > Bytes::ZERO;
@@ -138,7 +142,8 @@ impl State {
         }
     }
 
-    /// Moves up to `bytes` of the device's free memory to a bound task; says how much.
+    /// Grants a bound task the `missing` bytes if all are free, otherwise what is free beyond the part left to others.
+    /// Returns the bytes added.
     pub(crate) fn grow(&mut self, task: TaskId, missing: Bytes, parts: Option<u64>) -> Bytes {
         let Some((device, _, bound)) = self.bound_parts(task) else { return Bytes::ZERO };
         let free = device.free();
@@ -152,8 +157,8 @@ impl State {
         added
     }
 
-    /// Takes back of a task that is short already what its device lacks of what such tasks leave to others (specification
-    /// S-327).
+    /// Takes memory back from an over-subscribed task, as far as its device lacks the part that such tasks leave to
+    /// others (specification S-327).
     pub(crate) fn leave(&mut self, task: TaskId, parts: Option<u64>) {
         let Some((device, _, bound)) = self.bound_parts(task) else { return };
         let lacks = device.left_to_others(parts).saturating_sub(device.free());
@@ -172,7 +177,8 @@ impl State {
         }
     }
 
-    /// Lowers requirement, and the grant as far as it is above it. None, and nothing changed, if it never had so much.
+    /// Lowers the requirement by `bytes`, and the grant to at most the new requirement. None, with nothing changed, if
+    /// the requirement is smaller than `bytes`.
     pub(crate) fn shrink(&mut self, task: TaskId, bytes: Bytes) -> Option<()> {
         let (device, requirement, bound) = self.bound_parts(task)?;
         let left = Bytes(requirement.0.checked_sub(bytes.0)?);
@@ -201,7 +207,7 @@ impl State {
         self.reindex(device);
     }
 
-    /// Are there kernels of a bound task on its device?
+    /// Records whether kernels of a bound task are on its device.
     pub(crate) fn set_activity(&mut self, id: TaskId, activity: Activity) {
         if let Some(bound) = self.tasks.get_mut(&id).and_then(Task::bound_mut)
             && bound.activity != activity
@@ -211,7 +217,7 @@ impl State {
         }
     }
 
-    /// A bound task has launched its last kernel.
+    /// Records that a bound task has launched its last kernel.
     pub(crate) fn set_all_launched(&mut self, id: TaskId) {
         if let Some(bound) = self.tasks.get_mut(&id).and_then(Task::bound_mut) {
             bound.all_launched = true;
@@ -219,7 +225,7 @@ impl State {
         }
     }
 
-    /// Its kernel came to a closed gate, unless one stands there already.
+    /// Records the kernel that a task holds at its closed gate; if it held one already, the start of the hold is kept.
     pub(crate) fn hold(&mut self, id: TaskId, kernel: KernelRequest, now: Nanos) {
         let Some((device, _, bound)) = self.bound_parts(id) else { return };
         let since = bound.held.as_ref().map_or(now, |(_, since)| *since);
@@ -234,7 +240,7 @@ impl State {
         }
     }
 
-    /// Its kernel, if one stands at the gate, may go; says whether one did.
+    /// Lets a task's held kernel through, if there is one; returns whether there was.
     pub(crate) fn let_through(&mut self, id: TaskId) -> bool {
         let Some((device, _, bound)) = self.bound_parts(id) else { return false };
         bound.barrier_passed = true;
@@ -245,7 +251,7 @@ impl State {
         true
     }
 
-    /// Somebody must report when its kernels run, or nobody any more; says whether that is new.
+    /// Switches reports of a task's busy and idle changes on or off; returns whether that is a change.
     pub(crate) fn watch(&mut self, id: TaskId, on: bool) -> bool {
         if !on {
             self.set_activity(id, Activity::Unknown);
@@ -259,7 +265,7 @@ impl State {
         true
     }
 
-    /// Forgets a task and frees what it holds.
+    /// Removes a task and frees what it holds.
     pub(crate) fn remove_task(&mut self, id: TaskId) -> Option<Task> {
         let task = self.tasks.remove(&id)?;
         let was_waiting = task.bound().is_none();
@@ -287,7 +293,7 @@ impl State {
             device.warps = if device.warps < u64::MAX {
                 device.warps - task.warps()
             } else {
-                // The sum may have stuck at the top; it is made again from those who are left.
+                // The sum may have saturated, so it is recomputed from the remaining tasks.
                 let left = device.tasks.iter().filter_map(|id| self.tasks.get(id));
                 left.map(Task::warps).fold(0, u64::saturating_add)
             };
@@ -297,7 +303,7 @@ impl State {
         Some(task)
     }
 
-    /// Forgets a client; gives its tasks, and the devices on which it had contexts.
+    /// Removes a client; returns its tasks, and the devices on which it had contexts.
     pub(crate) fn remove_client(
         &mut self,
         id: ClientId,

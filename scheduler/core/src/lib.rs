@@ -1,7 +1,7 @@
 //! The pure decision core: the same events in the same order give the same actions. No clock, no I/O, no randomness.
 //!
-//! Trap: the actions of one [`Scheduler::step`] belong together. Carry out all of them before telling any task, or a
-//! task may see its binding before its gate.
+//! Trap: the actions of one [`Scheduler::step`] belong together. Carry out all of them before any task gets its answer,
+//! or a task may see its binding before its gate.
 #![forbid(unsafe_code)]
 
 pub mod action;

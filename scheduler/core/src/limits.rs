@@ -1,21 +1,21 @@
-//! What one user may take, and what becomes of a program that takes more than it declared.
+//! Limits of what one user may take, and of what happens to a program that takes more than it declared.
 //!
-//! Trap: these may change while the scheduler runs ([`crate::event::Event::LimitsSet`]), unlike all other options; a
-//! journal therefore holds the change and not only the header.
+//! Trap: unlike all other options, limits may change while the scheduler runs ([`crate::event::Event::LimitsSet`]), so
+//! a journal's header alone does not give the limits of a later step.
 
 use eager_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// What is done about a program that uses more than it declared. What it uses is counted in any case.
+/// What happens to a program that uses more than it declared. Its use is counted in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// Nothing but to say so.
+    /// It is reported, nothing more.
     #[default]
     Observe,
-    /// Its further tasks are not looked at before they have waited for [`Limits::overrun_wait_ns`].
+    /// Its further tasks are considered only after they have waited for [`Limits::overrun_wait_ns`].
     Throttle,
-    /// It is ended.
+    /// Its process is ended.
     Kill,
 }
 
@@ -41,14 +41,14 @@ impl std::fmt::Display for Measure {
     }
 }
 
-/// What is done about a task that has had its device for longer than [`Limits::task_ns_max`].
+/// What happens to a task that has had its device for longer than [`Limits::task_ns_max`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overstay {
-    /// Nothing but to say so.
+    /// It is reported, nothing more.
     #[default]
     Observe,
-    /// Its process is asked to end, and ended [`Limits::overstay_grace_ns`] later.
+    /// Its process is asked to end, and killed [`Limits::overstay_grace_ns`] later.
     End,
 }
 
@@ -64,27 +64,32 @@ impl std::str::FromStr for Overstay {
     }
 }
 
-/// See the module. Without limits nothing is refused.
+/// Limits of users and of their programs. The defaults refuse nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
+    /// What happens to a program that uses more than it declared: `observe`, `throttle` or `kill`.
     pub overrun: Measure,
-    /// Under [`Measure::Throttle`]: how much longer each of its tasks waits. Bounded, so that nobody waits for ever.
+    /// Under `throttle`: how long each further task of the program waits before it is considered. The wait ends in any
+    /// case, so that no task waits for ever.
     pub overrun_wait_ns: Nanos,
-    /// More than this above what was declared (and a context's memory) is an overrun, in percent of it. 10: what drivers
-    /// and libraries add (specification S-710).
+    /// How much more than it declared a program may use, in percent of that; beyond this and a context's memory it
+    /// overruns. 10: what drivers and libraries add (specification S-710).
     pub overrun_percent: u32,
-    /// What the tasks of one user may require in sum while they wait or run; who asks for more waits.
+    /// Most that the tasks of one user may require in sum while they wait or run, with the contexts of their programs;
+    /// a task beyond that waits.
     pub user_bytes_max: Option<Bytes>,
-    /// Tasks of one user that may wait; one more is refused.
+    /// Tasks of one user that may wait; a further one is refused.
     pub user_waiting_max: Option<u32>,
-    /// Tasks of one user that stand in the queue at once; more stand behind it, so that decisions for others do not look at them.
+    /// Tasks of one user in the queue at once; further ones wait behind it, so that decisions for other users do not
+    /// look at them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_queued_max: Option<u32>,
-    /// A task that has its device for longer overstays.
+    /// A task that has its device for longer than this overstays.
     pub task_ns_max: Option<Nanos>,
+    /// What happens to a task that overstays: `observe` or `end`.
     pub overstay: Overstay,
-    /// Under [`Overstay::End`]: what a program has to put its results away (specification S-711).
+    /// Under `end`: the time that a program has to save its results (specification S-711).
     pub overstay_grace_ns: Nanos,
 }
 
@@ -105,7 +110,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// For [`serde`]: journals written before there were limits have none.
+    /// True for the default limits, which serde leaves out: journals of earlier versions have none.
     pub(crate) fn is_default(&self) -> bool {
         *self == Limits::default()
     }

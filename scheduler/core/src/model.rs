@@ -1,8 +1,8 @@
-//! What the core knows: devices, clients, tasks. Anyone may read it; only the ledger changes what is granted.
+//! State of the core: devices, clients, tasks. Every module may read it; only the ledger changes grants.
 //!
-//! Trap: `Device::granted` is a running sum kept by the ledger; the truth is the grants of the bound tasks, and
-//! [`crate::invariants::check`] compares the two. What a journal's image leaves out (`serde(skip)`) is made anew from the rest
-//! (`scheduler/image.rs`).
+//! Trap: `Device::granted` is a running sum that the ledger maintains. The source of truth is the grants of the bound
+//! tasks, and [`crate::invariants::check`] compares the two. Fields that a journal's image leaves out (`serde(skip)`)
+//! are recomputed from the others (`scheduler/image.rs`).
 
 use crate::action::Gate;
 use crate::event::{DeviceProfile, KernelRequest, TaskRequest};
@@ -16,55 +16,56 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A device and what is reserved on it.
+/// A device and the memory reserved on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Device {
     pub id: DeviceId,
     pub profile: DeviceProfile,
-    /// What the ledger may give away: the profile's, or without end where the policy does not count memory.
+    /// Bytes that the ledger may grant: the profile's capacity, or without limit where the policy does not count
+    /// memory.
     pub capacity: Bytes,
-    /// What one task may have at most: the profile's capacity, or without end under the policy `infinite`.
+    /// Most that one task may be granted: the profile's capacity, or without limit under the policy `infinite`.
     pub task_max: Bytes,
     /// Sum of the grants of the tasks bound here.
     pub granted: Bytes,
-    /// Nothing new starts here.
+    /// No new task starts here.
     pub drained: bool,
-    /// Its driver does not have it.
+    /// Its driver does not have it any more.
     pub lost: bool,
-    /// Set aside for the contexts of clients that are or were bound here.
+    /// Bytes set aside for the contexts of clients that are or were bound here.
     pub contexts: Bytes,
-    /// How many of those clients have held no memory so far, anywhere; by user.
+    /// By user, how many of those clients have held no memory on any device so far.
     #[serde(skip)]
     pub idle: BTreeMap<u32, u32>,
-    /// What processes use here that are no clients.
+    /// Bytes in use here by processes that are not clients.
     pub foreign: Seen,
-    /// That, and what clients use beyond what they declared: in use, and granted to nobody.
+    /// Bytes in use here but granted to no task: `foreign`, and what clients use beyond what they declared.
     pub unaccounted: Bytes,
     /// Warps of the tasks bound here, by their launch geometry.
     #[serde(skip)]
     pub warps: u64,
     #[serde(skip)]
     pub tasks: BTreeSet<TaskId>,
-    /// Those of them that run eagerly.
+    /// Tasks bound here that run eagerly.
     #[serde(skip)]
     pub eager: BTreeSet<TaskId>,
-    /// Those of them whose kernels' coming and going somebody must report.
+    /// Number of tasks bound here whose busy and idle changes must be reported.
     #[serde(skip)]
     pub watched: u32,
-    /// Those of them that its eager tasks wait for; kept where kernels are judged one by one.
+    /// Normal tasks here that the eager ones wait for; maintained only under gate rules that judge single kernels.
     #[serde(skip)]
     pub(crate) protected: Protected,
-    /// Kernels that stand at closed gates, by the time since when.
+    /// Tasks with a kernel held at a closed gate, by the time at which the hold began.
     #[serde(skip)]
     pub held: BTreeSet<(Nanos, TaskId)>,
-    /// Whose kernels may start, under [`crate::policy::GateRule::Turns`].
+    /// The task whose kernels may start, under [`crate::policy::GateRule::Turns`].
     pub turn: Option<Turn>,
-    /// When that turn ends if nothing else happens.
+    /// When that turn ends if no other event comes before.
     #[serde(skip)]
     pub turn_ends: Option<Nanos>,
 }
 
-/// Something seen at the last two looks.
+/// A number of bytes as seen at the last two looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Seen {
     last: Bytes,
@@ -80,17 +81,17 @@ impl Seen {
         Seen { last: self.last.saturating_sub(bytes), before: self.before.saturating_sub(bytes) }
     }
 
-    /// What was there both times: a single look may have come between a program's steps.
+    /// The smaller of the two looks: a single one may fall between two steps of a program.
     pub fn counts(self) -> Bytes {
         self.last.min(self.before)
     }
 }
 
-/// What a client uses on a device beyond what it declared.
+/// Memory that a client uses on a device beyond what it declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Overrun {
     pub beyond: Seen,
-    /// It was said, and still holds.
+    /// The overrun was reported, and still holds.
     pub said: bool,
 }
 
@@ -99,9 +100,9 @@ pub struct Overrun {
 pub struct Turn {
     pub task: TaskId,
     pub since: Nanos,
-    /// Since when it has had no kernel there.
+    /// Since when it has had no kernel there; None while it has one.
     pub idle_since: Option<Nanos>,
-    /// Its gate is closed; the next turn starts when its last kernels have ended.
+    /// The turn is over: its gate is closed, and the next turn starts when its last kernels have ended.
     pub is_over: bool,
 }
 
@@ -111,7 +112,8 @@ impl Device {
         self.capacity.saturating_sub(granted).saturating_sub(self.unaccounted)
     }
 
-    /// What over-subscribed tasks leave to others, where they leave one of so many parts.
+    /// Bytes of the device that over-subscribed tasks leave to others: one of `parts` equal parts, or 0 if `parts` is
+    /// None.
     pub(crate) fn left_to_others(&self, parts: Option<u64>) -> Bytes {
         parts.and_then(|parts| self.capacity.0.checked_div(parts)).map_or(Bytes::ZERO, Bytes)
     }
@@ -128,14 +130,14 @@ pub struct Client {
     pub informed: bool,
     #[serde(skip)]
     pub tasks: BTreeSet<TaskId>,
-    /// Devices on which its context is paid for.
+    /// Devices on which the ledger has set memory aside for its context.
     pub contexts: BTreeSet<DeviceId>,
-    /// Those of them where [`Device::idle`] counts it: all or, once it has held memory anywhere, none.
+    /// Those of them whose [`Device::idle`] counts this client: all, or none once it has held memory on any device.
     #[serde(skip)]
     pub(crate) idle_on: BTreeSet<DeviceId>,
     #[serde(default)]
     pub(crate) has_held: bool,
-    /// How many of its tasks wait for a device, and how many have a kernel at a closed gate.
+    /// How many of its tasks wait for a device (`waiting`), and how many have a kernel at a closed gate (`held`).
     #[serde(skip)]
     pub waiting: u32,
     #[serde(skip)]
@@ -146,22 +148,22 @@ pub struct Client {
 }
 
 impl Client {
-    /// It holds something on a device and does not wait: sooner or later it gives that back.
+    /// True if it has a context on a device and no waiting task: sooner or later it gives memory back.
     pub fn moves(&self) -> bool {
         self.waiting == 0 && !self.contexts.is_empty()
     }
 
-    /// One of its tasks waits for a device, or has a kernel at a closed gate; or its process is stopped.
+    /// True if one of its tasks waits for a device or has a kernel at a closed gate, or if its process is stopped.
     pub fn is_stopped(&self) -> bool {
         self.waiting > 0 || self.held > 0 || self.frozen
     }
 }
 
-/// Are there kernels of a task on its device?
+/// Whether kernels of a task are on its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activity {
-    /// Nobody watched since it was bound; it counts as busy.
+    /// The task is not watched, so this is not known; it counts as busy.
     Unknown,
     Busy,
     Idle,
@@ -173,7 +175,7 @@ pub struct Task {
     pub id: TaskId,
     pub client: ClientId,
     pub request: TaskRequest,
-    /// `M` as it stands now: the request, what it was extended by, less what was given back.
+    /// `M` now: the request plus extensions, less what was given back for good.
     pub requirement: Bytes,
     pub asked_at: Nanos,
     /// Position in order of arrival.
@@ -184,14 +186,15 @@ pub struct Task {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskState {
-    /// `said`: [`Reason::code`] of what was last said of it; None only inside the step that brought the task.
+    /// `said`: [`Reason::code`] of the reason reported last; None only within the step in which the task begins to
+    /// wait.
     Waiting {
         said: Option<u32>,
     },
     Bound(Box<Bound>),
 }
 
-/// What is known of a task that has a device.
+/// State of a task that has a device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     pub device: DeviceId,
@@ -199,18 +202,18 @@ pub struct Bound {
     /// `G`.
     pub grant: Bytes,
     pub managed: bool,
-    /// It was bound with less than it asked for.
+    /// The policy bound it with less than it asked for.
     pub started_eager: bool,
     pub bound_at: Nanos,
     /// Why it was bound there, or why its grant is what it is now.
     pub reason: Reason,
     pub gate: Gate,
-    /// The kernel that stands at the closed gate, and since when.
+    /// The kernel held at the closed gate, and since when.
     pub held: Option<(KernelRequest, Nanos)>,
-    /// The kernel last let through by name; it stays allowed while its own ratio holds, since the gate word cannot say
-    /// when it has started.
+    /// The kernel last let through after a hold. It stays allowed while its own OS-ratio permits, since the gate word
+    /// cannot tell that it has started.
     pub admitted: Option<KernelRequest>,
-    /// Every kernel goes until then: one was held for the longest time allowed.
+    /// Until then every kernel may start, because one was held for the longest time allowed.
     pub waived_until: Option<Nanos>,
     /// The barrier of this task was open once.
     pub barrier_passed: bool,
@@ -219,21 +222,21 @@ pub struct Bound {
     pub watched: bool,
     /// A promoted task has moved its data in and switched to high priority.
     pub promotion_done: bool,
-    /// It was started to break a circle, whoever waited before it.
+    /// It was started to break a circle, or restored: the order of arrival did not apply.
     pub out_of_turn: bool,
     pub stay: Stay,
-    /// What its device's [`Device::protected`] counts of it.
+    /// Its part in the sums of [`Device::protected`].
     #[serde(skip)]
     pub(crate) share: Option<Share>,
 }
 
-/// What was done about the time that a task has its device.
+/// Measures taken so far against a task for the time that it has its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stay {
     #[default]
     Within,
-    /// It overstays, and that was said.
+    /// It overstays, and that was reported.
     Over,
     /// Its process was asked to end.
     Asked {
@@ -243,7 +246,7 @@ pub enum Stay {
 }
 
 impl Bound {
-    /// When it is expected to have given its memory back, if anything is known.
+    /// When it is expected to have given its memory back; None without an estimate.
     pub fn expected_end(&self, task: &Task) -> Option<Nanos> {
         let hold = task.request.estimate?.hold;
         Some(Nanos(self.bound_at.0.saturating_add(hold.0)))
@@ -258,7 +261,7 @@ impl Task {
         }
     }
 
-    /// It came with this step, and nothing was said of it yet.
+    /// True if the task began to wait in this step, and no reason has been reported for it yet.
     pub(crate) fn is_new(&self) -> bool {
         matches!(self.state, TaskState::Waiting { said: None })
     }
@@ -276,32 +279,33 @@ impl Task {
     }
 }
 
-/// Everything the core knows.
+/// The whole state of the core.
 #[derive(Debug, Clone, Default)]
 pub struct State {
     pub devices: BTreeMap<DeviceId, Device>,
     pub clients: BTreeMap<ClientId, Client>,
     pub tasks: BTreeMap<TaskId, Task>,
-    /// By user, how many tasks are bound; users without any are not in it.
+    /// Number of bound tasks by user; users without any have no entry.
     pub(crate) holding: BTreeMap<u32, u32>,
     pub(crate) overruns: BTreeMap<(ClientId, DeviceId), Overrun>,
     pub(crate) index: DeviceIndex,
-    /// Devices on which nothing new starts.
+    /// Devices on which no new task starts.
     pub(crate) drained: BTreeSet<DeviceId>,
-    /// What the largest device can hold for one task.
+    /// The most that any device can grant to one task; None without a usable device.
     pub(crate) largest_task: Option<Bytes>,
-    /// Clients that hold something and do not wait ([`Client::moves`]).
+    /// Number of clients that hold something and do not wait ([`Client::moves`]).
     pub(crate) movers: usize,
     /// Clients whose processes are stopped ([`Client::frozen`]).
     pub(crate) frozen: BTreeSet<ClientId>,
     /// [`Options::eager_per_device`], for the index.
     pub(crate) eager_per_device: u32,
-    /// [`Device::protected`] is kept.
+    /// True if [`Device::protected`] is maintained.
     pub(crate) judges_kernels: bool,
 }
 
 impl State {
-    /// Changes a client, and counts whether it moves, and what its tasks mean for others if it stops or goes on.
+    /// Changes a client, and updates what depends on it: the count of movers, the set of frozen clients, and its tasks'
+    /// shares of [`Device::protected`] if it stops or continues.
     pub(crate) fn change_client(&mut self, id: ClientId, change: impl FnOnce(&mut Client)) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let (moved, before) = (client.moves(), (client.is_stopped(), client.frozen));
@@ -321,7 +325,7 @@ impl State {
         }
     }
 
-    /// Something changed that decides what a bound task means for the eager ones beside it.
+    /// Recomputes a bound task's share of [`Device::protected`], after a change on which the share depends.
     pub(crate) fn recount(&mut self, id: TaskId) {
         if self.judges_kernels
             && let Some(task) = self.tasks.get_mut(&id)
@@ -331,7 +335,7 @@ impl State {
         }
     }
 
-    /// A task of the client's user was bound, or is not any more.
+    /// Counts a task of the client's user as bound, or as bound no longer.
     pub(crate) fn count_holding(&mut self, client: ClientId, is_bound: bool) {
         let Some(uid) = self.clients.get(&client).map(|client| client.uid) else { return };
         let tasks = self.holding.entry(uid).or_default();
@@ -341,7 +345,7 @@ impl State {
         }
     }
 
-    /// Where a device belongs in the index.
+    /// Keys that place a device in the index.
     pub(crate) fn keys_of(&self, device: &Device) -> Keys {
         Keys {
             free: (Reverse(device.free()), device.warps, device.id),
@@ -351,7 +355,7 @@ impl State {
         }
     }
 
-    /// Puts a device back into the index after a change of what it holds.
+    /// Updates a device's place in the index after a change of what the device holds.
     pub(crate) fn reindex(&mut self, id: DeviceId) {
         if let Some(device) = self.devices.get(&id) {
             let keys = self.keys_of(device);
@@ -372,61 +376,63 @@ fn recount(task: &mut Task, owner: &Client, devices: &mut BTreeMap<DeviceId, Dev
     }
 }
 
-/// What the first of the queue is expected to get, and when (EASY backfilling's shadow time and extra nodes).
+/// What the first task of the queue is expected to get, and when (EASY backfilling's shadow time and extra nodes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reservation {
     pub head: TaskId,
     pub device: DeviceId,
     pub at: Nanos,
-    /// Free on the device besides what the head wants.
+    /// Bytes free on the device at that time, beyond what the head wants.
     pub spare: Bytes,
 }
 
-/// A waiting task beside which others have to fit from some time on, wherever it could start (specification S-314).
+/// An overdue task: on every device where it could start, tasks bound from some time on must leave room for it
+/// (specification S-314).
 #[derive(Debug, Clone, Copy)]
 pub struct Beside<'a> {
     pub head: &'a Task,
-    /// Who was bound before does not have to leave it room.
+    /// Tasks bound before this time do not have to leave it room.
     pub since: Nanos,
 }
 
-/// What a policy and the gate may look at; they cannot change it.
+/// Read-only input of policies and of the gate.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     pub state: &'a State,
     pub options: &'a Options,
     pub now: Nanos,
-    /// Nobody who waits fits anywhere: what only then may be done, may be done.
+    /// No waiting task fits on any device, so last-resort placement is allowed.
     pub last_resort: bool,
-    /// What nobody but the first of the queue may take.
+    /// What only the first task of the queue may take.
     pub reservation: Option<Reservation>,
-    /// Drained devices count as if they were not: to say what would be without them.
+    /// Drained devices count as open: to answer what would happen without the drains, and to restore tasks that run
+    /// there.
     pub ignores_drains: bool,
-    /// Nothing starts on any other device: to say what this one means for a task.
+    /// Only this device may be used: to find out what it means for a task.
     pub only: Option<DeviceId>,
-    /// Whom the task that is asked for has to leave room.
+    /// The overdue task that the task in question must leave room for.
     pub beside: Option<Beside<'a>>,
 }
 
 impl<'a> View<'a> {
-    /// May anything new start on the device?
+    /// True if new tasks may start on the device.
     pub fn takes_tasks(&self, device: &Device) -> bool {
         let is_looked_at = self.only.is_none_or(|only| only == device.id);
         is_looked_at && !device.lost && (self.ignores_drains || !device.drained)
     }
 
-    /// May this task start on the device, if there is room?
+    /// True if this task may start on the device, provided that there is room.
     pub fn admits(&self, device: &Device, task: &Task) -> bool {
         self.is_open_to(device, task) && self.why_no_context(device, task).is_none()
     }
 
-    /// The same, whatever becomes of its program's context.
+    /// True if the device takes tasks and the task's request does not bar it; contexts are not considered.
     pub(crate) fn is_open_to(&self, device: &Device, task: &Task) -> bool {
         self.takes_tasks(device) && !task.request.barred.has(device.id)
     }
 
-    /// Bytes that a waiting task could be granted on the device, after its program's context is paid for; None if not even
-    /// that can be, or it may not start there.
+    /// Bytes that a waiting task could be granted on the device, after its program's context is paid for. None if the
+    /// task may not start there, or not even the context fits.
     pub fn free_for(&self, device: &Device, task: &Task) -> Option<Bytes> {
         let free = self.free_beside_context(device, task.client).filter(|_| self.admits(device, task))?;
         match self.beside {
@@ -435,14 +441,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What the device has for the client's next task if the overdue one is to fit as soon as those have ended who were
-    /// bound before it was overdue; None if not even the client's context.
+    /// Bytes of the device for the client's next task, such that the overdue task still fits once all tasks bound
+    /// before it was overdue have ended. None if not even the client's context fits.
     fn left_beside(&self, beside: Beside<'_>, device: &Device, client: ClientId) -> Option<Bytes> {
         let Beside { head, since } = beside;
         let context = |client| self.state.context_cost(device.id, client, self.options.context_bytes);
         let wanted = head.requirement.saturating_add(context(head.client));
         if !self.admits(device, head) || wanted > device.task_max {
-            // It cannot start here anyway.
+            // The overdue task cannot start here anyway.
             return Some(Bytes(u64::MAX));
         }
         let passed = self.tasks_on(device.id).filter(|(_, bound)| bound.bound_at >= since);
@@ -452,18 +458,19 @@ impl<'a> View<'a> {
         device.capacity.0.checked_sub(taken.0).map(Bytes)
     }
 
-    /// What the device has free for a task, if that is all it wants and no rule that binds every policy bars it there: what its
-    /// own request bars, drains and losses, its program's context, and the reservation of the first in line. Placement and
-    /// watchdog ask this one question.
+    /// Bytes free on the device for a task; None unless they cover its requirement and no rule that binds every policy
+    /// keeps it out: the devices that its request bars, drains and losses, its program's context, the reservation of
+    /// the first in line. Placement and the watchdog share this check.
     pub fn room_for(&self, device: &Device, task: &Task) -> Option<Bytes> {
         let wanted = task.requirement;
         let free = self.free_for(device, task).filter(|free| *free >= wanted)?;
-        // Where the ledger does not count memory, whether it would fit alone.
+        // Under policies that do not count memory, the task must at least fit alone.
         let fits_alone = self.options.context_bytes.saturating_add(wanted) <= device.task_max;
         (fits_alone && !forecast::delays_head(*self, task, device, wanted)).then_some(free)
     }
 
-    /// The same of a client's task that has its device already.
+    /// Bytes free on the device for a client's task after the client's context is paid for; None if the context does
+    /// not fit.
     pub fn free_beside_context(&self, device: &Device, client: ClientId) -> Option<Bytes> {
         let context = self.state.context_cost(device.id, client, self.options.context_bytes);
         device.free().0.checked_sub(context.0).map(Bytes)
@@ -483,7 +490,7 @@ impl<'a> View<'a> {
         self.state.devices.get(&device).map_or(0, |device| device.eager.len() as u32)
     }
 
-    /// What the largest device that the task may have can hold of one; None while there are no devices.
+    /// The most that any device open to the task can grant to one task; None while there are no devices.
     pub fn largest_for(&self, task: &Task) -> Option<Bytes> {
         let barred = task.request.barred;
         if barred.is_empty() || self.state.devices.is_empty() {

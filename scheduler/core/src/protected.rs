@@ -1,8 +1,8 @@
-//! What the normal tasks of a device mean for the gates of the eager ones beside them, in sums that are kept as things
-//! change: a gate is judged at each kernel that comes or goes, and many tasks may lie on a device.
+//! Sums over a device's normal tasks on which the gates of its eager tasks depend. They are updated with each change,
+//! because gates are judged at each kernel that starts or ends, and a device may have many tasks.
 //!
-//! Trap: who stands still is not in the sums, and that depends on the task's *program*, so what happens to one task can
-//! change the sums of every device on which its program has another. Only the ledger keeps them; invariants make them anew.
+//! Trap: stopped programs are not in the sums, so an event of one task can change the sums of every device on which its
+//! *program* has another task. Only [`crate::model::State`] updates them; the invariants recompute them.
 
 use crate::model::{Activity, Bound, Client};
 use eager_units::{Bytes, Class, TaskId};
@@ -12,16 +12,16 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Protected {
     pub(crate) tasks: u32,
-    /// Those of them with launches to come.
+    /// Those of them that have launches to come.
     pub(crate) unfinished: u32,
-    /// Memory that may be in use, and of it what cannot be evicted.
+    /// Memory that may be in use (`live`), and the part of it that cannot be evicted (`pinned`).
     pub(crate) live: Bytes,
     pub(crate) pinned: Bytes,
-    /// Those with kernels on the device, or of which nobody knows.
+    /// Those with kernels on the device, or whose activity is not known.
     pub(crate) active: BTreeSet<TaskId>,
 }
 
-/// One task's part of it.
+/// One task's part of the sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
     unfinished: bool,
@@ -31,9 +31,9 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// None: the task is eager itself; or it has no kernel there and its program stands still, and then not even its
-    /// memory counts: a kernel held for it could be held for ever. What a stopped process has told of its kernels last
-    /// does not hold any more.
+    /// None if the task is eager itself, or if it has no kernel there and its program is stopped: then not even its
+    /// memory counts, since a kernel held for it could be held for ever. A frozen process counts as idle, whatever it
+    /// reported last.
     pub fn of(bound: &Bound, owner: &Client) -> Option<Share> {
         let active = bound.activity != Activity::Idle && !owner.frozen;
         if bound.class == Class::Eager || (!active && owner.is_stopped()) {
@@ -47,7 +47,7 @@ impl Share {
 }
 
 impl Protected {
-    /// Puts a task's share in the place of the one that was counted.
+    /// Replaces the share that was counted for a task.
     pub fn replace(&mut self, task: TaskId, old: Option<Share>, new: Option<Share>) {
         if let Some(old) = old {
             self.remove(task, old);
@@ -57,7 +57,7 @@ impl Protected {
         }
     }
 
-    // Grants on a device are at most its capacity together, so nothing is cut off here.
+    // Grants on a device are at most its capacity in sum, so these sums never saturate.
     pub fn add(&mut self, task: TaskId, share: Share) {
         self.tasks += 1;
         self.unfinished += u32::from(share.unfinished);

@@ -1,7 +1,7 @@
-//! The waiting tasks, in order of arrival, by size, and by what they still have to run.
+//! The waiting tasks by arrival, by size, and by expected remaining run time.
 //!
-//! Trap: neither size nor estimate of a waiting task ever changes (only bound tasks extend and shrink), so both can be
-//! part of a key. Orders in which a policy never looks are not kept.
+//! Trap: size and estimate are parts of keys, so they must not change while a task waits (only bound tasks extend and
+//! shrink). Orders in which the policy never looks are not maintained.
 
 use crate::model::Task;
 use crate::options::QueueOrder;
@@ -10,21 +10,21 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-/// Place of a waiting task when the largest comes first; then by arrival.
+/// Sort key of a waiting task: the largest first, then by arrival.
 pub(crate) type SizeKey = (Reverse<Bytes>, u64, TaskId);
-/// The same when the longest comes first; only tasks with an estimate have one.
+/// Sort key of a waiting task with an estimate: the longest first, then by arrival.
 type LengthKey = (Reverse<Nanos>, u64, TaskId);
 
 #[derive(Debug)]
 pub(crate) struct Queue {
     order: QueueOrder,
     by_arrival: BTreeSet<(u64, TaskId)>,
-    /// Of them those that can run over-subscribed.
+    /// Those of them that can run over-subscribed.
     short_by_arrival: BTreeSet<(u64, TaskId)>,
     by_size: BTreeSet<SizeKey>,
     by_length: BTreeSet<LengthKey>,
     of_unknown_length: BTreeSet<(u64, TaskId)>,
-    /// Sum over the tasks with an estimate: how long they are expected to hold memory, times how much.
+    /// Sum over the tasks with an estimate: expected hold time in nanoseconds, times bytes.
     byte_nanos: u128,
 }
 
@@ -96,7 +96,7 @@ impl Queue {
             && (!self.is_by_length() || has_length())
     }
 
-    /// The first come of those that can run over-subscribed.
+    /// The first task in order of arrival that can run over-subscribed.
     pub fn first_short(&self) -> Option<TaskId> {
         self.short_by_arrival.first().map(|&(_, id)| id)
     }
@@ -117,8 +117,8 @@ impl Queue {
         self.by_size.iter().map(|&(_, _, id)| id)
     }
 
-    /// Who has most to run first; those of whom nothing is known in the middle of the others, by arrival. If nothing is
-    /// known of anybody, the largest first.
+    /// The longest remaining run time first; tasks without an estimate in the middle of the others, by arrival. If no
+    /// task has an estimate, the largest first.
     pub fn longest_first(&self) -> Vec<TaskId> {
         if self.by_length.is_empty() {
             return self.largest_first().collect();
@@ -129,12 +129,12 @@ impl Queue {
         known().take(longer).chain(unknown).chain(known().skip(longer)).collect()
     }
 
-    /// What the longest waiting task still has to run, as far as it is known; where the longest comes first.
+    /// The longest estimated remaining run time of a waiting task; None without estimates, or under other orders.
     pub fn longest(&self) -> Option<Nanos> {
         self.by_length.first().map(|&(Reverse(remaining), ..)| remaining)
     }
 
-    /// How long so much memory would be taken by those who wait, if it were never idle; by their estimates alone.
+    /// How long the waiting tasks would occupy this much memory if it were never idle, by their estimates alone.
     pub fn drains_in(&self, memory: Bytes) -> Nanos {
         let nanos = self.byte_nanos / u128::from(memory.0.max(1));
         Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

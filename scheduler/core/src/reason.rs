@@ -1,11 +1,11 @@
-//! Why the core did something, or did not: one variant for each decision and each wait, with the numbers it rested on.
+//! Why the core did something, or did not: one variant for each decision and each wait, with the numbers behind it.
 //!
-//! Trap: [`Reason::code`] goes over the wire to shims of other versions, so a code is never re-used or renumbered.
+//! Trap: [`Reason::code`] goes over the wire to shims of other versions, so never re-use or renumber a code.
 
 use eager_units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 
-/// Why. `Display` is the sentence for people; [`Reason::code`] is the number for the wire.
+/// Reason for a decision or a wait. `Display` is the sentence for people; [`Reason::code`] is the number for the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "why", rename_all = "kebab-case")]
 pub enum Reason {
@@ -95,7 +95,7 @@ pub enum Reason {
     #[error("waits: the policy proposed what the ledger does not allow (a defect of the policy)")]
     ProposalDropped,
 
-    // The grant changes later.
+    // Later changes of the grant.
     #[error("gets {added} that became free; {missing} still missing")]
     Grows { added: Bytes, missing: Bytes },
     #[error("promoted: gets the last {added}; its whole {requirement} is reserved")]

@@ -1,7 +1,7 @@
-//! The scheduler: takes an event, settles everything that follows from it, and says what to do and why.
+//! The scheduler: takes an event, settles everything that follows from it, and returns actions with reasons.
 //!
 //! Trap: events come from untrusted programs. An event that makes no sense changes nothing and is counted
-//! ([`Scheduler::anomalies`]); it never panics and is never an error for the caller to handle.
+//! ([`Scheduler::anomalies`]); it must neither panic nor become an error that the caller has to handle.
 
 mod admin;
 mod aside;
@@ -46,7 +46,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use touched::Touched;
 
-/// Capacity of a device whose memory is endless: large, and far from overflow.
+/// Capacity of a device whose memory is not limited: large, and far from overflow.
 const ENDLESS: Bytes = Bytes(1 << 60);
 
 /// Kinds of events that make no sense.
@@ -59,32 +59,32 @@ pub enum Anomaly {
     DuplicateTask,
     UnknownClient,
     UnknownDevice,
-    /// Never begun, ended before, refused, or of a client that is gone.
+    /// The task never began, has ended or was refused, or its client is gone.
     UnknownTask,
-    /// It has no device yet.
+    /// The task has no device yet.
     NotBound,
-    /// More was given back than the task ever had.
+    /// The task gave back more than it ever had.
     ShrankTooMuch,
     RepeatedAllLaunched,
-    /// It was not promoted.
+    /// The task was not promoted.
     NotPromoted,
-    /// The device is drained already, or is not.
+    /// The device is drained already, or is not drained.
     RepeatedDrain,
-    /// It has a device already.
+    /// The task has a device already.
     NotWaiting,
-    /// It is not held.
+    /// The task is not held.
     NotHeld,
-    /// It is lost already, or is not.
+    /// The device is lost already, or is not lost.
     RepeatedLoss,
-    /// `case` decides in its place already.
+    /// `case` decides in place of a failed policy already.
     RepeatedReversion,
-    /// A policy proposed what the ledger does not allow: a defect of the policy.
+    /// A policy proposed a placement that the ledger does not allow: a defect of the policy.
     DroppedProposal,
-    /// A task of an earlier scheduler whose device or client is not there, or whose grant does not fit any more.
+    /// A task of an earlier scheduler whose device or client does not exist, or whose grant does not fit any more.
     NotRestored,
 }
 
-/// See the module.
+/// Policy, options, and the state that events change.
 #[derive(Debug)]
 pub struct Scheduler {
     name: PolicyName,
@@ -96,45 +96,45 @@ pub struct Scheduler {
     /// Time of the last step.
     now: Nanos,
     arrivals: u64,
-    /// When the last task asked.
+    /// When a task that was not refused last asked for a device.
     asked_last: Option<Nanos>,
     queue: Queue,
-    /// Tasks that wait and may not stand in the queue yet.
+    /// Waiting tasks that may not enter the queue yet.
     aside: BTreeSet<TaskId>,
-    /// Whose the queued tasks are, and who stands behind the queue.
+    /// The user of each queued task, and the tasks that wait behind the queue.
     lines: Lines,
     retry: Retry,
-    /// Devices on which something happened in this step: their eager tasks, turns, gates and watches are looked at.
+    /// Devices that this step affected: their eager tasks, turns, gates and watches are looked at.
     touched: Touched,
-    /// What was touched before, and tasks that were looked at, for their memory.
+    /// Buffers that are kept only to reuse their allocations.
     settled: Touched,
     looked_at: Vec<(DeviceId, TaskId)>,
-    /// When turns end, by device.
+    /// Ends of the current turns, the earliest first.
     turn_ends: BTreeSet<(Nanos, DeviceId)>,
-    /// When a program that holds something was last heard of.
+    /// Time of the last event from a program that holds something.
     silent_since: Nanos,
-    /// When a predicted end comes near enough for an eager start beside it.
+    /// Earliest time at which a predicted end is near enough for an eager start.
     promotion_expected: Option<Nanos>,
-    /// The policy that `case` decides in place of.
+    /// The policy that `case` stands in for.
     replaced: Option<Replaced>,
-    /// How often a policy was replaced since somebody set it.
+    /// How often a policy was replaced since the last [`Event::PolicySet`].
     reversions: u32,
-    /// When the last client went that was not informed.
+    /// When the last uninformed client disconnected.
     uninformed_gone: Option<Nanos>,
-    /// Who is overdue and first, and since which step; for the invariants only.
+    /// The first overdue task, and the step since which it is; for the invariants only.
     kept_since: Option<(TaskId, Nanos)>,
 }
 
-/// Who could start after this step's event.
+/// Waiting tasks that may be able to start after this step's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Retry {
     Nobody,
-    /// Nothing was freed, so only the task that came with this event.
+    /// Nothing was freed, so only the task that arrived with this event.
     Newcomer(TaskId),
     NewcomerAndWhoFits(TaskId),
-    /// Memory was freed, or somebody left the queue.
+    /// Memory was freed or a task left the queue: tasks that fit now.
     WhoFits,
-    /// A device came: nothing that was said of the waiting tasks needs to hold any more.
+    /// Every waiting task: no earlier reason to wait needs to hold any more, as after a new device.
     Everybody,
 }
 
@@ -180,15 +180,15 @@ impl Scheduler {
         }
     }
 
-    /// Puts a faulty policy in the place of the one that was asked for, before anything has happened: for tests of those
-    /// who must survive one.
+    /// Replaces the policy by a faulty one before anything has happened, for tests of the code that must survive one.
     #[doc(hidden)]
     pub fn spoil(&mut self, fault: policy::faulty::Fault) {
         let faulty = Policy::with_fault(self.name, Some(fault));
         *self = Scheduler::with(self.name, faulty, self.options.clone(), Orders::ByMemory);
     }
 
-    /// Takes in one event and appends what to do, in order. `now` must not go back; if it does, the last time is used.
+    /// Takes in one event and appends the actions that follow, in order. `now` must not go back; if it does, the time
+    /// of the last step is used.
     pub fn step(&mut self, now: Nanos, event: Event, out: &mut Vec<Action>) {
         if now < self.now {
             self.count(Anomaly::TimeWentBack);
@@ -209,13 +209,13 @@ impl Scheduler {
 
     fn settle_all(&mut self, out: &mut Vec<Action>) {
         self.settle(out);
-        // Who was refused or bound may have made room for others of its user.
+        // A refused or bound task may have made room for other tasks of its user.
         while self.take_from_aside() || self.take_from_behind() {
             self.settle(out);
         }
     }
 
-    /// When to send [`Event::Tick`] if nothing else happens before.
+    /// When to send [`Event::Tick`] if no other event comes before.
     pub fn next_deadline(&self) -> Option<Nanos> {
         let deadlines = [
             self.hold_deadline(),
@@ -232,12 +232,12 @@ impl Scheduler {
         self.state.devices.values().filter_map(|device| self.held_until(device)).min()
     }
 
-    /// A client was heard of. Marks the devices that its tasks lie on: whether one of its programs is stopped decides
-    /// about gates there. `marked`: a task whose device is already.
+    /// Notes an event of a client, and marks the devices of its tasks, since gates there depend on whether one of its
+    /// programs is stopped. `marked`: a task whose device is marked already.
     fn touch_client(&mut self, id: ClientId, marked: Option<TaskId>) {
         let Some(client) = self.state.clients.get(&id) else { return };
         if client.contexts.is_empty() {
-            // It holds nothing anywhere, and has no part in a circle.
+            // The client holds nothing anywhere, and has no part in a circle.
             return;
         }
         self.silent_since = self.now;
@@ -263,7 +263,7 @@ impl Scheduler {
     }
 
     fn take_in(&mut self, event: Event, out: &mut Vec<Action>) -> Result<(), Anomaly> {
-        // Before the event, since a task that ends is gone after it.
+        // Marked before the event is applied, since a task that ends is gone after it.
         match &event {
             Event::TaskExtend { task, .. }
             | Event::TaskShrink { task, .. }
@@ -434,7 +434,7 @@ impl Scheduler {
         let uid = self.uid_of(&task);
         self.state.tasks.insert(id, task);
         self.rank(uid);
-        // What is refused is not one of those that keep coming.
+        // A refused task does not count towards a stream of arrivals.
         if self.state.tasks.get(&id).is_some_and(|task| self.refused(task, 1).is_none()) {
             self.asked_last = Some(self.now);
         }
@@ -443,10 +443,10 @@ impl Scheduler {
         Ok(())
     }
 
-    /// An extension never waits: a task that waits for more while it holds memory can wait for another that does the
-    /// same. What does not fit is granted over-subscribed instead (CASE assumes that requirements are known, and has no
-    /// rule for this). What is beyond any limit is refused, as `cudaMalloc` would; and what does not fit of a task that
-    /// cannot run over-subscribed.
+    /// Extends a bound task, and never makes it wait: two tasks that hold memory and wait for more could wait for each
+    /// other. What does not fit is granted over-subscribed instead (CASE assumes that requirements are known, and has
+    /// no rule for this). An extension beyond a limit is refused, as `cudaMalloc` would; so is one that does not fit,
+    /// if the task cannot run over-subscribed.
     fn extend(&mut self, id: TaskId, bytes: Bytes, out: &mut Vec<Action>) -> Result<(), Anomaly> {
         let device = self.bound(id)?.device;
         let task = self.state.tasks.get_mut(&id).ok_or(Anomaly::UnknownTask)?;
@@ -476,7 +476,8 @@ impl Scheduler {
         task.requirement = wanted;
         let parts = self.traits.sharing.eager_leaves;
         let missing = wanted.saturating_sub(self.bound(id)?.grant);
-        // If it missed memory already, its device has none for it (promotion gives all away): then this grows by nothing.
+        // A task that missed memory before finds none free on its device (promotion grants all of it), so this adds
+        // nothing.
         if self.state.grow(id, missing, parts) < missing {
             self.state.leave(id, parts);
         }
@@ -520,7 +521,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A waiting task may end too: it no longer wants a device.
+    /// Ends a task. A waiting task may end too: it no longer wants a device.
     fn end(&mut self, id: TaskId) -> Result<(), Anomaly> {
         let task = self.state.remove_task(id).ok_or(Anomaly::UnknownTask)?;
         self.leave_queue(&task);
@@ -528,8 +529,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Ungated tasks may say this too: their gate opened while the message was under way. Then nothing waits, and the
-    /// gates, settled next, forget it again.
+    /// Notes a kernel at a closed gate. An ungated task may report one too: its gate opened while the message was under
+    /// way. Then nothing waits, and the gates, settled next, drop the hold again.
     fn kernel_held(&mut self, id: TaskId, kernel: KernelRequest) -> Result<(), Anomaly> {
         self.bound(id)?;
         if self.traits.gate != GateRule::None {
@@ -547,7 +548,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A stopped process cannot tell that its kernels have ended; who looks at the device can.
+    /// Notes that a client's process stopped or continues. A stopped process cannot report that its kernels have ended,
+    /// so the daemon looks at the device.
     fn freeze(&mut self, id: ClientId, frozen: bool) -> Result<(), Anomaly> {
         if !self.state.clients.contains_key(&id) {
             return Err(Anomaly::UnknownClient);
@@ -578,7 +580,7 @@ impl Scheduler {
         self.queue.contains(task)
     }
 
-    /// It waits in the queue or beside it.
+    /// True if the task waits in exactly one place: in the queue, beside it, or behind it.
     pub(crate) fn is_kept(&self, task: &Task) -> bool {
         let places = [self.is_queued(task), self.aside.contains(&task.id), self.is_behind(task.id)];
         places.into_iter().filter(|stands| *stands).count() == 1

@@ -1,5 +1,5 @@
-//! CASE (specification S-110) as its authors run it: wait until the whole requirement fits; at each release every
-//! waiter is tried again, largest first. It backfills, so a large task can be overtaken without bound.
+//! CASE (specification S-110) as its authors run it: a task waits until its whole requirement fits; at each release
+//! every waiting task is tried again, largest first. It backfills, so a large task can be overtaken without bound.
 
 use super::{PolicyDef, Traits, placement};
 

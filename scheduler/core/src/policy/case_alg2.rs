@@ -1,5 +1,5 @@
-//! CASE's Algorithm 2 (specification S-112): besides memory, the blocks and warps of the task's launch must find
-//! slots on the device's SMs. Devices are tried from the least memory in use; CASE's own code gives up at the first one
+//! CASE's Algorithm 2 (specification S-112): besides memory, the blocks and warps of the task's launch must find slots
+//! on the device's SMs. Devices are tried from the least memory in use. CASE's own code gives up at the first device
 //! without memory, which is right for equal devices only, so here the search goes on.
 
 use super::{Placement, PolicyDef, Traits, placement, slots};

@@ -1,5 +1,5 @@
-//! CASE with the queue of the published eager prototype (specification S-113): while the first waiter does not fit, nobody
-//! behind it starts. A weaker baseline than `case`: say which one a comparison is against.
+//! CASE with the queue of the published eager prototype (specification S-113): while the first waiting task does not
+//! fit, no task behind it starts. A weaker baseline than `case`: state which of the two a comparison is against.
 
 use super::{PolicyDef, Traits, placement};
 use crate::options::QueueOrder;

@@ -1,5 +1,5 @@
-//! CG, a fixed number of tasks per device ("core to GPU" in CASE's evaluation; specification S-115): what a cluster does that
-//! shares devices and knows nothing of memory. Memory is not counted, so allocations may fail.
+//! CG, a fixed number of tasks per device ("core to GPU" in CASE's evaluation; specification S-115): like a cluster
+//! that shares devices and knows nothing of memory. Memory is not counted, so allocations may fail.
 
 use super::{MemoryRule, Placement, PolicyDef, Traits, placement};
 use crate::model::{Task, View};

@@ -1,34 +1,36 @@
-//! Each task by what is known of it (specification S-322). What fits starts, the longest first, users who hold
-//! nothing before all others; over-subscribed starts only the first come that can, or whose user holds nothing. Where all
-//! programs are informed, their memory comes by name, as under `eager-live`; in mixed company they only give dead memory
-//! back early.
+//! Places each task by what is known of it (specification S-322). Tasks that fit start, the longest first, those of
+//! users who hold nothing before all others. Only the first task in order of arrival that can run over-subscribed
+//! starts so, and tasks of users who hold nothing. Where all programs are informed, their memory comes by name, as
+//! under `eager-live`; otherwise they only give dead memory back early.
 //!
-//! Trap: a task that must have its memory whole gets none while others take all that is free over-subscribed. So memory comes
-//! by name only while no uninformed program is about.
+//! Trap: a task that must have its memory whole gets none while others take all that is free over-subscribed. So memory
+//! comes by name only while no uninformed program is connected or was lately.
 
 use super::{GateRule, Placement, PolicyDef, Traits, placement};
 use crate::model::{Task, View};
 use crate::options::QueueOrder;
 use eager_units::{Habits, Nanos};
 
-/// Of the parts of a device that an over-subscribed task may take, this many leave one to others (specification S-327).
+/// An over-subscribed task leaves one of this many parts of its device to others (specification S-327).
 const LEAVES_ONE_OF: u64 = 8;
 
-/// How users and programs of different kinds share devices; no other policy has rules for it.
+/// Rules by which users and programs of different kinds share devices; no other policy has any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sharing {
     /// Tasks of users who hold nothing are tried before all others.
     pub users_in_turn: bool,
-    /// Of an eager policy: only the first come that can run over-subscribed starts so, and tasks of users who hold nothing.
+    /// Under an eager policy: only the first task in order of arrival that can run over-subscribed starts so, and tasks
+    /// of users who hold nothing.
     pub eager_in_turn: bool,
-    /// An over-subscribed task that does not get its whole requirement leaves one of so many parts of the device free.
+    /// An over-subscribed task that does not get its whole requirement leaves one of this many parts of its device
+    /// free.
     pub eager_leaves: Option<u64>,
-    /// The habits of programs that connect while there is, or lately was, a program whose memory does not come by name.
+    /// Habits of programs that connect while there is, or lately was, a program whose memory does not come by name.
     pub habits_in_company: Option<Habits>,
 }
 
 impl Sharing {
-    /// No rule of this kind.
+    /// None of these rules.
     pub const NONE: Sharing =
         Sharing { users_in_turn: false, eager_in_turn: false, eager_leaves: None, habits_in_company: None };
 }

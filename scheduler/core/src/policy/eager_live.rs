@@ -1,12 +1,12 @@
-//! Memory is held only while the device needs it (specification S-301): programs ask late, for what is live,
-//! and give dead memory back; then CASE's placement goes far, the longest first. Once no new tasks come and few wait, the
-//! first of the queue has a reservation, and eager launch is left for when nobody who waits fits anywhere and the missing
-//! memory is expected within seconds. Kernels of tasks that are expected to hold memory for a short time go before the
-//! others'.
+//! Memory is held only while the device needs it (specification S-301): programs ask late, for what is live, and give
+//! dead memory back, so that CASE's placement fits more tasks, the longest first. Once no new tasks arrive and few
+//! wait, the first of the queue has a reservation, and eager launch remains for when no waiting task fits on any device
+//! and the missing memory is expected within seconds. Kernels of tasks that are expected to hold memory for a short
+//! time have a higher priority.
 //!
-//! Trap: what makes this fast is what programs do ([`Habits`]), not the order; without it the policy is CASE with
-//! another queue. Reservation and eager launch keep memory for one task that others could use at once: at the end of a
-//! batch that is the task which everything else waits for, in a stream the next long one comes anyway.
+//! The speed comes from what programs do ([`Habits`]), not from the order: without the habits, the policy is CASE with
+//! another queue. Reservation and eager launch keep memory for one task that others could use at once. At the end of a
+//! batch everything else waits for that task; in a stream the next long one follows anyway.
 
 use super::{GateRule, Placement, PolicyDef, Traits, placement};
 use crate::model::{Task, View};
@@ -26,7 +26,8 @@ pub(super) const POLICY: PolicyDef = PolicyDef {
         // specification S-314
         overtake_ns: Some(Nanos::from_secs(60)),
         reserve_head: true,
-        // In a sweep over 0.5 to 8 s, on lists that no report shows, the shortest slowdown at no cost in throughput (S-319).
+        // Chosen in a sweep over 0.5 to 8 s, on lists that no report shows: the smallest slowdown at no cost in
+        // throughput (S-319).
         short_hold_ns: Some(Nanos::from_secs(3)),
         habits: Habits::LIVE,
         ..Traits::CASE

@@ -1,6 +1,6 @@
-//! `EL_opt` (specification S-216): `EL_p_b` with both remedies. An eager kernel starts when every Normal task
-//! there has launched its last, or when none of their kernels runs and the OS-ratio with its footprint stays allowed.
-//! How the document joins the two remedies is reconstructed; the rule is in `gate.rs`.
+//! `EL_opt` (specification S-216): `EL_p_b` with both remedies. An eager kernel starts when every Normal task on its
+//! device has launched its last, or when none of their kernels runs and the OS-ratio with the kernel's footprint stays
+//! within the limit. How the document joins the two remedies is reconstructed; the rule is in `gate.rs`.
 
 use super::{GateRule, PolicyDef, Traits, placement};
 

@@ -1,5 +1,5 @@
-//! `EL_p` (specification S-210): `EL` with Normal tasks on high-priority streams. Across processes the
-//! priority works only under MPS (S-511); it ranks the use of SMs and does nothing about paging.
+//! `EL_p` (specification S-210): `EL` with Normal tasks on high-priority streams. Across processes the priority works
+//! only under MPS (S-511); it orders the use of SMs and has no effect on paging.
 
 use super::{PolicyDef, Traits, placement};
 

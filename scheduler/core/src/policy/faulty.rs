@@ -1,7 +1,7 @@
-//! Policies that do what none may, for tests of those who must survive one.
+//! Policies with defects, for tests of the code that must survive them.
 //!
-//! Trap: they decide as CASE does until a task of the function [`STRIKES_AT`] asks, so that there is something to lose
-//! when they break.
+//! They decide as CASE does until a task of the function [`STRIKES_AT`] asks, so that there are tasks to lose when they
+//! fail.
 
 use super::{Placement, placement};
 use crate::model::{Task, View};
@@ -9,24 +9,24 @@ use crate::reason::Reason;
 use eager_units::{Bytes, DeviceId};
 use serde::{Deserialize, Serialize};
 
-/// Name of the function whose task brings the fault out.
+/// Name of the function whose task triggers the fault.
 pub const STRIKES_AT: &str = "strike";
 
-/// What a faulty policy does.
+/// Defect of a faulty policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
     Panics,
-    /// Never comes to a decision.
+    /// Never returns a decision.
     Loops,
-    /// Lets a task wait that fits.
+    /// Lets a task wait although it fits.
     Starves,
-    /// Proposes a device that there is not.
+    /// Proposes a device that does not exist.
     Nonsense,
 }
 
 impl Fault {
-    /// By its name in small letters.
+    /// Returns the fault with this name in lower case; None if there is none.
     pub fn named(name: &str) -> Option<Fault> {
         Some(match name {
             "panics" => Fault::Panics,

@@ -1,5 +1,5 @@
-//! A bound for simulation: CASE on devices whose memory never ends (specification S-118). Not for real devices, where it
-//! over-commits.
+//! A bound for simulation: CASE on devices whose memory never ends (specification S-118). Not for real devices, which
+//! it would over-commit.
 
 use super::{MemoryRule, PolicyDef, Traits, placement};
 

@@ -1,7 +1,7 @@
-//! The policies: each one says where a task may go; the scheduler keeps queue, ledger, promotion and gates. A policy is one
-//! file here with its [`PolicyDef`], and one row of the table in `table.rs`.
+//! The policies: each decides where a task may go; the scheduler keeps queue, ledger, promotion and gates. A policy is
+//! one file here with its [`PolicyDef`], and one row of the table in `table.rs`.
 //!
-//! Trap: a policy only proposes. It cannot touch the ledger, and a proposal that does not fit is dropped and counted.
+//! A policy only proposes. It cannot touch the ledger, and a proposal that does not fit is dropped and counted.
 
 mod case;
 mod case_alg2;
@@ -34,7 +34,7 @@ use crate::reason::Reason;
 use eager_units::{Bytes, Class, DeviceId, Habits, Nanos};
 use std::fmt::Debug;
 
-/// What a policy says about one waiting task.
+/// A policy's proposal for one waiting task.
 #[derive(Debug)]
 pub(crate) enum Placement {
     Bind { device: DeviceId, grant: Bytes, reason: Reason },
@@ -50,29 +50,30 @@ pub enum GateRule {
     Barrier,
     /// Each one is judged (specification S-213 to S-216).
     PerKernel,
-    /// The same, but what a Normal task has launched is waited for until it has ended (specification S-323).
+    /// Each one is judged, and what Normal tasks have launched is waited for until it has ended (specification S-323).
     WhileIdle,
     /// Every task's kernels, eager or not, start only in the task's own time quantum on its device.
     Turns,
 }
 
 impl GateRule {
-    /// Is what runs beside an eager task looked at kernel by kernel?
+    /// True if kernels of eager tasks are judged one by one.
     pub fn judges_kernels(self) -> bool {
         matches!(self, GateRule::PerKernel | GateRule::WhileIdle)
     }
 }
 
-/// What the ledger makes of a device's memory.
+/// How the ledger treats a device's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryRule {
     /// Grants never exceed it.
     Counted,
     /// Grants may exceed it, and allocations that find no memory fail.
     Ignored,
-    /// Grants may exceed it: all memory is managed, also of tasks that have their whole requirement, and the driver pages.
+    /// Grants may exceed it: all memory is managed, even that of tasks that have their whole requirement, and the
+    /// driver pages.
     Paged,
-    /// Devices count as endless; for bounds in simulation only.
+    /// Devices count as if their memory had no limit; for bounds in simulation only.
     Endless,
 }
 
@@ -80,8 +81,8 @@ pub enum MemoryRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traits {
     pub queue: QueueOrder,
-    /// Whoever is first in line starts where there is room for all of it. Without it only an empty device has to take it:
-    /// tasks or slots count as well.
+    /// The first task in line starts where there is room for all of it. If false, only an empty device must take it,
+    /// since tasks or slots count as well.
     pub starts_by_room: bool,
     /// Starts tasks whose requirement does not fit.
     pub eager: bool,
@@ -90,26 +91,27 @@ pub struct Traits {
     /// Normal and promoted tasks launch on high-priority streams, eager ones on low (specification S-210).
     /// Without it all tasks use the same priority.
     pub priorities: bool,
-    /// Of those with priorities: whole tasks that are expected to hold memory for longer launch on low-priority streams too.
+    /// With priorities: tasks that must run whole and are expected to hold memory for longer than this launch on
+    /// low-priority streams too.
     pub short_hold_ns: Option<Nanos>,
     pub gate: GateRule,
-    /// A kernel that was held for so long goes ([`Options::hold_ns_max`]).
+    /// A kernel that was held for this long is let through ([`Options::hold_ns_max`]).
     pub hold_ns_max: Option<Nanos>,
     pub memory: MemoryRule,
-    /// A task that has waited for so long is passed only by those who leave it room, and by users who hold nothing.
+    /// A task that has waited for this long is passed only by tasks that leave it room, and by users who hold nothing.
     pub overtake_ns: Option<Nanos>,
-    /// Of an eager policy: an over-subscribed start only when no waiting task fits on any device. While tasks keep coming
-    /// ([`Options::stream_ns`]), or more wait than what the longest of them takes, there is neither last resort nor
-    /// reservation.
+    /// Under an eager policy: over-subscribed starts only when no waiting task fits on any device. While tasks keep
+    /// arriving ([`Options::stream_ns`]), or so many wait that together they take longer than the longest of them,
+    /// there is neither last resort nor reservation.
     pub last_resort: bool,
-    /// Whoever starts must not delay the first of the queue.
+    /// A task that starts must not delay the first of the queue.
     pub reserve_head: bool,
     /// What programs do about memory that the device does not need.
     pub habits: Habits,
 }
 
 impl Traits {
-    /// What CASE does; the other policies say what they do differently.
+    /// Traits of CASE; the other policies state their differences.
     pub const CASE: Traits = Traits {
         queue: QueueOrder::LargestFirst,
         starts_by_room: true,
@@ -125,40 +127,41 @@ impl Traits {
         reserve_head: false,
         habits: Habits::PLAIN,
     };
-    /// What eager launch does before anything protects the Normal tasks.
+    /// Traits of eager launch before anything protects the Normal tasks.
     pub const EAGER: Traits = Traits { queue: QueueOrder::Fifo, eager: true, ..Traits::CASE };
 
-    /// It can start what is larger than every device. A promotion that is to come soon is never predicted for that.
+    /// True if the policy can start tasks larger than every device. Last-resort policies cannot: for such a task, the
+    /// promotion that they require is never predicted.
     pub fn starts_larger(&self) -> bool {
         self.eager && !self.last_resort
     }
 
-    /// Who may start also depends on how long others have waited, or are expected to run.
+    /// True if starts also depend on how long tasks have waited, or are expected to run.
     pub(crate) fn looks_at_the_clock(&self) -> bool {
         self.overtake_ns.is_some() || self.reserve_head || self.last_resort
     }
 
-    /// Decisions depend on what tasks are expected to take.
+    /// True if decisions depend on the estimates of tasks.
     pub fn uses_estimates(&self) -> bool {
         self.queue == QueueOrder::LongestRemaining || self.reserve_head || (self.eager && self.last_resort)
     }
 
-    /// The memory of tasks that have all they asked for is managed, so that what the device is done with can be evicted.
-    /// Where dead memory is given back, nothing of them has to be.
+    /// True if tasks that have all they asked for use managed memory, so that buffers which the device no longer uses
+    /// can be evicted. Where dead memory is given back, none of theirs has to be.
     pub fn manages_normal_tasks(&self, options: &Options) -> bool {
         self.memory == MemoryRule::Paged
             || (self.eager && options.managed_normal_tasks && !self.habits.release_dead)
     }
 
-    /// Does such a task launch on high-priority streams? There are two levels, and long tasks share the low one with eager
-    /// ones; so only those that never run eagerly themselves are put there.
+    /// True if such a task launches on high-priority streams. There are two levels, and long tasks share the low one
+    /// with eager ones; so only tasks that never run eagerly themselves are put there.
     pub fn is_urgent(&self, class: Class, request: &TaskRequest) -> bool {
         let limits = self.short_hold_ns.zip(request.estimate);
         let is_long = limits.is_some_and(|(short, estimate)| estimate.hold > short);
         self.priorities && class != Class::Eager && !(is_long && request.whole)
     }
 
-    /// The policy's traits with what the options set in their place.
+    /// The policy's traits, with those that the options override.
     pub fn under(self, options: &Options) -> Traits {
         let never = self.last_resort && options.eager_promotion_within_ns == Nanos(0);
         Traits {
@@ -178,7 +181,7 @@ impl Traits {
     }
 }
 
-/// The habits with what the options set in their place.
+/// The habits, with those that the options override.
 fn under(habits: Habits, options: &Options) -> Habits {
     Habits {
         release_dead: options.release_dead.unwrap_or(habits.release_dead),
@@ -189,21 +192,21 @@ fn under(habits: Habits, options: &Options) -> Habits {
     }
 }
 
-/// A policy: what is said of it, and what it does.
+/// A policy: its description and its rules.
 #[derive(Debug)]
 pub struct PolicyDef {
-    /// As users, journals and records name it; renaming one makes old journals unreadable.
+    /// Name for users, journals and records; renaming it makes old journals unreadable.
     pub name: &'static str,
     /// Where and when it starts a task: the end of the sentence "a task starts …".
     pub about: &'static str,
     /// Where its rules come from.
     pub source: &'static str,
     pub traits: Traits,
-    /// Where the task goes, if anywhere. Called with at least one device present.
+    /// Decides where the task goes, if anywhere. Called with at least one device present.
     pub(crate) place: fn(View<'_>, &Task) -> Placement,
 }
 
-/// The policy that decides: one of the table, or a broken one in its place for a test.
+/// The policy that decides: one of the table, or a faulty one in its place for a test.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Policy {
     def: &'static PolicyDef,
@@ -215,12 +218,12 @@ impl Policy {
         Policy::with_fault(name, None)
     }
 
-    /// The policy as a journal names it.
+    /// The policy of this name, or a faulty one in its place.
     pub fn with_fault(name: PolicyName, fault: Option<faulty::Fault>) -> Policy {
         Policy { def: name.def(), fault }
     }
 
-    /// What it does besides placement; a broken one does what `case` does.
+    /// Traits of the policy; a faulty one has those of `case`.
     pub fn traits(self) -> Traits {
         if self.fault.is_some() { Traits::CASE } else { self.def.traits }
     }

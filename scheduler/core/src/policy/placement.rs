@@ -1,6 +1,6 @@
 //! Placement rules that several policies share.
 //!
-//! Trap: every rule ends in the device index, so that equal devices are not chosen by luck.
+//! Trap: every rule must break its last tie by the device index, or the choice between equal devices is arbitrary.
 
 use super::Placement;
 use crate::forecast;
@@ -10,8 +10,8 @@ use eager_units::{Bytes, DeviceId};
 use std::cmp::Reverse;
 
 /// CASE's Algorithm 3 (specification S-111): of the devices with room for the whole requirement, the one with the
-/// fewest warps in use; equal: with the fewest tasks (all warps are 0 where no geometry is known), then where its
-/// program has its context, then the lowest index.
+/// fewest warps in use. Ties go to the fewest tasks (all warps are 0 where no geometry is known), then to a device
+/// where the program has its context, then to the lowest index. None if no device has room.
 pub(super) fn whole_fewest_warps(view: View<'_>, task: &Task) -> Option<Placement> {
     let room_on = |id| {
         let device = view.state.devices.get(&id)?;
@@ -23,7 +23,7 @@ pub(super) fn whole_fewest_warps(view: View<'_>, task: &Task) -> Option<Placemen
     Some(whole(device, task, free))
 }
 
-/// Normal Launch on a device that has `free` for the task, enough for all of it.
+/// Normal Launch on a device that has `free` bytes for the task, enough for all of it.
 pub(super) fn whole(device: &Device, task: &Task, free: Bytes) -> Placement {
     let reason = Reason::Fits { device: device.id, wanted: task.requirement, free };
     Placement::Bind { device: device.id, grant: task.requirement, reason }
@@ -42,7 +42,7 @@ pub(super) fn whole_first_fit(view: View<'_>, task: &Task) -> Placement {
     }
 }
 
-/// Waits for memory; says where most is free.
+/// Waits for memory; the reason names the device with the most free.
 pub(crate) fn no_room(view: View<'_>, task: &Task) -> Placement {
     Placement::Wait(match (most_free(view, task), view.reservation) {
         (Some((_, most)), Some(Reservation { head, device, at, .. })) if most >= task.requirement => {
@@ -53,8 +53,8 @@ pub(crate) fn no_room(view: View<'_>, task: &Task) -> Placement {
     })
 }
 
-/// The device with the fewest tasks (equal: least memory granted, then the lowest index) that `takes` one more, and on
-/// which the task could fit if it were alone. For policies whose ledger does not count memory.
+/// The device with the fewest tasks (ties: least memory granted, then the lowest index) that `takes` one more, and on
+/// which the task would fit alone. For policies whose ledger does not count memory.
 pub(super) fn fewest_tasks(view: View<'_>, task: &Task, takes: impl Fn(u32) -> bool) -> Option<Placement> {
     let fits = |id| {
         let device = view.state.devices.get(&id);
@@ -66,15 +66,15 @@ pub(super) fn fewest_tasks(view: View<'_>, task: &Task, takes: impl Fn(u32) -> b
     Some(Placement::Bind { device: device.id, grant: task.requirement, reason })
 }
 
-/// Normal Launch; else Eager Launch on the device with the most free memory (equal: the fewest warps, then the lowest
-/// index) that has no eager task too many, unless that would delay the head of the queue; else wait. This is the rule of
-/// the published prototype (specification S-204), which says "least memory in use": the same on equal devices, and better on
-/// unequal ones.
+/// Normal Launch; else Eager Launch on the device with the most free memory (ties: the fewest warps, then the lowest
+/// index) that can take another eager task, unless that would delay the head of the queue; else wait. This is the rule
+/// of the published prototype (specification S-204), which says "least memory in use": the same on equal devices, and
+/// worse on unequal ones.
 pub(super) fn whole_or_eager(view: View<'_>, task: &Task) -> Placement {
     whole_or_eager_leaving(view, task, None)
 }
 
-/// The same, but an eager start leaves one of so many parts of its device free.
+/// [`whole_or_eager`], but an eager start leaves one of `parts` equal parts of its device free.
 pub(super) fn whole_or_eager_leaving(view: View<'_>, task: &Task, parts: Option<u64>) -> Placement {
     if let Some(placement) = whole_fewest_warps(view, task) {
         return placement;
@@ -98,10 +98,10 @@ pub(super) fn whole_or_eager_leaving(view: View<'_>, task: &Task, parts: Option<
     })
 }
 
-/// Eager Launch where the rest of the requirement is expected first (equal: the lowest index), if that is soon enough
-/// ([`crate::Options::eager_promotion_within_ns`]); else wait. A start that is not promoted soon runs beside others
-/// that would have had the memory whole (specification S-317). Never where a fault stalls the whole device: there the eager
-/// task's paging stops those it runs beside (S-318).
+/// Eager Launch on the device where the rest of the requirement is expected first (ties: the lowest index), if that is
+/// soon enough ([`crate::Options::eager_promotion_within_ns`]); else wait. A task that is not promoted soon runs beside
+/// others that would have had the memory whole (specification S-317). Devices on which a fault stalls all kernels are
+/// excluded: there the task's paging would stop its neighbours (S-318).
 pub(super) fn eager_if_soon(view: View<'_>, task: &Task) -> Placement {
     let (wanted, within) = (task.requirement, view.options.eager_promotion_within_ns);
     let least = wanted.percent(view.options.grant_percent_min);
@@ -138,7 +138,7 @@ pub(super) fn eager_if_soon(view: View<'_>, task: &Task) -> Placement {
     }
 }
 
-/// Devices that can take the task's context, with what they could grant it.
+/// Devices that can take the task's context, with the bytes that they could grant it.
 pub(super) fn with_free<'a>(
     view: View<'a>,
     task: &'a Task,
@@ -146,7 +146,7 @@ pub(super) fn with_free<'a>(
     view.state.devices.values().filter_map(move |device| Some((device, view.free_for(device, task)?)))
 }
 
-/// Devices that can take all of the task, with what they have free for it.
+/// Devices that can take the whole task, with their free bytes for it.
 pub(super) fn with_room<'a>(
     view: View<'a>,
     task: &'a Task,
@@ -159,12 +159,12 @@ pub(crate) fn most_free<'a>(view: View<'a>, task: &Task) -> Option<(&'a Device, 
     best_of(view, task, view.state.index.by_free(), |_| true)
 }
 
-/// Can the device take another eager task?
+/// True if the device can take another eager task.
 fn is_open(view: View<'_>, device: DeviceId) -> bool {
     view.state.index.keys(device).is_some_and(|keys| keys.is_open)
 }
 
-/// The device that could grant the task most of those on which it may start eagerly.
+/// Of the devices on which the task may start eagerly, the one that could grant it most.
 fn most_free_open<'a>(view: View<'a>, task: &Task) -> Option<(&'a Device, Bytes)> {
     let delays_head = |id| {
         let device = view.state.devices.get(&id)?;
@@ -175,8 +175,8 @@ fn most_free_open<'a>(view: View<'a>, task: &Task) -> Option<(&'a Device, Bytes)
     best_of(view, task, view.state.index.open_by_free(), takes)
 }
 
-/// The best of some devices that come in order of free memory and take the task. A client's own devices are looked at one
-/// by one, since it pays no context there; of the others the first is the best.
+/// Of the devices in `by_free`, which come in order of free memory, the best one that `takes` the task. The client's
+/// own devices are all compared, since it pays no context there; of the others, the first is the best.
 fn best_of<'a>(
     view: View<'a>,
     task: &Task,

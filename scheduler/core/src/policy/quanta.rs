@@ -1,9 +1,9 @@
-//! Exclusive time quanta, after nvshare (specification S-117): all memory is managed, every task starts at once on the device
-//! with the fewest, and on each device one task at a time may launch kernels. Its turn ends when its quantum is over, or when
-//! it has been idle for a while, and somebody else has a kernel to launch.
+//! Exclusive time quanta, after nvshare (specification S-117): all memory is managed, every task starts at once on the
+//! device with the fewest tasks, and on each device one task at a time may launch kernels. Its turn ends when its
+//! quantum is over, or when it has been idle for a while, and another task has a kernel to launch.
 //!
-//! Trap: only launches wait for the turn. nvshare holds copies too; here a copy into managed memory is filled by the
-//! host and its prefetch may push out pages of the task whose turn it is.
+//! Unlike in nvshare, only launches wait for the turn, not copies: a copy into managed memory is filled by the host,
+//! and its prefetch may evict pages of the task whose turn it is.
 
 use super::{GateRule, MemoryRule, Placement, PolicyDef, Traits, placement};
 use crate::model::{Task, View};

@@ -1,4 +1,5 @@
-//! SA, single assignment: one task per device, in order of arrival (specification S-114). What a cluster without sharing does.
+//! SA, single assignment: one task per device, in order of arrival (specification S-114), as in a cluster without
+//! sharing.
 
 use super::{Placement, PolicyDef, Traits, placement};
 use crate::model::{Task, View};

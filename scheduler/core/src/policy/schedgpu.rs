@@ -1,6 +1,6 @@
 //! Memory-only admission after SchedGPU (specification S-116): a task starts when its memory fits, and what else runs
-//! does not matter. SchedGPU knows one device and wakes whoever fits; with several, the first one with room is taken,
-//! so the first device fills while the others idle.
+//! does not matter. SchedGPU knows one device and wakes every task that fits. With several devices, the first one with
+//! room is taken, so the first device fills while the others idle.
 
 use super::{PolicyDef, Traits, placement};
 use crate::options::QueueOrder;

@@ -1,20 +1,20 @@
-//! Blocks and warps on the SMs of a device, as CASE's Algorithm 2 emulates them (specification S-112): block by block, round
-//! the SMs.
+//! Blocks and warps on the SMs of a device, as CASE's Algorithm 2 emulates them (specification S-112): block by block,
+//! round the SMs.
 //!
-//! Trap: nothing is remembered between questions. The tasks on the device are laid out afresh in the order of their ids,
-//! so that a journal replays to the same answer.
+//! Trap: keep no layout between calls. The tasks on the device are placed anew in the order of their ids, so that a
+//! journal replays to the same answer.
 
 use crate::model::{Device, Task, View};
 
-/// One SM's slots in use.
+/// Slots of one SM in use.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sm {
     blocks: u32,
     warps: u32,
 }
 
-/// Would the task's blocks all find a slot beside those of the tasks on the device? A launch that is larger than the
-/// whole device counts as the whole device; one of unknown geometry needs no slots.
+/// True if all of the task's blocks find a slot beside those of the tasks on the device. A launch that is larger than
+/// the whole device counts as the whole device; one of unknown geometry needs no slots.
 pub(super) fn hold(view: View<'_>, device: &Device, task: &Task) -> bool {
     let mut sms = vec![Sm::default(); device.profile.sms as usize];
     for (other, _) in view.tasks_on(device.id) {
@@ -23,7 +23,7 @@ pub(super) fn hold(view: View<'_>, device: &Device, task: &Task) -> bool {
     place(&mut sms, device, task)
 }
 
-/// Lays a task's blocks out; false if some found no slot.
+/// Places a task's blocks; false if some found no slot.
 fn place(sms: &mut [Sm], device: &Device, task: &Task) -> bool {
     let warps = task.request.threads_per_block.div_ceil(32).min(device.profile.warps_per_sm);
     if warps == 0 || task.request.blocks == 0 || sms.is_empty() {

@@ -1,6 +1,7 @@
 //! The table of policies: everything that lists, names or describes policies reads it.
 //!
-//! Trap: the names are stored in journals and records, and lists of policies keep the order of the rows.
+//! Trap: journals and records store the names, so a policy must not be renamed. Lists of policies keep the order of the
+//! rows.
 
 use super::{MemoryRule, PolicyDef, Traits};
 use serde::de::Error as _;
@@ -9,10 +10,10 @@ use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-/// Makes [`PolicyName`] of rows `Variant => file`, where the file has a `const POLICY: PolicyDef`.
+/// Generates [`PolicyName`] from rows `Variant => file`, where the file has a `const POLICY: PolicyDef`.
 macro_rules! policies {
     ($($variant:ident => $file:ident,)+) => {
-        /// A policy, by its row in the table; [`PolicyName::def`] has what is said of it.
+        /// A policy, by its row in the table; [`PolicyName::def`] describes it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum PolicyName {
             $(#[doc = concat!("See `policy/", stringify!($file), ".rs`.")] $variant,)+
@@ -23,7 +24,7 @@ macro_rules! policies {
             pub const ALL: [PolicyName; [$(PolicyName::$variant),+].len()] = [$(PolicyName::$variant),+];
             const NAMES: [&str; PolicyName::ALL.len()] = [$(super::$file::POLICY.name),+];
 
-            /// What the policy is and does.
+            /// Name, description and rules of the policy.
             pub const fn def(self) -> &'static PolicyDef {
                 match self {
                     $(PolicyName::$variant => &super::$file::POLICY,)+
@@ -52,14 +53,14 @@ policies! {
     Infinite => infinite,
 }
 
-/// Not the name of a policy.
+/// A name that no policy has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown policy `{name}`: known are {}", PolicyName::names().join(", "))]
 pub struct UnknownPolicy {
     pub name: String,
 }
 
-/// It may not decide for devices that are there.
+/// The policy is for simulation only.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{policy} is for simulation only: it grants more memory than devices have")]
 pub struct NotForDevices {
@@ -75,21 +76,21 @@ impl PolicyName {
         Self::NAMES.to_vec()
     }
 
-    /// Itself, if it may decide for devices that are there.
+    /// Returns the policy itself, if it may be used outside of simulation.
     ///
     /// # Errors
-    /// It is a bound for simulation.
+    /// The policy is a bound for simulation.
     pub fn for_devices(self) -> Result<PolicyName, NotForDevices> {
         let is_bound = self.def().traits.memory == MemoryRule::Endless;
         if is_bound { Err(NotForDevices { policy: self }) } else { Ok(self) }
     }
 
-    /// What besides placement the policy does; shim and simulator need to know about priorities and gates.
+    /// Traits of the policy; shim and simulator need those about priorities and gates.
     pub fn traits(self) -> Traits {
         self.def().traits
     }
 
-    /// For the help of a program: a line for each policy, and where it starts a task.
+    /// Help text of a program: one line for each policy, with where it starts a task.
     pub fn help(policies: &[PolicyName]) -> String {
         policies.iter().fold(String::new(), |mut help, policy| {
             let _ = write!(help, "\n- {policy}: {}", policy.def().about);
@@ -97,7 +98,7 @@ impl PolicyName {
         })
     }
 
-    /// The policies that may decide for devices that are there.
+    /// The policies that may be used outside of simulation.
     pub fn all_for_devices() -> Vec<PolicyName> {
         Self::ALL.into_iter().filter(|policy| policy.for_devices().is_ok()).collect()
     }
