@@ -1,10 +1,10 @@
-//! What a decision costs: events per second, the slow end of single steps, and growth with the number of jobs.
+//! Cost of a decision: events per second, the slow end of single steps, and growth with the number of jobs.
 //!
-//! `cargo bench -p eager-core` runs Criterion's groups `growth`, `crowd` and `busy`, then prints the slow end of single steps;
-//! `-- growth/case`, `--save-baseline NAME` and the like are Criterion's. One iteration is the whole seeded life of a cluster
-//! in a fresh core; its time is processor time, and the elements are events. Each step of the slow end is kept in a file
-//! whose name is printed. Trap: the events are made by programs that obey (they free what they were granted), so the books
-//! stay full; a random stream of events would mostly be turned down and look fast.
+//! `cargo bench -p eager-core` runs Criterion's groups `growth`, `crowd` and `busy`, then prints the slow end of single
+//! steps; `-- growth/case`, `--save-baseline NAME` and the like are Criterion's. One iteration is the whole seeded life
+//! of a cluster in a fresh core; its time is processor time, and the elements are events. Each step of the slow end is
+//! kept in a file whose name is printed. Trap: the events must come from programs that obey (they free what they were
+//! granted), so that the devices stay full; a random stream of events would mostly be rejected and look fast.
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use eager_core::action::{Action, Gate};
@@ -19,9 +19,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const GIB: u64 = 1 << 30;
-/// Lives of which every step is kept.
+/// Number of lives of which every step is kept.
 const ROUNDS: usize = 11;
-/// A task of 1 to 13 of these: a device holds two or three, or some hundred and forty.
+/// Unit of task sizes: a task has 1 to 13 of these, so a device holds two or three tasks, or some hundred and forty.
 const LARGE: Bytes = Bytes(GIB);
 const SMALL: Bytes = Bytes(GIB / 64);
 /// The baselines, the best policy of specification S-1, and the one of time quanta.
@@ -49,22 +49,22 @@ enum Next {
     End,
 }
 
-/// A cluster whose programs answer what the core says: `waiting` more tasks than fit are kept in the queue.
+/// A cluster whose programs respond to the core's actions: `waiting` more tasks than fit are kept in the queue.
 struct Cluster {
     scheduler: Scheduler,
     random: Random,
     now: u64,
     started: u64,
     jobs: u64,
-    /// What sizes are multiples of.
+    /// Unit of task sizes.
     unit: Bytes,
-    /// Bound tasks with what they do next, round and round.
+    /// Bound tasks with what they do next, in rotation.
     running: VecDeque<(TaskId, Next, u32)>,
     gates: BTreeMap<TaskId, Gate>,
     watched: BTreeMap<TaskId, bool>,
     held: BTreeMap<TaskId, (Next, u32)>,
     steps_ns: Vec<u64>,
-    /// Processor time of the whole life, the programs' part included: what a busy machine does not change.
+    /// Processor time of the whole life, the programs' part included; it does not depend on other load of the machine.
     cpu_ns: u64,
 }
 
@@ -148,7 +148,7 @@ impl Cluster {
         self.step(Event::TaskBegin { task: TaskId(id), client: ClientId(id), request });
     }
 
-    /// Keeps `waiting` tasks in the queue and lets everybody else run, until all jobs have ended.
+    /// Keeps `waiting` tasks in the queue and runs all others, until all jobs have ended.
     fn live(&mut self, waiting: u64) {
         while self.started < self.jobs.min(waiting) {
             self.submit();
@@ -215,13 +215,14 @@ impl Cluster {
     }
 }
 
-/// What this thread has run so far. Not `/proc/thread-self/schedstat`, which counts in ticks of milliseconds.
+/// Processor time of this thread so far, in ns. Not from `/proc/thread-self/schedstat`, which counts in ticks of
+/// milliseconds.
 fn cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The shape of a life: devices, jobs, how many of them wait at most, and what sizes are multiples of.
+/// Shape of a life: devices, jobs, how many of them wait at most, and the unit of task sizes.
 #[derive(Clone, Copy)]
 struct Shape {
     devices: u32,
@@ -235,7 +236,7 @@ impl Shape {
         Cluster::run(policy, self.devices, self.jobs, self.waiting, self.unit)
     }
 
-    /// One of Criterion's measurements for each policy.
+    /// Measures each policy once with Criterion.
     fn measure(self, criterion: &mut Criterion, group: &str, parameter: &str) {
         let mut group = criterion.benchmark_group(group);
         // A life takes up to a second, and as long each time.
@@ -252,8 +253,8 @@ impl Shape {
     }
 }
 
-/// Ten jobs for each device, all submitted at once, from 10 devices to 1,000: the time of an event should grow no faster than
-/// a logarithm, which is twice from 100 jobs to 10,000.
+/// Ten jobs per device, all submitted at once, from 10 devices to 1,000: the time of an event should grow no faster
+/// than a logarithm, which is twice from 100 jobs to 10,000.
 fn growth(criterion: &mut Criterion) {
     for devices in [10, 100, 1_000] {
         let jobs = u64::from(devices) * 10;
@@ -262,8 +263,8 @@ fn growth(criterion: &mut Criterion) {
     }
 }
 
-/// Eight devices with some 140 small tasks each, or with two or three large ones: an event should not cost more for those
-/// that it is not about.
+/// Eight devices with some 140 small tasks each, or with two or three large ones: tasks that an event is not about
+/// should not make it more expensive.
 fn crowd(criterion: &mut Criterion) {
     for (unit, size) in [(SMALL, "small tasks"), (LARGE, "large tasks")] {
         let shape = Shape { devices: 8, jobs: 4_000, waiting: 2_000, unit };
@@ -309,7 +310,7 @@ fn main() {
     crowd(&mut criterion);
     BUSY.measure(&mut criterion, "busy", "64 waiting");
     criterion.final_summary();
-    // A name or a flag of Criterion's asks for a part of its measurements.
+    // A name or a flag on the command line asks for a part of Criterion's measurements only.
     if std::env::args().skip(1).all(|word| word == "--bench") {
         slow_end();
     }

@@ -1,4 +1,4 @@
-//! Which programs are told to ask for their memory by name, by the programs that are there (specification S-326).
+//! Which programs are asked to take memory by name, depending on the programs that are connected (specification S-326).
 
 use eager_core::event::Event;
 use eager_core::journal::JournalHeader;

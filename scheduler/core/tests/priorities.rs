@@ -9,7 +9,7 @@ use eager_units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use proptest::prelude::*;
 
 const GIB: u64 = 1 << 30;
-/// One device of four tasks.
+/// A device has room for four of these.
 const TASK: Bytes = Bytes(4 * GIB);
 const ANNA: u32 = 1000;
 const BERT: u32 = 1001;
@@ -18,7 +18,7 @@ struct Run {
     scheduler: Scheduler,
     now: Nanos,
     next: u64,
-    /// Tasks in the order in which they were granted, with the step.
+    /// Tasks in the order in which they were granted, with the step of each.
     granted: Vec<(usize, TaskId)>,
     running: Vec<TaskId>,
     steps: usize,
@@ -75,7 +75,7 @@ impl Run {
     }
 }
 
-/// A device full of Bert's, and tasks that wait.
+/// A run whose device is full of Bert's tasks.
 fn full(policy: PolicyName) -> Run {
     let mut run = Run::new(policy, None);
     for _ in 0..4 {
@@ -135,7 +135,7 @@ fn what_is_said_of_a_task_names_its_priority() {
     assert!(said.contains("priority is 7") && said.contains("uid 1000 alone"), "{said}");
 }
 
-/// What a user does next: begins a task, gives the last one a priority, or somebody's oldest task ends.
+/// What a user does next: begins a task, gives the last one a priority, or the oldest task of any user ends.
 fn any_steps() -> impl Strategy<Value = Vec<(u8, bool, i8)>> {
     proptest::collection::vec((0u8..4, any::<bool>(), -3i8..4), 1..60)
 }
@@ -143,7 +143,8 @@ fn any_steps() -> impl Strategy<Value = Vec<(u8, bool, i8)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Anna gives her tasks priorities in one run and none in the other: Bert's are granted in the same order at the same steps.
+    /// Anna gives her tasks priorities in one run and none in the other: Bert's tasks are granted at the same steps in
+    /// both.
     #[test]
     fn grants_of_others_do_not_change(steps in any_steps(), policy in 0..PolicyName::ALL.len(), queue in 0..4usize) {
         let policy = PolicyName::ALL[policy];

@@ -1,8 +1,8 @@
 //! Random runs, honest and hostile, under every policy: the invariants hold after each step, nothing is lost, and the
 //! same events give the same bytes.
 //!
-//! Trap: the honest generator keeps its own books from the actions it was told. It must never read the scheduler's state
-//! to decide what to do next, or it could not notice that the two disagree.
+//! Trap: the honest generator keeps its own books from the actions that it gets. It must never read the scheduler's
+//! state to decide what to do next, or it could not notice that the two disagree.
 
 use eager_core::action::{Action, Gate};
 use eager_core::event::{ClientUse, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest};
@@ -47,7 +47,7 @@ fn any_options() -> impl Strategy<Value = Options> {
         (100u32..200, proptest::option::of(80u32..200)),
         proptest::option::of(1u64..50),
     );
-    // Long enough that a program told to go gets to act: shorter turns pass round and round for nothing.
+    // Long enough that a program whose turn it is gets to act: shorter turns rotate without progress.
     let turns = (1u32..4, 1000u64..5000, 500u64..1000, 1u64..5000);
     let passing = (
         proptest::option::of(0u64..80),
@@ -88,7 +88,7 @@ fn any_access() -> impl Strategy<Value = AccessClass> {
     ])
 }
 
-/// None, ordinary, absurd.
+/// No estimate, ordinary ones, absurd ones.
 fn any_estimate() -> impl Strategy<Value = Option<Estimate>> {
     let length = || prop_oneof![8 => 0u64..100, 1 => Just(u64::MAX)].prop_map(Nanos);
     proptest::option::of((length(), length()).prop_map(|(remaining, hold)| Estimate { remaining, hold }))
@@ -197,7 +197,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Runs events with times that mostly go forward; checks every step; gives the journal.
+/// Runs events with times that mostly go forward; checks every step; returns the journal.
 fn run(
     policy: PolicyName,
     options: &Options,
@@ -264,7 +264,7 @@ proptest! {
         prop_assert!(replay(header, read).is_ok());
     }
 
-    /// Cut by rotations, beside the reloads, switches and reversions that are events in it.
+    /// The run is cut as by rotations, besides the reloads, switches and reversions that are events in it.
     #[test]
     fn a_run_cut_at_random_places_replays_from_each_of_them(
         policy in any_policy(),
@@ -295,8 +295,8 @@ proptest! {
         }
     }
 
-    /// What the watchdog asks: under a sound policy it finds nobody (an invariant after every step above), and under one that
-    /// starves it finds the task that `case` would have started, whatever happened before.
+    /// The question that the watchdog asks: under a sound policy it finds no task (an invariant after every step
+    /// above), and under one that starves it finds the task that `case` would have started, whatever happened before.
     #[test]
     fn a_policy_that_starves_owes_the_start_that_case_makes(
         options in any_options(),
@@ -395,7 +395,7 @@ impl Honest {
         match action {
             Action::Bind { task, device, class, grant, managed, .. } => {
                 let missing = self.programs.values().any(|it| it.eager && it.device == Some(device));
-                // Of what an eager task leaves, others are served (specification S-327).
+                // Memory that an eager task leaves is granted to others (specification S-327).
                 let parts = self.scheduler.traits().sharing.eager_leaves;
                 let capacity = self.scheduler.state().devices[&device].capacity;
                 let left = parts.map_or(Bytes::ZERO, |parts| Bytes(capacity.0 / parts));
@@ -472,7 +472,7 @@ impl Honest {
     ) -> Result<(), TestCaseError> {
         let id = self.next;
         self.next += 1;
-        // Some want a device and no memory: their first call makes a context.
+        // Some programs want a device and no memory: their first call makes a context.
         let bytes = if id % 4 == 3 { Bytes::ZERO } else { bytes };
         let program = Program { requirement: bytes.0, kernels_left: 2, access, ..Program::default() };
         self.programs.insert(id, program);
@@ -492,7 +492,7 @@ impl Honest {
         self.step(Event::TaskBegin { task: TaskId(id), client: ClientId(id), request })
     }
 
-    /// One kernel, or the end after the last.
+    /// Runs one kernel, or ends the program after the last.
     fn advance(&mut self, id: u64) -> Result<(), TestCaseError> {
         let task = TaskId(id);
         let program = self.program(task)?;
@@ -510,7 +510,7 @@ impl Honest {
             let access = program.access;
             let kernel = KernelRequest { name: "k".into(), footprint, static_size: footprint, access };
             self.step(Event::KernelHeld { task, kernel })?;
-            // Open already when the message came: nothing is said, and the program finds out by looking.
+            // The gate was open already when the message came: no action follows, and the program finds out by looking.
             let stage = self.scheduler.task(task).map(|view| view.stage);
             if let Some(Stage::Bound { gate, .. }) = stage {
                 let program = self.program(task)?;
@@ -542,7 +542,7 @@ impl Honest {
         Ok(())
     }
 
-    /// Everybody goes on until all have ended; a round in which nobody could move is a deadlock.
+    /// Lets all programs go on until they have ended; a round without any progress is a deadlock.
     fn finish(&mut self) -> Result<(), TestCaseError> {
         let mut rounds = 0;
         while !self.programs.is_empty() {
@@ -573,7 +573,7 @@ impl Honest {
         Ok(())
     }
 
-    /// Changes with everything a program does or is told.
+    /// State that changes with everything that a program does or gets.
     fn progress(&self) -> Vec<(u64, bool, bool, Option<Gate>, u32)> {
         self.programs.iter().map(|(id, it)| (*id, it.bound, it.held, it.gate, it.kernels_left)).collect()
     }

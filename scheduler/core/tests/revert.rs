@@ -1,4 +1,4 @@
-//! A policy that broke is replaced by `case`, asked beside it, and decides again once it agrees.
+//! A policy that failed is replaced by `case`, asked beside it, and reinstated once it agrees.
 
 use eager_core::action::Action;
 use eager_core::event::{DeviceProfile, Event, TaskRequest};
@@ -9,7 +9,7 @@ use eager_units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 
 const GIB: u64 = 1 << 30;
 
-/// A scheduler with one device and one client, and what it was told.
+/// A scheduler with one device and one client, and the events that it got.
 struct Run {
     scheduler: Scheduler,
     header: JournalHeader,
@@ -51,7 +51,7 @@ impl Run {
         assert_eq!(self.scheduler.policy(), PolicyName::Case);
     }
 
-    /// A task begins, starts and ends; did the replaced policy come back?
+    /// Begins, starts and ends a task; returns whether that reinstated the replaced policy.
     fn task(&mut self, function: &str) -> bool {
         let task = TaskId(self.next);
         self.next += 1;
@@ -63,7 +63,7 @@ impl Run {
         actions.iter().any(|action| matches!(action, Action::Reinstated { .. }))
     }
 
-    /// Ordinary tasks until the policy is back.
+    /// Runs ordinary tasks until the policy is reinstated; returns how many.
     fn tasks_till_back(&mut self) -> Option<usize> {
         (1..100).find(|_| self.task("main"))
     }

@@ -1,8 +1,8 @@
 //! Golden scenarios: each `tests/scenarios/NAME.txt` is one behaviour, named by it; `NAME.expected` is the transcript
 //! with every decision and its reason.
 //!
-//! Trap: `EAGER_BLESS=1 cargo test -p eager-core --test scenarios` writes the transcripts anew; read the difference
-//! before committing it, since it is a change of what the scheduler decides.
+//! `EAGER_BLESS=1 cargo test -p eager-core --test scenarios` rewrites the transcripts. Read the difference before you
+//! commit it, since it is a change of what the scheduler decides.
 
 mod script;
 

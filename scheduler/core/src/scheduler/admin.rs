@@ -1,7 +1,7 @@
-//! What people ask for beside the programs: devices that take nothing new, tasks that are held back or not wanted.
+//! Requests of people: devices that take no new tasks, tasks that are held or cancelled.
 //!
-//! Trap: whatever is asked for here changes only what *starts*. What runs keeps its device and its grant, and gets more
-//! of it as before.
+//! Trap: a request here must change only what *starts*. Tasks that run keep their devices and grants, which may grow as
+//! before.
 
 use super::{Anomaly, Retry, Scheduler};
 use crate::action::Action;
@@ -22,12 +22,12 @@ impl Scheduler {
         } else {
             self.state.drained.remove(&id);
         }
-        // What was said of those who wait may not hold any more, whichever way it went.
+        // The reasons of waiting tasks may not hold any more, whichever way it went.
         self.retry = Retry::Everybody;
         Ok(())
     }
 
-    /// A waiting task, that is.
+    /// Returns the task if it waits.
     pub(super) fn waiting(&mut self, id: TaskId) -> Result<&mut Task, Anomaly> {
         let task = self.state.tasks.get_mut(&id).ok_or(Anomaly::UnknownTask)?;
         if task.bound().is_some() { Err(Anomaly::NotWaiting) } else { Ok(task) }
@@ -36,12 +36,12 @@ impl Scheduler {
     pub(super) fn hold_back(&mut self, id: TaskId, by: u32, out: &mut Vec<Action>) -> Result<(), Anomaly> {
         self.waiting(id)?.request.held_by = Some(by);
         self.put_aside(id, out);
-        // It may have been the first, whom the others waited for.
+        // It may have been the first task, which blocked the others.
         self.retry = Retry::WhoFits;
         Ok(())
     }
 
-    /// It comes back into the queue behind those who are there ([`Scheduler::take_from_aside`]).
+    /// The task enters the queue again behind those that are there ([`Scheduler::take_from_aside`]).
     pub(super) fn release(&mut self, id: TaskId) -> Result<(), Anomaly> {
         let held_by = self.waiting(id)?.request.held_by.take();
         held_by.map(drop).ok_or(Anomaly::NotHeld)
@@ -55,7 +55,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The drained device that keeps a task waiting: it would start there, or there is no other.
+    /// The drained device that keeps a task waiting: the task would start there, or all devices are drained.
     pub(super) fn keeps_drained(&self, view: View<'_>, task: &Task) -> Option<Reason> {
         let first = *self.state.drained.first()?;
         let without_drains = View { ignores_drains: true, ..view };

@@ -1,7 +1,8 @@
-//! Tasks that may not stand in the queue yet: somebody holds them, their user has as much as a user may have, their program
-//! overruns, or it cannot have its first context.
+//! Tasks that may not enter the queue yet: a user holds them, their user has as much as one user may have, their
+//! program overruns, or it cannot have its first context.
 //!
-//! Trap: they stand beside the queue and not in it, because there they would hold up others where the first blocks the rest.
+//! Trap: they wait beside the queue and not in it, because in it they would block other tasks where the first blocks
+//! the rest.
 
 use super::{Retry, Scheduler};
 use crate::action::Action;
@@ -12,7 +13,7 @@ use eager_units::{Bytes, Nanos, TaskId};
 use std::collections::BTreeSet;
 
 impl Scheduler {
-    /// Tasks that a user may not have at all.
+    /// Why the user may not have this task at all. `itself`: how often the task is counted among the waiting ones.
     pub(super) fn over_quota(&self, task: &Task, itself: usize) -> Option<Reason> {
         let (limits, uid) = (&self.options.limits, self.uid_of(task));
         let wanted = task.requirement.saturating_add(self.options.context_bytes);
@@ -25,7 +26,7 @@ impl Scheduler {
         (others >= limit as usize + itself).then_some(Reason::UserWaits { uid, limit })
     }
 
-    /// An extension that its user may not have.
+    /// Why the user may not have this extension; None if it fits the user's limit.
     pub(super) fn extends_beyond_user(&self, id: TaskId, wanted: Bytes) -> Option<Reason> {
         let limit = self.options.limits.user_bytes_max?;
         let uid = self.uid_of(self.state.tasks.get(&id)?);
@@ -33,7 +34,7 @@ impl Scheduler {
         (has.saturating_add(wanted) > limit).then_some(Reason::ExtendsBeyondUser { uid, has, wanted, limit })
     }
 
-    /// Why a task has to stand beside the queue.
+    /// Why a task has to wait beside the queue; None if it need not.
     fn kept_back(&self, task: &Task) -> Option<Reason> {
         if let Some(by) = task.request.held_by {
             return Some(Reason::Held { by });
@@ -53,21 +54,21 @@ impl Scheduler {
         let counts = |id| !self.aside.contains(&id);
         let others = self.read().held_by_user(uid, |id| id != task.id && counts(id));
         let all = self.read().held_by_user(uid, |id| id == task.id || counts(id));
-        // Were it kept back by contexts alone, those whose contexts they are could wait for it in turn
+        // Were it kept back by contexts alone, the programs that hold these contexts could wait for it in turn
         // (specification S-123).
         let is_first = others.required == Bytes::ZERO && task.requirement > Bytes::ZERO;
         let (has, wanted) = (others.total(), all.total().saturating_sub(others.total()));
         (!is_first && all.total() > limit).then_some(Reason::UserFull { uid, has, wanted, limit })
     }
 
-    /// It wants no memory yet, and its program's first context.
+    /// True if the task wants no memory yet, and its program has no context anywhere.
     fn needs_foothold(&self, task: &Task) -> bool {
         let has_none = |id| self.state.clients.get(id).is_some_and(|client| client.contexts.is_empty());
         let is_empty = task.requirement == Bytes::ZERO && self.options.context_bytes > Bytes::ZERO;
         is_empty && task.bound().is_none() && has_none(&task.client)
     }
 
-    /// Takes a newcomer out of the queue again if it has to be.
+    /// Moves a task from the queue to beside it, if it has to wait there; returns whether it has to.
     pub(super) fn put_aside(&mut self, id: TaskId, out: &mut Vec<Action>) -> bool {
         let Some(task) = self.state.tasks.get(&id).cloned() else { return false };
         let Some(reason) = self.kept_back(&task) else { return false };
@@ -77,10 +78,10 @@ impl Scheduler {
         true
     }
 
-    /// Puts into the queue who may stand there now; says whether anybody came.
+    /// Moves tasks that may enter the queue now into it; returns whether there was any.
     pub(super) fn take_from_aside(&mut self) -> bool {
         let mut came = false;
-        // Of a user's programs that want a first context all wait for the same.
+        // All tasks of a user that want only their program's first context wait for the same.
         let mut without_foothold = BTreeSet::new();
         for id in self.aside.clone() {
             let Some(task) = self.state.tasks.get(&id) else { continue };
@@ -99,7 +100,7 @@ impl Scheduler {
             let arrival = self.arrivals;
             let Some(task) = self.state.tasks.get_mut(&id) else { continue };
             if !keeps_place {
-                // Who started while it was not in the queue has not passed it.
+                // Tasks that started while it was not in the queue have not passed it.
                 task.arrival = arrival;
             }
             let task = task.clone();
@@ -114,12 +115,12 @@ impl Scheduler {
         came
     }
 
-    /// Why a task stands beside the queue, if it does. None also means that it need not: for the invariants.
+    /// Why a task waits beside the queue. None if it does not, or (for the invariants) if it need not.
     pub(super) fn why_aside(&self, task: &Task) -> Option<Reason> {
         self.aside.contains(&task.id).then(|| self.kept_back(task)).flatten()
     }
 
-    /// When the first of them has waited for long enough.
+    /// When the first throttled task has waited for long enough.
     pub(super) fn aside_deadline(&self) -> Option<Nanos> {
         let wait = self.options.limits.overrun_wait_ns;
         let tasks = self.aside.iter().filter_map(|id| self.state.tasks.get(id));
@@ -128,7 +129,7 @@ impl Scheduler {
     }
 }
 
-/// Two such requests of a user get the same answer.
+/// True if the request declares nothing: two such requests of one user get the same answer.
 fn says_nothing(request: &TaskRequest) -> bool {
     let TaskRequest {
         requirement, blocks, threads_per_block, managed, whole, barred, held_by, estimate, ..

@@ -1,12 +1,13 @@
-//! Waiting in a circle, and the way out: when all who hold something wait themselves, one of them goes on.
+//! Breaks circular waits: when all programs that hold something wait themselves, one of them goes on.
 //!
-//! A program keeps its context on a device after its task has ended there, and may hold a task while it asks for another.
-//! If every such program waits, nobody gives anything back, and all would wait for ever (CASE has no rule for this;
-//! specification S-107). Then the first of them starts with what is free, over-subscribed in managed memory, like an
-//! extension that does not fit (S-106). Where none of them can run over-subscribed, the first is refused: its program frees
-//! what it holds, or fails, as it would on a full device without us.
-//! Trap: a program with several threads may wait with one and work with another, and nobody can see that from here; so
-//! a circle counts only when none of those in it was heard of for a while ([`crate::Options::circle_ns`]).
+//! A program keeps its context on a device after its task has ended there, and may hold a task while it asks for
+//! another. If every such program waits, none gives anything back, and all would wait for ever (CASE has no rule for
+//! this; specification S-107). Then the first of them starts with what is free, over-subscribed in managed memory, like
+//! an extension that does not fit (S-106). Where none of them can run over-subscribed, the first is refused: its
+//! program frees what it holds, or fails, as it would on a full device without Eager.
+//!
+//! Trap: a program with several threads may wait with one and work with another, which cannot be seen here. So a circle
+//! counts only when no program in it has sent an event for a while ([`crate::Options::circle_ns`]).
 
 use super::Scheduler;
 use crate::action::Action;
@@ -45,9 +46,9 @@ impl Scheduler {
         true
     }
 
-    /// When those who wait in a circle, if there is one, have been silent for long enough.
+    /// When the programs that wait in a circle will have been silent for long enough; None without a circle.
     pub(super) fn circle_deadline(&self) -> Option<Nanos> {
-        // Not by going through those who wait, who may be many.
+        // Goes through the clients, since there may be many waiting tasks.
         let mut holders = self.state.clients.values().filter(|client| !client.contexts.is_empty());
         let waits = |id: &TaskId| {
             let task = self.state.tasks.get(id).filter(|task| task.bound().is_none());
@@ -65,7 +66,7 @@ impl Scheduler {
         let waiting =
             self.queue.in_order_of_arrival().chain(self.aside.iter().copied()).chain(self.lines.behind());
         let tasks = waiting.filter_map(|id: TaskId| self.state.tasks.get(&id));
-        // Who is held back waits for a person, and nothing else helps.
+        // A held task waits for a person, and nothing else helps.
         tasks.filter(move |task| task.request.held_by.is_none() && holds(task))
     }
 

@@ -1,7 +1,7 @@
-//! Where a task stands and what each device means for it, in facts and in sentences.
+//! Explains where a task stands and what each device means for it, as data and as sentences.
 //!
-//! Trap: nothing is decided here. Every fact comes from the policy and the rules that decide about starts, asked about one
-//! device at a time ([`View::only`]); a second logic beside them would sooner or later say something else.
+//! Trap: decide nothing here. Every fact comes from the policy and the rules that decide about starts, asked about one
+//! device at a time ([`View::only`]); a second implementation beside them would sooner or later contradict them.
 
 use super::{Scheduler, Stage, TaskView};
 use crate::forecast;
@@ -11,19 +11,19 @@ use crate::policy::{GateRule, Placement};
 use crate::reason::Reason;
 use eager_units::{Bytes, Class, DeviceId, Nanos, TaskId};
 
-/// Tasks that a device's explanation names; the rest is counted.
+/// Tasks that a device's explanation names; further ones are counted.
 const NAMED_MAX: usize = 10;
 
 /// A waiting task's place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing<'a> {
     pub task: TaskView<'a>,
-    /// From 1, in the order in which the waiting are tried; none: it stands beside the queue.
+    /// From 1, in the order in which waiting tasks are tried; None: it waits beside the queue.
     pub place: Option<u32>,
-    /// How it would run if it started now, where that is known.
+    /// How it would run if it started now; None where that is not known.
     pub class: Option<Class>,
-    /// When a device is expected to have room for all of it, by the run times of earlier runs. Only of the first, since
-    /// what the others get depends on what it takes.
+    /// When a device is expected to have room for all of it, by the run times of earlier runs. Only for the first task,
+    /// since what the others get depends on what it takes.
     pub expected: Option<Nanos>,
 }
 
@@ -32,7 +32,7 @@ pub struct Standing<'a> {
 pub struct Outlook {
     pub device: DeviceId,
     pub offer: Offer,
-    /// What all on the device and this task want together, in percent of its memory.
+    /// What this task and all on the device want together, in percent of the device's memory.
     pub os_ratio_percent: u64,
 }
 
@@ -41,12 +41,12 @@ pub struct Outlook {
 pub enum Offer {
     /// It would start.
     Starts { class: Class, grant: Bytes },
-    /// So much of what it wants, and of what its program's context would take there, is not free; the reason says why it
-    /// does not start with less.
+    /// `missing` bytes of what it wants, and of what its program's context would take there, are not free; `reason`
+    /// tells why it does not start with less.
     Lacks { missing: Bytes, free: Bytes, context: Bytes, reason: Reason },
-    /// The device takes nothing new.
+    /// The device takes no new tasks.
     Drained,
-    /// The task may not have it.
+    /// The task's request bars the device.
     Barred,
     /// It would wait for another reason.
     Waits { reason: Reason },
@@ -63,14 +63,15 @@ impl Scheduler {
         queued.chain(aside).map(|(place, task)| self.stand(place, task)).collect()
     }
 
-    /// One of them; none if the task is not there or does not wait.
+    /// The place of a waiting task; None if the task does not exist or does not wait.
     pub fn standing_of(&self, id: TaskId) -> Option<Standing<'_>> {
         let task = self.state.tasks.get(&id).filter(|task| task.bound().is_none())?;
         let place = self.standing().iter().position(|standing| *standing == id);
         Some(self.stand(place.map(|place| place as u32 + 1), task))
     }
 
-    /// Whom nobody may pass any more stands first, wherever the order has it.
+    /// Ids of the queued tasks in the order in which they are tried. An overdue task is first, wherever the order has
+    /// it.
     fn standing(&self) -> Vec<TaskId> {
         let mut order = self.order();
         if let Some(first) = self.overdue().map(|task| task.id) {
@@ -103,7 +104,7 @@ impl Scheduler {
         View { last_resort: self.has_last_resort(), ..self.leaving_room(self.read(), task) }
     }
 
-    /// What each device means for a waiting task; nothing of one that is not there or has a device.
+    /// What each device means for a waiting task; empty if the task does not exist or has a device.
     pub fn outlooks(&self, id: TaskId) -> Vec<Outlook> {
         let task = self.state.tasks.get(&id).filter(|task| task.bound().is_none());
         let on = |task: &Task| self.state.devices.values().map(|device| self.outlook(device, task)).collect();
@@ -143,13 +144,13 @@ impl Scheduler {
         }
     }
 
-    /// What all on a device want of its memory: requirements, contexts, and what is in use and granted to nobody.
+    /// What all on a device want of its memory: requirements, contexts, and memory in use but granted to no task.
     fn wanted_on(&self, device: &Device) -> Bytes {
         let required: Bytes = self.read().tasks_on(device.id).map(|(task, _)| task.requirement).sum();
         required.saturating_add(device.contexts).saturating_add(device.unaccounted)
     }
 
-    /// Sentences about a task at this time; none if it is not there.
+    /// Sentences about a task at this time; None if the task does not exist.
     pub fn explain_task(&self, id: TaskId, now: Nanos) -> Option<Vec<String>> {
         let task = self.state.tasks.get(&id)?;
         let view = self.task_view(task);
@@ -163,7 +164,7 @@ impl Scheduler {
         let (name, wanted) = (named(view), view.requirement);
         let waited = now.saturating_sub(view.asked_at);
         let mut said = vec![format!("{name} has waited for {waited} for {wanted} of device memory.")];
-        // What decides comes first: a limit, a hold, the order, the memory.
+        // The deciding reason comes first: a limit, a hold, the order, the memory.
         said.push(format!("It {reason}."));
         let standing = self.standing_of(view.task);
         said.push(match standing.as_ref().and_then(|standing| standing.place) {
@@ -187,7 +188,7 @@ impl Scheduler {
         said
     }
 
-    /// A sentence for each device; one for all of which the same is to be said.
+    /// A sentence for each device; devices with the same sentence share one.
     fn tell_outlooks(&self, outlooks: &[Outlook], wanted: Bytes) -> Vec<String> {
         let mut groups: Vec<(Vec<DeviceId>, String)> = Vec::new();
         for outlook in outlooks {
@@ -231,7 +232,7 @@ impl Scheduler {
         }
     }
 
-    /// Above which OS-ratios kernels of eager tasks are held, where they are judged one by one.
+    /// OS-ratios above which kernels of eager tasks are held; empty where the gate does not judge single kernels.
     fn limits_in_words(&self) -> String {
         if !self.traits.gate.judges_kernels() {
             return String::new();
@@ -242,7 +243,8 @@ impl Scheduler {
         format!(", while its kernels are held above {cyclic}, or {other} where they touch each byte once")
     }
 
-    /// What a task that is short leaves free, where it does: others start there although it came first.
+    /// What an over-subscribed task leaves free, where the policy has that rule: others start there although it came
+    /// first.
     fn left_in_words(&self, device: DeviceId) -> String {
         let left = |device: &Device| device.left_to_others(self.traits.sharing.eager_leaves);
         match self.state.devices.get(&device).map(left) {
@@ -285,7 +287,7 @@ impl Scheduler {
         said
     }
 
-    /// Sentences about a device at this time; none if it is not there.
+    /// Sentences about a device at this time; None if the device does not exist.
     pub fn explain_device(&self, id: DeviceId, now: Nanos) -> Option<Vec<String>> {
         let device = self.state.devices.get(&id)?;
         let view = self.devices().find(|view| view.device == id)?;
@@ -347,7 +349,8 @@ fn each_of(devices: &[DeviceId]) -> String {
     format!("Each of GPU {}", ranges.join(", "))
 }
 
-/// Of a device with too little memory: why a task does not start there over-subscribed, under policies that know that.
+/// Why a task does not start over-subscribed on a device with too little memory; empty under policies without eager
+/// starts.
 fn why_not_eager(reason: &Reason) -> String {
     match reason {
         Reason::NoEagerPlace { eager_per_device: most, .. } => {
@@ -361,7 +364,7 @@ fn why_not_eager(reason: &Reason) -> String {
     }
 }
 
-/// It is only memory that a device has too little of.
+/// True if memory is all that the device has too little of.
 fn lacks_only(reason: &Reason) -> bool {
     matches!(
         reason,
@@ -389,7 +392,7 @@ fn named(view: &TaskView<'_>) -> String {
     format!("{task} ({label}, uid {uid})")
 }
 
-/// Two decimals, in whole arithmetic.
+/// A ratio with two decimals, in integer arithmetic.
 fn ratio(percent: u64) -> String {
     format!("{}.{:02}", percent / 100, percent % 100)
 }

@@ -1,8 +1,9 @@
-//! All that a scheduler knows, as plain data: with it a journal can begin anywhere.
+//! The whole state of a scheduler as plain data, with which a journal can begin anywhere.
 //!
-//! Trap: a field that is forgotten here would let a journal replay differently long after the place where it begins. So
-//! [`Image::of`] names every field of the scheduler, and a new one does not compile before somebody has decided. What follows
-//! from the rest is left out and made anew; whoever reads an image gets a sound scheduler or an error, whatever it says.
+//! Trap: a field that is missing here lets a journal replay differently, long after the place where it begins. So
+//! [`Image::of`] names every field of the scheduler, and a new field does not compile until it is listed. Fields that
+//! follow from the others are left out and recomputed; reading an image gives a consistent scheduler or an error,
+//! whatever the image contains.
 
 use super::revert::Replaced;
 use super::{Anomaly, Retry, Scheduler};
@@ -16,7 +17,7 @@ use eager_units::{ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// See the module. Policy and options stand beside it, in the journal's header.
+/// Image of a scheduler. Policy and options are beside it, in the journal's header.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Image {
     now: Nanos,
@@ -50,7 +51,7 @@ struct ReplacedImage {
     fault: Option<Fault>,
 }
 
-/// It is no image of any scheduler.
+/// The data is not the image of any scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoImage {
     #[error("{what} is there twice")]
@@ -62,7 +63,7 @@ pub enum NoImage {
 }
 
 impl Image {
-    /// Between two steps. None: nothing has happened yet.
+    /// Takes an image between two steps; None if nothing has happened yet.
     pub fn of(scheduler: &Scheduler) -> Option<Image> {
         let Scheduler {
             name: _,
@@ -131,7 +132,7 @@ impl Image {
         }
     }
 
-    /// When the last step was.
+    /// Time of the last step.
     pub fn now(&self) -> Nanos {
         self.now
     }
@@ -162,10 +163,10 @@ impl ReplacedImage {
 }
 
 impl Scheduler {
-    /// A scheduler that knows what the image says and decides as the one did that it was made of.
+    /// Makes a scheduler that has the state of the image and decides like the one from which the image was taken.
     ///
     /// # Errors
-    /// What it says cannot be.
+    /// The image contradicts itself.
     pub fn from_image(name: PolicyName, options: Options, image: Image) -> Result<Scheduler, NoImage> {
         let policy = Policy::with_fault(name, image.fault);
         let is_replaced = image.replaced.is_some();
@@ -219,7 +220,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Puts a task where its state says that it is, and counts it there.
+    /// Adds a task in the place that its state names, and counts it there.
     fn raise_task(&mut self, task: Task, behind: &BTreeSet<TaskId>) -> Result<(), NoImage> {
         let id = task.id;
         if task.bound().is_none() && !self.aside.contains(&id) {
@@ -251,7 +252,7 @@ impl Scheduler {
         }
     }
 
-    /// What is kept beside devices, clients and tasks so that a step need not look at all of them.
+    /// Recomputes what is kept beside devices, clients and tasks so that a step need not look at all of them.
     fn sum_up(&mut self) {
         self.state.movers = self.state.clients.values().filter(|client| client.moves()).count();
         let frozen = self.state.clients.values().filter(|client| client.frozen);

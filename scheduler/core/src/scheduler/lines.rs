@@ -1,8 +1,8 @@
-//! Who stands in the queue, and who behind it because the user has as many there as one user may have: decisions look at the
-//! queue, so what they cost must not grow with what one user asks for.
+//! The queue's limit per user: further tasks of a user wait behind the queue. Decisions look at the queue, so their
+//! cost must not grow with what one user asks for.
 //!
-//! Trap: a task that stands behind the queue holds up nobody, and nothing is tried for it. Once another of its user's has left
-//! the queue it comes in, as the last; whatever takes tasks out of the queue must go through [`Scheduler::leave_queue`].
+//! Trap: a task behind the queue blocks no other task, and is not tried. It enters the queue, as the last, when another
+//! task of its user has left it. So code that takes tasks out of the queue must go through [`Scheduler::dequeue`].
 
 use super::{Retry, Scheduler};
 use crate::model::Task;
@@ -11,20 +11,20 @@ use eager_units::TaskId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Beside the queue itself, and made anew from it.
+/// Tasks by user, beside the queue itself.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    /// Whose each queued task is; a client may be gone before its tasks leave.
+    /// User of each queued task; its client may be gone before the task leaves.
     users: BTreeMap<TaskId, u32>,
     counts: BTreeMap<u32, u32>,
-    /// Queued tasks whose priority is not the usual one.
+    /// Queued tasks whose priority is not the default.
     ranked: BTreeSet<TaskId>,
-    /// By user and arrival.
+    /// Tasks behind the queue, by user and arrival.
     behind: BTreeMap<u32, BTreeSet<(u64, TaskId)>>,
     behind_of: BTreeMap<TaskId, (u32, u64)>,
-    /// Users with room in the queue again, and tasks behind it.
+    /// Users who have room in the queue again, and tasks behind it.
     freed: BTreeSet<u32>,
-    /// Came with this step and stands behind the queue: whoever is asked in the queue's order is not this one.
+    /// The task that arrived in this step and waits behind the queue, where asking the queue does not reach it.
     newcomer: Option<TaskId>,
 }
 
@@ -33,17 +33,17 @@ impl Lines {
         self.behind_of.keys().copied()
     }
 
-    /// Has any queued task another priority than the usual one?
+    /// True if a queued task has another priority than the default.
     pub fn has_priorities(&self) -> bool {
         !self.ranked.is_empty()
     }
 
-    /// Whose a queued task is.
+    /// User of a queued task; None if the task is not queued.
     pub fn user_of(&self, id: TaskId) -> Option<u32> {
         self.users.get(&id).copied()
     }
 
-    /// The priority of a waiting task may be another now.
+    /// Notes that the priority of a waiting task may have changed.
     pub fn note_priority(&mut self, task: &Task) {
         if task.request.priority == 0 || !self.users.contains_key(&task.id) {
             self.ranked.remove(&task.id);
@@ -70,7 +70,7 @@ impl Lines {
 }
 
 impl Scheduler {
-    /// A task of a connected client waits from now on: in the queue where its user has room there.
+    /// Lines up a waiting task of a connected client: in the queue if its user has room there, otherwise behind it.
     pub(super) fn line_up(&mut self, task: &Task) {
         let uid = self.uid_of(task);
         if self.is_full_for(uid) {
@@ -85,7 +85,7 @@ impl Scheduler {
         self.lines.newcomer.take()
     }
 
-    /// In the queue whatever the limit: it was there before.
+    /// Adds a task to the queue without regard to the limit.
     pub(super) fn enqueue(&mut self, task: &Task, uid: u32) {
         self.queue.insert(task);
         if self.lines.users.insert(task.id, uid).is_none() {
@@ -94,7 +94,7 @@ impl Scheduler {
         self.lines.note_priority(task);
     }
 
-    /// Where it stood when an image was made.
+    /// Lines up a task where it stood when an image was made.
     pub(super) fn raise_in_line(&mut self, task: &Task, is_behind: bool) {
         let uid = self.uid_of(task);
         if is_behind {
@@ -104,7 +104,7 @@ impl Scheduler {
         }
     }
 
-    /// Out of the queue, or from behind it.
+    /// Removes a task from the queue, or from behind it.
     pub(super) fn dequeue(&mut self, task: &Task) {
         self.queue.remove(task);
         self.lines.take_behind(task.id);
@@ -130,14 +130,14 @@ impl Scheduler {
         }
     }
 
-    /// The limit is another.
+    /// Finds the users who have room in the queue again after a change of the limit.
     pub(super) fn look_behind(&mut self) {
         let users: Vec<u32> = self.lines.behind.keys().copied().collect();
         users.into_iter().for_each(|uid| self.note_room(uid));
     }
 
-    /// Lets the first from behind the queue in whose user has room there; says whether anybody came. Nobody else is asked
-    /// again for that: what comes is the last.
+    /// Moves the first task from behind the queue into it, for a user with room there; returns whether one moved. Other
+    /// tasks need not be asked again, since it enters as the last.
     pub(super) fn take_from_behind(&mut self) -> bool {
         let Some(uid) = self.lines.freed.pop_first() else { return false };
         let first = self.first_behind(uid);
@@ -145,7 +145,7 @@ impl Scheduler {
         self.lines.take_behind(id);
         self.arrivals += 1;
         if let Some(task) = self.state.tasks.get_mut(&id) {
-            // Who started while it was not in the queue has not passed it.
+            // Tasks that started while it was not in the queue have not passed it.
             task.arrival = self.arrivals;
             let task = task.clone();
             self.enqueue(&task, uid);
@@ -160,20 +160,20 @@ impl Scheduler {
         true
     }
 
-    /// Of a user's tasks behind the queue the first of those with the highest priority.
+    /// Of a user's tasks behind the queue, the first one with the highest priority.
     fn first_behind(&self, uid: u32) -> Option<TaskId> {
         let priority = |id: TaskId| self.state.tasks.get(&id).map(|task| task.request.priority);
         let behind = self.lines.behind.get(&uid)?.iter();
         behind.min_by_key(|&&(arrival, id)| (Reverse(priority(id)), arrival)).map(|&(_, id)| id)
     }
 
-    /// Why a task stands behind the queue, if it does.
+    /// Why a task waits behind the queue; None if it does not.
     pub(super) fn why_behind(&self, id: TaskId) -> Option<Reason> {
         let (uid, _) = *self.lines.behind_of.get(&id)?;
         Some(Reason::UserQueues { uid, limit: self.options.limits.user_queued_max? })
     }
 
-    /// It should not stand there any more: for the invariants.
+    /// True if the task should not wait behind the queue any more; for the invariants.
     pub(super) fn may_come_in(&self, id: TaskId) -> bool {
         self.lines.behind_of.get(&id).is_some_and(|&(uid, _)| !self.is_full_for(uid))
     }
@@ -182,7 +182,7 @@ impl Scheduler {
         self.lines.behind_of.contains_key(&id)
     }
 
-    /// Tasks of a user that wait, in the queue or behind it.
+    /// Number of a user's tasks that wait, in the queue or behind it.
     pub(super) fn lined_up(&self, uid: u32) -> usize {
         let behind = self.lines.behind.get(&uid).map_or(0, BTreeSet::len);
         self.lines.counts.get(&uid).map_or(0, |count| *count as usize) + behind

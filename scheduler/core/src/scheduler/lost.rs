@@ -1,7 +1,7 @@
-//! Devices that are gone while tasks are bound there, and devices that come back.
+//! Devices that are lost while tasks are bound there, and devices that return.
 //!
-//! Trap: the ledger keeps what is granted on a lost device until its holders end: nobody knows what their programs still
-//! believe, and nothing new starts there anyway.
+//! The ledger keeps grants on a lost device until their tasks end: the programs may still count on them, and no new
+//! task starts there anyway.
 
 use super::{Anomaly, Retry, Scheduler};
 use crate::action::Action;
@@ -36,7 +36,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Who waits may be too large for what is left, or have another place now; and the gates there are judged anew.
+    /// Waiting tasks may be too large for the remaining devices or have another place now, and gates there are judged
+    /// anew.
     fn devices_changed(&mut self, id: DeviceId) {
         if let Some(device) = self.state.devices.get(&id) {
             self.touched.tasks.extend(device.tasks.iter().map(|&task| (id, task)));
@@ -47,7 +48,7 @@ impl Scheduler {
         self.retry = Retry::Everybody;
     }
 
-    /// Why everybody waits when no device is left.
+    /// Why every task waits if no device is left; None if one is.
     pub(super) fn none_left(&self) -> Option<Reason> {
         let mut devices = self.state.devices.values();
         let first = devices.clone().next()?.id;

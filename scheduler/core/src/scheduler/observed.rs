@@ -1,9 +1,9 @@
-//! What is really in use on the devices, beside what was declared.
+//! Memory that is in use on the devices beside what was declared.
 //!
-//! What nobody declared cannot be granted: it is taken off the device's free memory, whether programs use it that are not
-//! scheduled here, or clients beyond their grants. Trap: ledger and device are never looked at in the same moment, and a
-//! program that frees and then ends seems to use too much in between. So what counts is the smaller of the last two looks
-//! (specification S-709).
+//! Memory that was not declared cannot be granted: it is subtracted from the device's free memory, whether programs
+//! that are not scheduled use it or clients beyond their grants. Trap: ledger and device are never looked at in the
+//! same moment, and a program that frees and then ends seems to use too much in between. So what counts is the smaller
+//! of the last two looks (specification S-709).
 
 use super::{Anomaly, Retry, Scheduler};
 use crate::action::Action;
@@ -15,7 +15,8 @@ use eager_units::{Bytes, ClientId, DeviceId};
 use std::collections::BTreeMap;
 
 impl Scheduler {
-    /// Does what was seen on a device differ from the ledger, or what was seen before? If not, there is no need to tell.
+    /// True if what was seen on a device differs from the ledger, or from what was seen before. If not, no event is
+    /// needed.
     pub fn is_news(&self, device: DeviceId, foreign: Bytes, clients: &[ClientUse]) -> bool {
         let known = self.state.devices.get(&device).is_some_and(|device| device.foreign != Seen::default())
             || self.state.overruns.keys().any(|(_, on)| *on == device);
@@ -54,7 +55,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Says once that a program overruns, when it does so beyond what drivers and libraries add.
+    /// Reports once that a program overruns, when it does so beyond what drivers and libraries add.
     fn judge(&mut self, client: ClientId, device: DeviceId, out: &mut Vec<Action>) {
         let declared = self.declared(client, device);
         let tolerated = declared.percent(self.options.limits.overrun_percent);
@@ -70,18 +71,19 @@ impl Scheduler {
         overrun.said = is_over;
     }
 
-    /// What a client uses beyond what it declared. What it asks for while it waits counts as declared, or it would wait for
-    /// its own memory.
+    /// Bytes that a client uses beyond what it declared. What it asks for while it waits counts as declared, or it
+    /// would wait for its own memory.
     fn beyond(&self, client: ClientId, device: DeviceId, used: Bytes) -> Bytes {
         used.saturating_sub(self.declared(client, device)).saturating_sub(self.asked(client))
     }
 
-    /// What the ledger has for a client on a device: its grants and its context.
+    /// Bytes that the ledger has for a client on a device: its grants and its context.
     fn declared(&self, id: ClientId, device: DeviceId) -> Bytes {
         self.on_device(id, device, |_, bound| bound.grant)
     }
 
-    /// The most that a client says it uses on a device: all that its tasks there require, granted or not, and its context.
+    /// Most bytes that a client uses on a device by its own account: all that its tasks there require, granted or not,
+    /// and its context.
     pub fn may_use(&self, id: ClientId, device: DeviceId) -> Bytes {
         self.on_device(id, device, |task, _| task.requirement)
     }
@@ -103,7 +105,8 @@ impl Scheduler {
         waiting.map(|task| task.requirement).sum()
     }
 
-    /// A client asks for so much: what it has already may be what it asks for. Says whether that changes anything.
+    /// Deducts a client's new request from its overruns, since what it has already may be what it asks for. Returns
+    /// whether it had any.
     pub(super) fn forgive(&mut self, client: ClientId, asked: Bytes) -> bool {
         let devices: Vec<DeviceId> = self.state.overruns_of(client).map(|(device, _)| device).collect();
         for &device in &devices {
@@ -116,7 +119,7 @@ impl Scheduler {
         !devices.is_empty()
     }
 
-    /// A client is gone, and what it used with it.
+    /// Removes the overruns of a client that is gone.
     pub(super) fn forget_use(&mut self, client: ClientId) {
         let devices: Vec<DeviceId> = self.state.overruns_of(client).map(|(device, _)| device).collect();
         for device in devices {
@@ -127,7 +130,7 @@ impl Scheduler {
         }
     }
 
-    /// It uses more than it declared, and its further tasks have to wait for that.
+    /// True if the client uses more than it declared, and its further tasks have to wait for that.
     pub(super) fn is_throttled(&self, client: ClientId) -> bool {
         self.options.limits.overrun == Measure::Throttle
             && self.state.overruns_of(client).any(|(_, overrun)| overrun.said)
@@ -144,14 +147,14 @@ impl State {
         self.overruns.range(range).map(|((_, device), overrun)| (*device, overrun))
     }
 
-    /// What is in use on a device and was never granted.
+    /// Bytes that are in use on a device and were never granted.
     pub(crate) fn unaccounted_on(&self, device: DeviceId) -> Bytes {
         let foreign = self.devices.get(&device).map_or(Bytes::ZERO, |device| device.foreign.counts());
         let overruns = self.overruns.iter().filter(|((_, on), _)| *on == device);
         overruns.map(|(_, overrun)| overrun.beyond.counts()).fold(foreign, Bytes::saturating_add)
     }
 
-    /// Takes it off the device's free memory.
+    /// Subtracts the unaccounted bytes from the device's free memory.
     pub(crate) fn take_into_account(&mut self, id: DeviceId) {
         let unaccounted = self.unaccounted_on(id);
         if let Some(device) = self.devices.get_mut(&id) {

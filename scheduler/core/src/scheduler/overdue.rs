@@ -1,8 +1,7 @@
-//! Who has waited for so long that others start only where they leave it room, and whose turn it is among the users
-//! (specification S-314, S-324).
+//! Overdue tasks, for which later tasks must leave room, and turns among the users (specification S-314, S-324).
 //!
-//! Trap: nobody can say when a program ends that keeps its memory for ever, so the first come may never fit. Those behind it
-//! must not wait for that: they go on in what it leaves, and a user who holds nothing may have one task in any case.
+//! A program may keep its memory for ever, so the overdue task may never fit. Tasks behind it must not wait for that:
+//! they start in the memory that it leaves, and a user who holds nothing may have one task in any case.
 
 use super::Scheduler;
 use crate::model::{Beside, Task, View};
@@ -11,9 +10,9 @@ use crate::reason::Reason;
 use eager_units::{Nanos, TaskId};
 
 impl Scheduler {
-    /// The first come, once it has waited for the longest time that others may pass it. All who came later are younger, so
-    /// no other has to be asked; where priorities have moved one to the place of an older task, the first that has waited for
-    /// so long counts.
+    /// The first task in order of arrival, once it has waited for the longest time that others may pass it. Later tasks
+    /// are younger, so only the first is looked at. Where priorities have moved a task to the place of an older one,
+    /// the first task that has waited for so long counts.
     pub(super) fn overdue(&self) -> Option<&Task> {
         let longest = self.traits.overtake_ns?;
         let asked = if self.lines.has_priorities() { usize::MAX } else { 1 };
@@ -22,7 +21,7 @@ impl Scheduler {
         tasks.find(|task| self.now.saturating_sub(task.asked_at) >= longest)
     }
 
-    /// For the invariants: from the next step on, whoever starts leaves this task room.
+    /// Records the overdue task for the invariants: from the next step on, tasks that start leave it room.
     pub(super) fn note_overdue(&mut self) {
         let first = self.overdue().map(|head| head.id);
         if self.kept_since.map(|(id, _)| id) != first {
@@ -34,8 +33,8 @@ impl Scheduler {
         self.kept_since
     }
 
-    /// Do those behind an overdue task start where there is room beside it? Else nobody does: devices may be full by
-    /// tasks, not by bytes.
+    /// True if tasks behind an overdue one start where there is room beside it. Otherwise none starts, since devices
+    /// may be full by tasks and not by bytes.
     pub(crate) fn passes_beside(&self) -> bool {
         self.traits.starts_by_room && self.traits.memory == MemoryRule::Counted
     }
@@ -47,7 +46,7 @@ impl Scheduler {
         (!is_exempt).then_some(head)
     }
 
-    /// What the task is asked with: room is kept for whom it may not pass.
+    /// The view with which to place a task: room is kept for the overdue task, if this one may not pass it.
     pub(super) fn leaving_room<'a>(&'a self, view: View<'a>, task: &Task) -> View<'a> {
         let since = |head: &Task| {
             Nanos(head.asked_at.0.saturating_add(self.traits.overtake_ns.unwrap_or_default().0))
@@ -56,7 +55,7 @@ impl Scheduler {
         View { beside: head.map(|head| Beside { head, since: since(head) }), ..view }
     }
 
-    /// Where a task that could start may, if it has to leave somebody room.
+    /// Where a task that could start may start beside an overdue one; None if it need not leave room.
     pub(super) fn beside_overdue(&self, view: View<'_>, task: &Task) -> Option<Placement> {
         let head = self.must_leave_room_for(task)?;
         Some(match self.place(self.leaving_room(view, task), task) {
@@ -69,12 +68,12 @@ impl Scheduler {
         Reason::NotPast { head: head.id, waited: self.now.saturating_sub(head.asked_at) }
     }
 
-    /// None of its user's tasks has a device.
+    /// True if none of its user's tasks has a device.
     pub(super) fn holds_nothing(&self, task: &Task) -> bool {
         !self.state.holding.contains_key(&self.uid_of(task))
     }
 
-    /// May it start with less than it asks for, if the policy proposes that?
+    /// True if it may start with less than it asks for, if the policy proposes that.
     pub(super) fn may_start_short(&self, task: &Task) -> bool {
         !self.traits.sharing.eager_in_turn
             || self.queue.first_short() == Some(task.id)

@@ -1,7 +1,7 @@
-//! Tasks that have had their devices for longer than a task may: said once, and ended where the limits say so.
+//! Tasks that have had their devices for longer than a task may: reported once, and ended where the limits require it.
 //!
-//! Trap: the clock of a stay starts when the task is bound. One that goes on under another scheduler starts anew: nobody
-//! knows any more since when it was there.
+//! The time of a stay starts when the task is bound. For a restored task it starts anew, since its first binding is not
+//! known any more.
 
 use super::Scheduler;
 use crate::action::{Action, Ending};
@@ -11,7 +11,7 @@ use crate::reason::Reason;
 use eager_units::{Nanos, TaskId};
 
 impl Scheduler {
-    /// What is to be done next about a task's stay, and when.
+    /// The next measure against a task for its stay, and when it is due; None if there is none.
     fn next_of_stay(&self, bound: &Bound) -> Option<(Nanos, Stay)> {
         let limits = &self.options.limits;
         let ends = Nanos(bound.bound_at.0.saturating_add(limits.task_ns_max?.0));
@@ -19,14 +19,14 @@ impl Scheduler {
             (Stay::Within, Overstay::Observe) => Some((ends, Stay::Over)),
             (Stay::Within | Stay::Over, Overstay::End) => Some((ends, Stay::Asked { at: self.now })),
             (Stay::Asked { at }, Overstay::End) => {
-                // Later than the step that asked.
+                // Later than the step that asked the process to end.
                 Some((Nanos(at.0.saturating_add(limits.overstay_grace_ns.0.max(1))), Stay::Killed))
             }
             _ => None,
         }
     }
 
-    /// Looks at all tasks: only where there is a limit.
+    /// Bound tasks with the next measure of each. Looks at all tasks, so only where there is a limit.
     fn stays(&self) -> impl Iterator<Item = (&Task, &Bound, Nanos, Stay)> {
         let tasks = self.options.limits.task_ns_max.map(|_| self.state.tasks.values());
         tasks.into_iter().flatten().filter_map(|task| {

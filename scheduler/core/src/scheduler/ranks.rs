@@ -1,7 +1,8 @@
-//! Priorities of a user's own tasks: they change places among themselves, and nobody else's place changes (specification S-124).
+//! Priorities of a user's own tasks: they change places among themselves, and other users' tasks keep theirs
+//! (specification S-124).
 //!
-//! Trap: a place in the order of arrival is the number that a task got when it came. So a task that goes before others of its
-//! user takes the number of the first of them, and not a number of its own before everybody.
+//! Trap: a place in the order of arrival is the number that a task got on arrival. A task that goes before others of
+//! its user takes the number of the first of them; with a new lower number it would pass other users' tasks as well.
 
 use super::{Anomaly, Retry, Scheduler};
 use eager_units::TaskId;
@@ -9,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 impl Scheduler {
-    /// Gives the queued tasks of a user the places that they have together, the highest priority first.
+    /// Distributes the places of a user's queued tasks among these tasks, the highest priority first.
     pub(super) fn rank(&mut self, uid: u32) {
         if !self.lines.has_priorities() {
             return;
@@ -31,7 +32,7 @@ impl Scheduler {
         }
     }
 
-    /// The same for an order in which arrival is not what counts first.
+    /// Reorders the tasks of each user by priority, in an order that does not sort by arrival first.
     pub(super) fn by_priority(&self, order: Vec<TaskId>) -> Vec<TaskId> {
         if !self.lines.has_priorities() {
             return order;
@@ -40,7 +41,7 @@ impl Scheduler {
         for &id in order.iter().rev() {
             own.entry(self.lines.user_of(id)).or_default().push(id);
         }
-        // From the end on, as they are taken: the highest last, and of equal ones the first.
+        // Tasks are popped from the end: so the highest priority is last, and of equal ones the first.
         let priority = |id: &TaskId| self.state.tasks.get(id).map(|task| task.request.priority);
         own.values_mut().for_each(|tasks| tasks.sort_by_key(priority));
         let next = |id: TaskId| own.get_mut(&self.lines.user_of(id)).and_then(Vec::pop).unwrap_or(id);
@@ -53,7 +54,7 @@ impl Scheduler {
         let task = task.clone();
         self.lines.note_priority(&task);
         self.rank(self.uid_of(&task));
-        // Another one may be the first of its user now, and fit.
+        // Another task of the user may be the first now, and fit.
         self.retry = Retry::WhoFits;
         Ok(())
     }

@@ -1,6 +1,6 @@
-//! Tasks that held memory under an earlier scheduler go on as they were.
+//! Restores tasks that held memory under an earlier scheduler.
 //!
-//! Trap: the memory is in use whatever this ledger says. A grant that does not fit any more (the device was configured
+//! Their memory is in use whatever this ledger has. A grant that does not fit any more (the device was configured
 //! smaller) is cut to what is free and counted, and its task is over-subscribed from then on.
 
 use super::{Anomaly, Retry, Scheduler};
@@ -17,7 +17,7 @@ impl Scheduler {
         contexts: &[(ClientId, DeviceId)],
     ) -> Result<(), Anomaly> {
         let mut result = Ok(());
-        // Before the tasks: a context cannot be moved out, a grant can be cut.
+        // Before the tasks: a context cannot be evicted, a grant can be cut.
         for &(client, device) in contexts {
             if !self.state.keep_context(client, device, self.options.context_bytes) {
                 result = Err(Anomaly::NotRestored);
@@ -40,7 +40,7 @@ impl Scheduler {
         }
         let free = {
             let device = self.state.devices.get(&device).ok_or(Anomaly::NotRestored)?;
-            // It runs there already.
+            // The task runs there already.
             let view = View { ignores_drains: true, ..self.read() };
             let there = Some(device).filter(|device| view.takes_tasks(device));
             there.and_then(|device| view.free_beside_context(device, client)).ok_or(Anomaly::NotRestored)?
@@ -76,7 +76,7 @@ impl Scheduler {
             bound.promotion_done = restored.promotion_done;
         }
         bound.all_launched = restored.all_launched;
-        // Its kernels went on while nobody watched.
+        // Its kernels went on while it was not watched.
         bound.activity = Activity::Unknown;
         self.state.recount(id);
         self.state.reindex(device);

@@ -1,10 +1,12 @@
-//! A policy that broke, `case` in its place, and the way back.
+//! Replaces a policy that failed by `case`, and reinstates it once it agrees with `case`.
 //!
-//! Whenever `case` starts a task, the replaced policy is asked about the same task in the same state; what it says is not
-//! done. After so many starts in a row that it would have allowed ([`AGREES_MIN`], twice as many after each further
-//! reversion), it decides again. All of it follows from events, so that a journal replays.
-//! Trap: a policy that panics when it is asked is not asked again, and one that never comes back would hang this step as it
-//! hung the step before: those were replaced by a scheduler without a memory of them, and stay so until somebody sets one.
+//! Whenever `case` starts a task, the replaced policy is asked about the same task in the same state, and its proposal
+//! is not carried out. After enough starts in a row that it would have allowed ([`AGREES_MIN`], twice as many after
+//! each further reversion), it decides again. All of this follows from events, so that a journal replays.
+//!
+//! Trap: a policy that panics when it is asked must not be asked again, and one that never returns would hang this step
+//! as it hung the step before. The daemon replaces such a policy by a scheduler that does not remember it, until a
+//! policy is set.
 
 use super::{Anomaly, Scheduler};
 use crate::action::Action;
@@ -16,31 +18,31 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Starts in a row that a replaced policy has to allow before it decides again.
 const AGREES_MIN: u32 = 8;
-/// After so many reversions the number does not grow any more.
+/// Doublings of that number; further reversions do not raise it any more.
 const DOUBLINGS_MAX: u32 = 7;
 
-/// See the module.
+/// The policy that `case` replaced, and how far it is from being reinstated.
 #[derive(Debug)]
 pub(super) struct Replaced {
     pub(super) name: PolicyName,
     pub(super) policy: Policy,
-    /// Starts in a row that it would have allowed.
+    /// Starts in a row that the replaced policy would have allowed.
     pub(super) agreed: u32,
     pub(super) needed: u32,
 }
 
-/// What a replaced policy says about a task that `case` starts.
+/// Opinion of a replaced policy on a task that `case` starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Agreement {
     Yes,
     No,
-    /// It may let the task wait: its own rules count more than memory.
+    /// The policy may let the task wait: its own rules count more than memory.
     Free,
     Panicked,
 }
 
 impl Scheduler {
-    /// The policy that `case` decides in place of.
+    /// The policy that `case` stands in for.
     pub fn replaced(&self) -> Option<PolicyName> {
         self.replaced.as_ref().map(|replaced| replaced.name)
     }
@@ -61,11 +63,11 @@ impl Scheduler {
         Ok(())
     }
 
-    /// What the replaced policy says about a task that is about to start.
+    /// Asks the replaced policy about a task that is about to start; None without a replaced policy.
     pub(super) fn replaced_agrees(&self, task: &Task) -> Option<Agreement> {
         let Replaced { policy, .. } = self.replaced.as_ref()?;
         let view = self.read();
-        // It only reads, so a panic leaves nothing half done.
+        // The policy only reads, so a panic leaves nothing half done.
         let asked = catch_unwind(AssertUnwindSafe(|| (policy.traits(), policy.place(view, task))));
         Some(match asked {
             Err(_) => Agreement::Panicked,
@@ -97,7 +99,7 @@ impl Scheduler {
         }
     }
 
-    /// Gives the word back to the replaced policy when it is time; says whether it did.
+    /// Reinstates the replaced policy once it has agreed often enough; returns whether it did.
     pub(super) fn reinstate(&mut self, out: &mut Vec<Action>) -> bool {
         let Some(replaced) = self.replaced.take_if(|replaced| replaced.agreed >= replaced.needed) else {
             return false;
@@ -106,7 +108,7 @@ impl Scheduler {
         let orders = Orders::under(policy.traits().memory);
         let empty = Scheduler::with(name, policy, self.options.clone(), orders);
         let mut told = Vec::new();
-        // Whoever cannot keep its device under it keeps it under `case`, which then stays.
+        // If a task cannot keep its device under that policy, nothing changes, and `case` stays.
         let Ok(mut next) = self.under(empty, &mut told) else { return false };
         next.reversions = self.reversions;
         *self = next;

@@ -1,7 +1,7 @@
-//! Who of the waiting tasks starts, and why the others wait.
+//! Decides which waiting tasks start, and why the others wait.
 //!
-//! Trap: between two steps nobody may wait who could start (`invariants::Violation::Stranded`). Whatever makes a start
-//! possible, a clock included, must lead to a retry here.
+//! Trap: between two steps no task may wait that could start (`invariants::Violation::Stranded`). Whatever makes a
+//! start possible, a clock included, must lead to a retry here.
 
 use super::{Anomaly, Retry, Scheduler};
 use crate::action::Action;
@@ -15,11 +15,11 @@ use crate::reason::Reason;
 use eager_units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 
 impl Scheduler {
-    /// Decides that everybody is asked again where more than this step's event may have made a start possible.
+    /// Retries the waiting tasks where more than this step's event may have made a start possible.
     pub(super) fn retry_by_clock(&mut self) {
         let is_due = self.promotion_expected.is_some_and(|at| at <= self.now);
-        // Predictions follow from all that is bound and waits, so any event may change what the head's reservation allows.
-        // The same holds for who is kept waiting by a stopped process alone.
+        // Predictions follow from all tasks that are bound or wait, so any event may change what the head's reservation
+        // allows. It may also change which tasks wait for nothing but a stopped process.
         let may_change = self.traits.reserve_head
             || (self.traits.queue == QueueOrder::Fifo && !self.state.frozen.is_empty());
         if is_due || (may_change && !self.queue.is_empty()) {
@@ -31,7 +31,7 @@ impl Scheduler {
         }
     }
 
-    /// When a predicted end will be near enough for an eager start beside it, if somebody waits.
+    /// Computes when a predicted end will be near enough for an eager start, if a task waits.
     pub(super) fn expect_promotions(&mut self) {
         self.promotion_expected = None;
         if !self.traits.last_resort || !self.traits.eager || self.queue.is_empty() {
@@ -50,13 +50,13 @@ impl Scheduler {
         }
     }
 
-    /// Tries those whom what was freed can help. Who waits for memory that no device has is not asked again.
+    /// Tries the tasks that freed memory can help. Tasks that want more than any device has free are not asked again.
     pub(super) fn try_who_fits(&mut self, out: &mut Vec<Action>) {
         loop {
             let waiting = self.queue.len();
             self.try_each_once(out);
-            // Where only the first come may start short, the next one may after it; where the head has a reservation, a start
-            // may move it to where it is in nobody's way.
+            // Where only the first task may start short, the next one may after it; where the head has a reservation, a
+            // start may move the reservation to where it blocks no other task.
             let moves_on = self.traits.reserve_head || self.traits.sharing.eager_in_turn;
             if !moves_on || self.queue.len() == waiting {
                 return;
@@ -73,7 +73,7 @@ impl Scheduler {
                 }
             }
             QueueOrder::LargestFirst if self.lines.has_priorities() => {
-                // As below, where users have no turns.
+                // As in the next arm: users have no turns.
                 self.try_in_order(self.order_of_all(), out);
             }
             QueueOrder::LargestFirst => {
@@ -129,15 +129,16 @@ impl Scheduler {
         self.traits.last_resort && self.traits.eager && !self.is_stream()
     }
 
-    /// When nobody new will have come for long enough, if the policy minds.
+    /// When no task will have arrived for long enough to end a stream; None if the policy does not regard streams.
     fn stream_ends(&self) -> Option<Nanos> {
         let heeded = self.traits.last_resort && self.options.stream_ns > Nanos(0);
         let last = self.asked_last.filter(|_| heeded)?;
         Some(Nanos(last.0.saturating_add(self.options.stream_ns.0)))
     }
 
-    /// Tasks keep coming, or so much waits that the longest would have ended before the rest is through: then nobody is
-    /// the one whom all else waits for, and memory is worth more to those who can use it at once (specification S-316).
+    /// True while tasks keep arriving, or while so much waits that the longest task would have ended before the rest is
+    /// through. Then no single task is the one that all others wait for, and memory is worth more to tasks that can use
+    /// it at once (specification S-316).
     fn is_stream(&self) -> bool {
         self.stream_ends().is_some_and(|end| self.now < end || self.is_deep())
     }
@@ -148,7 +149,7 @@ impl Scheduler {
         self.queue.longest().is_some_and(|longest| self.queue.drains_in(memory) > longest)
     }
 
-    /// Now that nobody who waits fits anywhere.
+    /// Tries the waiting tasks again as a last resort, now that none of them fits on any device.
     fn try_last_resort(&mut self, out: &mut Vec<Action>) {
         if !self.has_last_resort() {
             return;
@@ -158,7 +159,7 @@ impl Scheduler {
         }
     }
 
-    /// No task with a larger requirement can start.
+    /// Largest requirement with which a task can start now.
     fn largest_startable(&self) -> Bytes {
         let whole_only = !self.traits.eager || self.traits.last_resort;
         if whole_only { self.state.index.most_free() } else { Bytes(u64::MAX) }
@@ -168,7 +169,7 @@ impl Scheduler {
         for id in self.order() {
             self.try_next(id, out);
         }
-        // Who was refused may have stood before somebody whom nobody may pass, or been the head.
+        // A refused task may have stood before an overdue one, or been the head.
         if self.has_last_resort()
             || self.traits.overtake_ns.is_some()
             || self.traits.reserve_head
@@ -178,7 +179,7 @@ impl Scheduler {
         }
     }
 
-    /// Tries a task of which nothing was said yet. False if it still waits in the queue.
+    /// Tries a task for which no reason was reported yet. False if it still waits in the queue.
     fn try_next(&mut self, id: TaskId, out: &mut Vec<Action>) -> bool {
         let refused = self.state.tasks.get(&id).and_then(|task| self.refused(task, 1));
         if let Some(reason) = refused {
@@ -192,14 +193,14 @@ impl Scheduler {
         self.try_one(id, false, out)
     }
 
-    /// True if it was bound.
+    /// Tries to start a task; true if it was bound.
     fn try_one(&mut self, id: TaskId, last_resort: bool, out: &mut Vec<Action>) -> bool {
         let Some(task) = self.state.tasks.get(&id).filter(|task| task.bound().is_none()) else {
             return false;
         };
         let (device, grant, reason) = match self.ask(task, last_resort) {
             Placement::Wait(reason) => {
-                // Where there is a last resort, it has the last word.
+                // If there is a last resort, its attempt decides which reason is reported.
                 if last_resort || !self.has_last_resort() {
                     self.wait(id, reason, out);
                 }
@@ -218,7 +219,7 @@ impl Scheduler {
         false
     }
 
-    /// Where the task may go as things stand.
+    /// Where the task may go in the current state, or why it waits.
     fn ask(&self, task: &Task, last_resort: bool) -> Placement {
         if let Some(reason) = self.held_up(task) {
             return Placement::Wait(reason);
@@ -227,7 +228,7 @@ impl Scheduler {
         self.propose(view, task)
     }
 
-    /// The same for one whom nothing holds up.
+    /// The proposal for a task that nothing holds up, with respect to drains, contexts and overdue tasks.
     fn propose(&self, view: View<'_>, task: &Task) -> Placement {
         match self.place(view, task) {
             Placement::Wait(reason) => {
@@ -238,8 +239,8 @@ impl Scheduler {
         }
     }
 
-    /// Why a program that has no context anywhere and wants no memory yet cannot have one now. It stands beside the queue
-    /// meanwhile: in it, it would keep those from starting whose contexts it waits for.
+    /// Why a program that has no context anywhere and wants no memory yet cannot have one now. Its task waits beside
+    /// the queue meanwhile: in the queue, it would block the tasks whose contexts it waits for.
     pub(super) fn why_no_foothold(&self, task: &Task) -> Option<Reason> {
         let view = View { last_resort: self.has_last_resort(), ..self.read() };
         let bars = self
@@ -262,7 +263,8 @@ impl Scheduler {
         if self.state.devices.is_empty() { Some(Reason::NoDevice) } else { self.none_left() }
     }
 
-    /// Who stands before it and goes first. Who waits beside the queue stands before those who came later.
+    /// The task that goes first and blocks this one. A task beside the queue is not blocked by tasks that arrived after
+    /// it.
     fn is_passed_by(&self, task: &Task) -> Option<Reason> {
         let is_before = |head: &Task| head.arrival < task.arrival;
         let is_fifo = self.traits.queue == QueueOrder::Fifo;
@@ -274,9 +276,9 @@ impl Scheduler {
         Some(self.not_past(kept))
     }
 
-    /// Waiting tasks that the policy owes a start, with a device that has room for all of each: nothing that binds every policy
-    /// keeps them from it. Between steps there are none; one that is there shows a defect of the policy, whatever
-    /// programs asked for.
+    /// Waiting tasks that the policy owes a start, each with a device that has room for all of it: no rule that binds
+    /// every policy keeps them from it. Between steps there are none; one that exists shows a defect of the policy,
+    /// whatever programs asked for.
     pub fn owed(&self) -> impl Iterator<Item = (TaskId, DeviceId)> + '_ {
         let view = self.reserved(self.read());
         let waiting = self.state.tasks.values().filter(|task| task.bound().is_none());
@@ -289,13 +291,13 @@ impl Scheduler {
         })
     }
 
-    /// The same with what nobody but the first in line may take.
+    /// Adds to a view what only the first task in line may take.
     fn reserved<'a>(&self, view: View<'a>) -> View<'a> {
         let reservation = self.first_in_line().and_then(|head| forecast::reserve(view, head));
         View { reservation, ..view }
     }
 
-    /// What the policy proposes, within what the task allows.
+    /// The policy's proposal, within what the task allows.
     pub(super) fn place(&self, view: View<'_>, task: &Task) -> Placement {
         let view = self.reserved(view);
         match self.policy.place(view, task) {
@@ -306,18 +308,18 @@ impl Scheduler {
         }
     }
 
-    /// Nobody starts short who cannot run so, whose turn it is not, or beside an overdue task: its grant would grow into
-    /// what is kept free.
+    /// True if the task must not start short: it cannot run so, it is not its turn, or it would start beside an overdue
+    /// task, where its grant would grow into the memory that is kept free.
     fn must_be_whole(&self, view: View<'_>, task: &Task) -> bool {
         task.request.whole || view.beside.is_some() || !self.may_start_short(task)
     }
 
-    /// Whom nobody may delay.
+    /// The task that no other may delay, if there is one.
     fn first_in_line(&self) -> Option<&Task> {
         if !self.traits.reserve_head || self.is_stream() {
             return None;
         }
-        // Whom nobody may pass stands before the order's first: else each of the two would wait for the other.
+        // An overdue task goes before the order's first: otherwise each of the two would wait for the other.
         self.overdue().or_else(|| self.state.tasks.get(self.order().first()?))
     }
 
@@ -326,7 +328,7 @@ impl Scheduler {
         wants_it || grant < task.requirement
     }
 
-    /// Binds a waiting task; false, and nothing changed, if the ledger does not allow it.
+    /// Binds a waiting task; false, with nothing changed, if the ledger does not allow it.
     pub(super) fn start(&mut self, binding: Binding, out: &mut Vec<Action>) -> bool {
         let Binding { task: id, device, grant, managed, .. } = binding;
         let reason = binding.reason.clone();
@@ -341,7 +343,7 @@ impl Scheduler {
         true
     }
 
-    /// Could this waiting task start as things stand? For the invariants: between steps none can.
+    /// True if this waiting task could start in the current state; for the invariants, since between steps none can.
     pub(crate) fn could_start(&self, task: &Task) -> bool {
         let comes_back = self.aside.contains(&task.id) && self.why_aside(task).is_none();
         comes_back
@@ -349,7 +351,7 @@ impl Scheduler {
             || matches!(self.ask(task, self.has_last_resort()), Placement::Bind { .. })
     }
 
-    /// Requirements that no device can ever hold are refused at once, wherever they stand in the queue.
+    /// Why no device can ever hold the task; such a task is refused at once, wherever it stands in the queue.
     fn too_large(&self, task: &Task) -> Option<Reason> {
         let wanted = task.requirement;
         let largest = self.read().largest_for(task)?.saturating_sub(self.options.context_bytes);
@@ -358,13 +360,13 @@ impl Scheduler {
         (wanted > limit).then_some(Reason::TooLarge { wanted, largest, limit })
     }
 
-    /// Why a task may not even wait; `itself`: how often it is counted among those that do.
+    /// Why a task may not even wait. `itself`: how often the task is counted among the waiting ones.
     pub(super) fn refused(&self, task: &Task, itself: usize) -> Option<Reason> {
         self.too_large(task).or_else(|| self.over_quota(task, itself))
     }
 
-    /// What a step would say at once to a client's request to begin, if it would refuse it. Nothing is changed, so that many
-    /// such requests need no step.
+    /// Why a step would refuse a client's request to begin, if it would. Changes nothing, so that many such requests
+    /// need no step.
     pub fn refuses(&self, client: ClientId, request: &TaskRequest) -> Option<Reason> {
         let state = TaskState::Waiting { said: None };
         let (id, requirement, request) = (TaskId(u64::MAX), request.requirement, request.clone());
@@ -379,7 +381,7 @@ impl Scheduler {
         }
     }
 
-    /// Says it only when the kind of the reason is new: in a long queue the numbers change at every release.
+    /// Reports a wait only if the kind of its reason is new: in a long queue the numbers change at every release.
     pub(super) fn wait(&mut self, id: TaskId, reason: Reason, out: &mut Vec<Action>) {
         let Some(Task { state: TaskState::Waiting { said }, .. }) = self.state.tasks.get_mut(&id) else {
             return;
@@ -389,7 +391,7 @@ impl Scheduler {
         }
     }
 
-    /// Why a waiting task waits, as things stand.
+    /// Why a waiting task waits, in the current state.
     pub(super) fn why_waiting(&self, task: &Task) -> Reason {
         match self.ask(task, self.has_last_resort()) {
             Placement::Wait(reason) => reason,

@@ -1,4 +1,4 @@
-//! What follows from an event, always in the same order: promotion, queue, gates, watches.
+//! Settles what follows from an event, always in the same order: promotion, queue, gates, watches.
 //!
 //! Trap: promotion must come before the queue, or a small waiting task takes what the eager task needs to stop paging
 //! (specification S-207).
@@ -13,7 +13,8 @@ use crate::reason::Reason;
 use eager_units::{Bytes, Class, DeviceId, Nanos, TaskId};
 use std::collections::BTreeSet;
 
-/// How long the gate stays open after a kernel was held for the longest time allowed: enough to be seen (specification S-218).
+/// How long the gate stays open after a kernel was held for the longest time allowed: enough for the program to see it
+/// (specification S-218).
 const WAIVER: Nanos = Nanos::from_secs(1);
 
 impl Scheduler {
@@ -44,7 +45,7 @@ impl Scheduler {
             self.touched.clear();
             return;
         }
-        // A kernel let through may end the reason to hold another: until nothing changes any more.
+        // A kernel let through may end the reason to hold another, so this repeats until nothing changes.
         while !self.touched.devices.is_empty() {
             let mut now = std::mem::replace(&mut self.touched, std::mem::take(&mut self.settled));
             self.settle_turns(&mut now);
@@ -56,7 +57,7 @@ impl Scheduler {
         self.touched.clear();
     }
 
-    /// Free memory goes to the eager tasks of its device, the longest bound first.
+    /// Grants free memory to the eager tasks of its device, the one bound longest first.
     fn promote(&mut self, out: &mut Vec<Action>) {
         let mut eager: Vec<(DeviceId, Nanos, u64, TaskId)> = Vec::new();
         for device in self.touched.devices.iter().filter_map(|id| self.state.devices.get(&id)) {
@@ -94,14 +95,13 @@ impl Scheduler {
         }
     }
 
-    /// Is a bound task's gate what it would be if it were judged now? For the invariants.
+    /// True if a bound task's gate is what it would be if it were judged now; for the invariants.
     pub(crate) fn gate_is_current(&self, task: &Task, bound: &Bound) -> bool {
         gate::judge(self.read(), &self.traits, task, bound).gate == bound.gate
     }
 
-    /// Judges anew the tasks whose gate may be another now: those that something was about, and the eager ones, which are
-    /// gated by what others on their device do. A normal task has no gate but under turns, and then it is its own turn
-    /// that counts.
+    /// Judges anew the tasks whose gates may have changed: those that the event was about, and eager ones, whose gates
+    /// depend on other tasks of their device. A normal task has a gate only under turns, where its own turn decides.
     fn settle_gates(&mut self, now: &Touched, out: &mut Vec<Action>) {
         self.look_at(now, |device| Some(if now.everything { &device.tasks } else { &device.eager }));
         let tasks = std::mem::take(&mut self.looked_at);
@@ -111,7 +111,7 @@ impl Scheduler {
         self.looked_at = tasks;
     }
 
-    /// Lists the touched tasks and others of the touched devices, in order of devices and tasks.
+    /// Collects the touched tasks, and the `others` of each touched device, in order of devices and tasks.
     fn look_at(&mut self, now: &Touched, others: impl Fn(&Device) -> Option<&BTreeSet<TaskId>>) {
         self.looked_at.clear();
         self.looked_at.extend(&now.tasks);
@@ -141,7 +141,7 @@ impl Scheduler {
         }
     }
 
-    /// Time alone may have opened or closed gates.
+    /// Marks devices on which time alone may have opened or closed gates.
     fn touch_held_long(&mut self) {
         let now = self.now;
         let is_due = |device: &&Device| self.held_until(device).is_some_and(|at| at <= now);
@@ -149,7 +149,8 @@ impl Scheduler {
         due.into_iter().for_each(|device| self.touched.devices.add(device));
     }
 
-    /// When a kernel on the device will have been held for the longest time allowed, or a waiver there ends.
+    /// When a kernel on the device will have been held for the longest time allowed, or a waiver there ends; None if
+    /// neither.
     pub(super) fn held_until(&self, device: &Device) -> Option<Nanos> {
         let longest = self.traits.hold_ns_max?;
         let held = device.held.first().map(|(since, _)| Nanos(since.0.saturating_add(longest.0)));
@@ -172,10 +173,10 @@ impl Scheduler {
         }
     }
 
-    /// Normal tasks beside an eager one that is judged kernel by kernel are watched, and tasks in their turn; no others.
-    /// What a task is doing that nobody watches is forgotten. Who came, or is of another class now, was touched, and is
-    /// among those whose gates were judged; all others have to be looked at only where their number is wrong, because
-    /// the first eager task came or the last is gone.
+    /// Watches normal tasks beside an eager one that is judged kernel by kernel, and the task whose turn it is; no
+    /// others. The activity of a task that is not watched is forgotten. New tasks and those of another class were
+    /// touched, and are among the tasks whose gates were judged; all others are looked at only if the number of watched
+    /// tasks is wrong, because the first eager task came or the last one is gone.
     fn settle_watches(&mut self, now: &Touched, out: &mut Vec<Action>) {
         let is_per_kernel = match self.traits.gate {
             GateRule::PerKernel | GateRule::WhileIdle => true,

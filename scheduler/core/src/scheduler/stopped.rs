@@ -1,20 +1,21 @@
-//! Who waits for memory that stopped processes hold, and holds up nobody meanwhile (specification S-719).
+//! Tasks that wait for memory of stopped processes, and block no other task meanwhile (specification S-719).
 //!
-//! Trap: a user can stop his own process, and must not get past others by that. So only who could not start if all that goes on
-//! had ended is passed; what keeps all others waiting comes free by itself, and nobody passes them.
+//! Trap: users can stop their own processes, and must not pass other users by that. So a task is passed only if it
+//! could not start even if all that goes on had ended; other memory that a task waits for is freed by itself, and such
+//! a task is not passed.
 
 use super::Scheduler;
 use crate::model::{Device, Task};
 use eager_units::{Bytes, DeviceId};
 
 impl Scheduler {
-    /// Who came first of those who do not wait for a stopped process.
+    /// The first task in order of arrival that does not wait for a stopped process.
     pub(super) fn first_come(&self) -> Option<&Task> {
         let mut waiting = self.queue.in_order_of_arrival().filter_map(|id| self.state.tasks.get(&id));
         waiting.find(|task| !self.waits_for_stopped(task))
     }
 
-    /// Nothing but memory of stopped processes can let it start: nobody knows when that comes.
+    /// True if only memory of stopped processes can let the task start: no end of that wait can be predicted.
     fn waits_for_stopped(&self, task: &Task) -> bool {
         if self.state.frozen.is_empty() {
             return false;
@@ -28,7 +29,7 @@ impl Scheduler {
             && devices.all(|device| device.capacity.saturating_sub(self.stopped_hold(device.id)) < least)
     }
 
-    /// What stopped processes hold on a device, their contexts included.
+    /// Bytes that stopped processes hold on a device, including their contexts.
     fn stopped_hold(&self, device: DeviceId) -> Bytes {
         let stopped = self.state.frozen.iter().filter_map(|id| self.state.clients.get(id));
         let hold = stopped.map(|client| {

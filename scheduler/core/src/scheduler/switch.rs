@@ -1,7 +1,7 @@
-//! Another policy in the place of the one that decided: a new scheduler that knows what the old one knew.
+//! Replaces the policy: makes a new scheduler with the state of the old one.
 //!
-//! Trap: all of it is one step. What is bound keeps its device and its grant, whatever the new policy would have done; who
-//! waits is asked again in the old order. If not everybody who has a device can keep it, nothing changes at all.
+//! All of it is one step. Bound tasks keep their devices and grants, whatever the new policy would have done; waiting
+//! tasks are asked again in the old order. If a bound task cannot keep its device, nothing changes at all.
 
 use super::{Anomaly, Retry, Scheduler, regrant};
 use crate::action::{Action, Gate};
@@ -18,7 +18,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Tells a scheduler that knows nothing yet all that this one knows.
+    /// Transfers the state of this scheduler to `next`, which has none yet.
     pub(super) fn under(&self, mut next: Scheduler, out: &mut Vec<Action>) -> Result<Scheduler, Anomaly> {
         next.now = self.now;
         next.silent_since = self.now;
@@ -31,7 +31,7 @@ impl Scheduler {
             next.take_over(task, bound, out)?;
         }
         for device in self.state.devices.values().filter(|device| device.lost) {
-            // Who is there was told when it was lost.
+            // These actions are dropped: tasks there got them when the device was lost.
             next.lose(device.id, &mut Vec::new())?;
         }
         for task in tasks.into_iter().filter(|task| task.bound().is_none()) {
@@ -48,7 +48,7 @@ impl Scheduler {
 
     fn hand_over_devices_and_clients(&self, next: &mut Scheduler) {
         for device in self.state.devices.values() {
-            // There are none yet, so none comes twice.
+            // The new scheduler has no devices yet, so none is a duplicate.
             let _ = next.add_device(device.id, device.profile.clone());
             if let Some(new) = next.state.devices.get_mut(&device.id) {
                 new.foreign = device.foreign;
@@ -68,10 +68,10 @@ impl Scheduler {
         }
     }
 
-    /// A bound task goes on as it was. Says what is different for it, so that a journal has it.
+    /// Takes over a bound task as it was, and emits actions for what differs, so that a journal has them.
     fn take_over(&mut self, task: &Task, old: &Bound, out: &mut Vec<Action>) -> Result<(), Anomaly> {
         let id = task.id;
-        // A grant that does not fit any more is cut, which is counted and told.
+        // A grant that does not fit any more is cut, which is counted and reported.
         if let Err(anomaly) = self.restore_one(restored(task, old)) {
             self.state.tasks.get(&id).ok_or(anomaly)?;
             self.count(anomaly);
@@ -95,7 +95,7 @@ impl Scheduler {
             out.push(Action::Watch { task: id, on: false });
         }
         if gates {
-            // Judged anew in this step, and told if it is another.
+            // Judged anew in this step, and reported if it differs.
             self.bound(id)?.gate = old.gate;
         } else if old.gate != Gate::Ungated {
             out.push(Action::SetGate { task: id, gate: Gate::Ungated, reason: Reason::NoGate });
@@ -115,7 +115,7 @@ impl Scheduler {
         let task = Task { state: TaskState::Waiting { said: None }, ..task.clone() };
         self.line_up(&task);
         self.state.tasks.insert(id, task);
-        // Who stands behind the queue is not asked with it.
+        // Tasks behind the queue are not asked with it.
         if let Some(reason) = self.why_behind(id) {
             self.wait(id, reason, out);
         }

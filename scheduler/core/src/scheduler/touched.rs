@@ -1,6 +1,7 @@
 //! What a step has touched, and so has to settle.
 //!
-//! Trap: both lists keep their memory from step to step, since nearly every step fills them with one device and one task.
+//! Both lists keep their allocations from step to step, since nearly every step fills them with one device and one
+//! task.
 
 use eager_units::{DeviceId, TaskId};
 

@@ -1,7 +1,7 @@
-//! Whose turn it is on each device, for policies that give the device to one task at a time (`quanta`).
+//! Turns on each device, for policies that give the device to one task at a time (`quanta`).
 //!
-//! Trap: a turn that is over still holds the device until the task's last kernels have ended; the next one starts then,
-//! so two tasks never page against each other.
+//! Trap: a turn that is over still holds the device until the task's last kernels have ended. If the next turn started
+//! before, two tasks would page against each other.
 
 use super::Scheduler;
 use super::touched::Touched;
@@ -10,7 +10,7 @@ use crate::policy::GateRule;
 use eager_units::{DeviceId, Nanos, TaskId};
 
 impl Scheduler {
-    /// Ends turns that are over and starts the next; gates follow, of those whose turn it was and is.
+    /// Ends turns that are over and starts the next ones; marks the tasks whose turn it was and is, whose gates follow.
     pub(super) fn settle_turns(&mut self, now: &mut Touched) {
         if self.traits.gate != GateRule::Turns {
             return;
@@ -44,7 +44,7 @@ impl Scheduler {
         }
     }
 
-    /// When the turn ends as things stand: never while nobody else wants the device.
+    /// When the turn ends in the current state; None while no other task wants the device.
     fn turn_ends(&self, device: &Device, turn: &Turn) -> Option<Nanos> {
         let is_wanted = device.held.iter().any(|&(_, task)| task != turn.task);
         let after = |since: Nanos, by: Nanos| Nanos(since.0.saturating_add(by.0));
@@ -58,13 +58,13 @@ impl Scheduler {
         self.turn_ends.first().map(|&(at, _)| at)
     }
 
-    /// Is the end of a device's turn what it would be if it were worked out now? For the invariants.
+    /// True if the end of a device's turn is what it would be if it were computed now; for the invariants.
     pub(crate) fn turn_end_is_current(&self, device: &Device) -> bool {
         let turn = device.turn.as_ref().filter(|turn| !turn.is_over);
         device.turn_ends == turn.and_then(|turn| self.turn_ends(device, turn))
     }
 
-    /// When the turn ends that a device had when an image was made.
+    /// Recomputes when the turn ends that a device had when an image was made.
     pub(super) fn find_turn_end(&mut self, id: DeviceId) {
         let Some(device) = self.state.devices.get(&id) else { return };
         let turn = device.turn.filter(|turn| !turn.is_over);
@@ -84,7 +84,7 @@ impl Scheduler {
         self.turn_ends.extend(ends.map(|at| (at, id)));
     }
 
-    /// The task whose kernel has stood at its gate for longest.
+    /// The task whose kernel has been held at its gate for longest.
     fn longest_held(device: &Device) -> Option<TaskId> {
         device.held.first().map(|&(_, task)| task)
     }

@@ -1,7 +1,7 @@
 //! Read-only tables of tasks and devices, for people and for metrics.
 //!
-//! Trap: why a task waits, and why its gate is as it is, is worked out when somebody asks, with the numbers of that
-//! moment; the action that said so first may have had others.
+//! The reasons for a wait and for the state of a gate are computed on request, with the numbers of that moment; the
+//! action that first reported them may have had others.
 
 use super::{Anomaly, Scheduler};
 use crate::action::Gate;
@@ -28,7 +28,7 @@ pub struct TaskView<'a> {
     pub stage: Stage<'a>,
 }
 
-/// Where a task stands.
+/// State of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stage<'a> {
     Waiting {
@@ -43,7 +43,7 @@ pub enum Stage<'a> {
         reason: &'a Reason,
         gate: Gate,
         gate_reason: Reason,
-        /// Name of the kernel that stands at the closed gate, and since when.
+        /// Name of the kernel held at the closed gate, and since when.
         held: Option<(&'a str, Nanos)>,
         all_launched: bool,
         watched: bool,
@@ -60,18 +60,19 @@ pub struct DeviceView<'a> {
     pub profile: &'a DeviceProfile,
     pub capacity: Bytes,
     pub granted: Bytes,
-    /// Nothing new starts there.
+    /// No new task starts there.
     pub drained: bool,
     /// Its driver does not have it any more.
     pub lost: bool,
     pub contexts: Bytes,
-    /// In use by processes that are no clients, and that or by clients beyond what they declared.
+    /// Bytes in use by processes that are not clients (`foreign`), and all bytes in use but granted to no task
+    /// (`unaccounted`).
     pub foreign: Bytes,
     pub unaccounted: Bytes,
     pub free: Bytes,
-    /// What eager tasks demand above their grants.
+    /// Bytes that eager tasks demand above their grants.
     pub oversubscribed: Bytes,
-    /// Normal and promoted.
+    /// Normal and promoted tasks.
     pub normal_tasks: u32,
     pub eager_tasks: u32,
 }
@@ -89,7 +90,7 @@ impl Scheduler {
     /// All devices, by id.
     pub fn devices(&self) -> impl Iterator<Item = DeviceView<'_>> {
         self.state.devices.values().map(|device| {
-            // Where the ledger does not count memory, people still want to see what there is.
+            // Where the ledger does not count memory, the view still shows the memory that the device has.
             let capacity = device.capacity.min(device.task_max);
             let mut view = DeviceView {
                 device: device.id,
@@ -121,7 +122,7 @@ impl Scheduler {
         })
     }
 
-    /// Events that made no sense, by kind.
+    /// Number of events that made no sense, by kind.
     pub fn anomalies(&self) -> &BTreeMap<Anomaly, u64> {
         &self.anomalies
     }
@@ -138,7 +139,7 @@ impl Scheduler {
         &self.options
     }
 
-    /// Everything, for checks.
+    /// The whole state, for checks.
     pub fn state(&self) -> &State {
         &self.state
     }

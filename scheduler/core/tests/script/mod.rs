@@ -1,20 +1,20 @@
 //! A small language for scenarios: one event per line in, the decisions and their reasons out.
 //!
-//! Trap: every line that is an event is one step, and the invariants are checked after each.
+//! Every line that is an event is one step, and the invariants are checked after each.
 //!
 //! ```text
 //! # comment
 //! policy eager-opt            first line that is no comment
 //! option {"context_bytes":1}  further options, as JSON
-//! gpu 0 16GiB [stalls]        a device with this capacity, on which a fault stops everybody
+//! gpu 0 16GiB [stalls]        a device with this capacity, on which a fault stops all kernels
 //! at 2.5                      seconds; for all that follows
 //! client 1 [uid=7]            a program connects
 //! begin 7 of 1 4GiB [warps=N] [lazy] [managed] [whole] [not=0,2] [runs=SECONDS [holds=SECONDS]]
 //! extend 7 1GiB | shrink 7 1GiB | launched-all 7 | end 7 | busy 7 | idle 7 | promoted 7 | gone 1 | tick
-//! observed 0 foreign=2GiB 1=3GiB   in use on GPU 0: by others, by client 1
+//! observed 0 foreign=2GiB 1=3GiB   in use on GPU 0: by processes that are no clients, by client 1
 //! limits {"overrun":"throttle"}
-//! lost 0 | found 0            GPU 0 is gone; it is there again
-//! drain 0 | undrain 0         nothing new starts on GPU 0; it does again
+//! lost 0 | found 0            GPU 0 is lost; it is back
+//! drain 0 | undrain 0         no new task starts on GPU 0; GPU 0 takes tasks again
 //! hold 7 | release 7 | cancel 7   a waiting task; by uid 1000
 //! policy-set case             another policy from now on
 //! queue                       places, classes, expected starts
@@ -29,7 +29,7 @@ use eager_core::{Scheduler, invariants};
 use eager_units::{AccessClass, Barred, Bytes, ClientId, DeviceId, Nanos, TaskId};
 use std::fmt::Write;
 
-/// Runs a script; gives the transcript. Panics with the line on a mistake in the script or a broken invariant.
+/// Runs a script and returns the transcript. Panics with the line on a mistake in the script or a broken invariant.
 pub fn run(script: &str) -> String {
     let mut lines =
         script.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).peekable();
@@ -71,7 +71,7 @@ pub fn run(script: &str) -> String {
     transcript
 }
 
-/// What is only asked.
+/// Answers a line that is a question and not an event; None for all others.
 fn tell(scheduler: &Scheduler, line: &str, now: Nanos) -> Option<Vec<String>> {
     let (verb, what) = line.split_once(' ').unwrap_or((line, ""));
     let number = || what.parse::<u32>().unwrap_or_else(|_| panic!("no number in `{line}`"));
