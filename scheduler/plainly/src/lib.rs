@@ -1,29 +1,29 @@
-//! What is wrong in a TOML or JSON file, and where, in the words of those who wrote it: settings of `eagerd`, experiments of
-//! `eager-eval`, job lists of `eager-sim`.
+//! Explains what is wrong in a TOML or JSON file, and where, in the terms of the people who wrote it: settings of
+//! `eagerd`, experiments of `eager-eval`, job lists of `eager-sim`.
 //!
-//! Trap: sentences are made from those of the libraries `toml` and `serde`; a newer version of either may say something that
-//! is not known here, and is then quoted as it is.
+//! Trap: the messages are made from those of the libraries `toml` and `serde`. A newer version of either may word one
+//! in a way that is not known here; it is then quoted as it is.
 #![forbid(unsafe_code)]
 
 mod said;
 
 pub use said::{Words, did_you_mean, said};
 
-/// What is wrong, and where.
+/// An error in a file, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// From 1.
+    /// Counted from 1.
     pub line: usize,
     pub column: usize,
-    /// The key whose value is wrong, if the value stands alone behind it.
+    /// The key whose value is wrong, if the error begins at a value directly behind its key.
     pub key: Option<String>,
     pub message: String,
 }
 
-/// Reads a file's text.
+/// Parses the text of a TOML file.
 ///
 /// # Errors
-/// The first thing in it that is wrong.
+/// The first error in it.
 pub fn parse<T: serde::de::DeserializeOwned>(text: &str, words: &Words) -> Result<T, Wrong> {
     toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
@@ -32,10 +32,10 @@ pub fn parse<T: serde::de::DeserializeOwned>(text: &str, words: &Words) -> Resul
     })
 }
 
-/// The same of a JSON file.
+/// Parses the text of a JSON file.
 ///
 /// # Errors
-/// The first thing in it that is wrong; its key is not known.
+/// The first error in it; its key is not known.
 pub fn parse_json<T: serde::de::DeserializeOwned>(text: &str, words: &Words) -> Result<T, Wrong> {
     serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();
@@ -51,7 +51,7 @@ fn position(text: &str, offset: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
 }
 
-/// The key in front of a value at this offset.
+/// The key directly in front of the value at this offset, if there is one.
 fn key_before(text: &str, offset: usize) -> Option<String> {
     let before = text.get(..offset)?.trim_end().strip_suffix('=')?.trim_end();
     let key = before.rsplit(|c: char| c.is_whitespace() || "{,".contains(c)).next()?;

@@ -1,8 +1,8 @@
-//! The libraries' sentences, which are for programmers, said anew. Pure.
+//! Rewords messages of the libraries, which are for programmers. Pure.
 //!
-//! Trap: a sentence that is not known here stays as it is, since it is true.
+//! A message that is not known here stays as it is, since it is true.
 
-/// Choices that are listed; more are looked up.
+/// Most choices that a message lists; if there are more, it refers to [`Words::others`].
 const LISTED_MAX: usize = 16;
 
 /// What the keys of a file are called.
@@ -10,15 +10,15 @@ const LISTED_MAX: usize = 16;
 pub struct Words {
     /// `setting`, `key`.
     pub noun: &'static str,
-    /// What is said before the name of one that there is not: `there is no setting`.
+    /// Text before a name that is not known: `there is no setting`.
     pub unknown: &'static str,
-    /// Where all of them are listed: half a sentence.
+    /// Half a sentence on where all of them are listed.
     pub others: &'static str,
     /// Names that belong under `[options]`.
     pub elsewhere: Vec<String>,
 }
 
-/// The library's message, anew.
+/// Rewords the library's message.
 pub fn said(message: &str, words: &Words) -> String {
     let message = message.lines().collect::<Vec<_>>().join("; ");
     let quoted =
@@ -59,7 +59,7 @@ fn no_such(name: &str, known: &[String], Words { unknown, others, elsewhere, .. 
     format!("{unknown} `{name}`{closest}{all}")
 }
 
-/// The type that a field has, for people.
+/// The type that a field has, in words for people.
 fn wanted_kind(wanted: &str) -> String {
     match wanted {
         "u8" => "a whole number of 0 to 255".to_owned(),
@@ -101,7 +101,8 @@ pub fn did_you_mean(name: &str, known: &[String]) -> String {
         .map_or(String::new(), |(_, known)| format!("; did you mean `{known}`?"))
 }
 
-/// Letters to change, add, leave out or exchange with their neighbours (optimal string alignment); `-` and `_` are one letter.
+/// Edit distance: letters to change, add, leave out or exchange with their neighbours (optimal string alignment); `-`
+/// and `_` are one letter.
 fn distance(one: &str, other: &str) -> usize {
     let letters = |text: &str| -> Vec<char> { text.to_lowercase().replace('_', "-").chars().collect() };
     let (one, other) = (letters(one), letters(other));

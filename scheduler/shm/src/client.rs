@@ -1,10 +1,9 @@
-//! The shim's half: connect, ask, read answers, sleep until one changes.
+//! The shim's half: connects, sends requests, reads answers, sleeps until one changes.
 //!
-//! Trap: the daemon may die or be stopped at any moment, so nothing here waits without a bound: a sleeper looks at the
-//! socket every [`LIVENESS_INTERVAL`]. When a new daemon is there, [`ClientConnection::resume`] puts its pages and its
-//! socket in the place of the old ones, under the feet of every thread that uses them: nobody has to be told. After `fork`
-//! the child must make its own connection; [`ClientConnection::send`]
-//! refuses to speak for the parent.
+//! Trap: the daemon may die or be stopped at any moment, so nothing here waits without a bound: a sleeping thread looks
+//! at the socket every [`LIVENESS_INTERVAL`]. [`ClientConnection::resume`] puts the pages and the socket of a new
+//! daemon in the place of the old ones while other threads use them; those threads need no notice. After `fork` the
+//! child must make its own connection; [`ClientConnection::send`] refuses to send on the parent's.
 
 use crate::pages::{Cell, Mapping, PageError, Replies, Requests};
 use crate::users::is_mapped_here;
@@ -28,11 +27,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How late a sleeper may notice that the daemon died without a word (specification S-703).
+/// Longest time until a sleeping thread notices that the daemon has died (specification S-703).
 pub const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
-/// Pause between two tries to connect to a daemon that is being started (specification S-701).
+/// Pause between two attempts to connect to a daemon that is being started (specification S-701).
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
-/// Tries to read a cell that is being written; each waits up to a millisecond for the writer.
+/// Attempts to read a cell that is being written; each waits up to a millisecond for the writer.
 const SNAPSHOT_TRIES: u32 = 100;
 
 /// Why there is no connection.
@@ -66,7 +65,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// May the next try find a daemon? One is being started, or has just ended, or is short of something.
+    /// True if a retry may find a daemon: one is being started, has just ended, or lacks a resource.
     pub fn is_passing(&self) -> bool {
         match self {
             ConnectError::NoDaemon { .. } | ConnectError::TimedOut { .. } | ConnectError::Ended { .. } => {
@@ -109,20 +108,20 @@ pub struct ClientConnection {
     path: PathBuf,
     trusted: Option<u32>,
     hello: Hello,
-    /// Of the daemon: see [`eager_proto::hello::FEATURES`].
+    /// Features that the daemon granted: bits of [`eager_proto::hello::FEATURES`].
     features: u64,
     devices: Vec<Uuid>,
-    /// Also makes filling and publishing one step.
+    /// Its lock also makes filling and publishing a record one step.
     outbox: Mutex<Outbox>,
-    /// The truth of the counters in the page, which goes with its daemon.
+    /// The authoritative counters: those in the page are lost with its daemon.
     counters: [OwnCounters; TASK_SLOTS],
 }
 
-/// What was sent and may have to be sent again.
+/// Requests that were sent and may have to be sent again.
 #[derive(Debug, Default)]
 struct Outbox {
     last_sequence: u32,
-    /// Requests that no cell showed as answered when it was last looked, oldest first.
+    /// Requests that no cell showed as answered at the last look, the oldest first.
     unanswered: Vec<RequestRecord>,
 }
 
@@ -136,13 +135,14 @@ impl ClientConnection {
     /// Connects to the daemon whose client socket is at `path`. `timeout` bounds each of the three steps (connect,
     /// hello, answer).
     ///
-    /// Only a daemon of root or of the caller's own uid is trusted: its pages are read as they are.
+    /// Only a daemon of root or of the caller's own uid is trusted, since the contents of its pages are used as they
+    /// are.
     pub fn connect(path: &Path, hello: &Hello, timeout: Duration) -> Result<ClientConnection, ConnectError> {
         ClientConnection::connect_trusting(path, hello, timeout, None)
     }
 
-    /// Calls `connect` until it succeeds, fails for good, or `patience` is over: a daemon may be starting. `waits` gets each
-    /// passing error and the time waited so far.
+    /// Calls `connect` until it succeeds, fails for good, or `patience` is over, since a daemon may be starting.
+    /// `waits` gets each passing error and the time waited so far.
     pub fn connect_within<T>(
         patience: Duration,
         mut waits: impl FnMut(Duration, &ConnectError),
@@ -160,8 +160,9 @@ impl ClientConnection {
         }
     }
 
-    /// The same as [`Self::connect`], also with a daemon of this uid. A container that does not map the daemon's user sees it
-    /// as the kernel's overflow uid, like everybody else who is not mapped: whoever put the socket there must be trusted then.
+    /// Connects like [`Self::connect`], but also trusts a daemon of the uid `trusted`. In a container that does not map
+    /// the daemon's user, the kernel shows the overflow uid for it, as for every user that is not mapped: then the user
+    /// who put the socket there must be trusted.
     pub fn connect_trusting(
         path: &Path,
         hello: &Hello,
@@ -189,11 +190,11 @@ impl ClientConnection {
         })
     }
 
-    /// Goes on with a new daemon in the old one's place: its pages and socket take the place of those that were, requests
-    /// without an answer are sent again, once, and what was granted stays. Nothing happens when the daemon is there.
+    /// Continues with a new daemon in the old one's place: its pages and socket replace the old ones, requests without
+    /// an answer are sent again, once, and grants stay. Does nothing while the daemon lives.
     ///
-    /// `Err`: not now ([`ConnectError::NoDaemon`]), or never ([`ConnectError::Refused`]). Other threads that wait for a cell
-    /// find the new one within [`LIVENESS_INTERVAL`].
+    /// `Err`: not now ([`ConnectError::NoDaemon`]), or never ([`ConnectError::Refused`]). Other threads that wait for a
+    /// cell find the new one within [`LIVENESS_INTERVAL`].
     pub fn resume(&self, timeout: Duration) -> Result<(), ConnectError> {
         let stranger = || ConnectError::NotADaemon { path: self.path.clone() };
         if std::process::id() != self.process || self.features & FEATURE_RESUME == 0 {
@@ -210,7 +211,7 @@ impl ClientConnection {
         if met.greeting.welcome.client != self.client {
             return Err(stranger());
         }
-        // Both are known to be good before either takes a place.
+        // Both pages are checked before either of them is replaced.
         drop(open(&met.requests, &met.replies)?);
         self.replies.replace(met.replies.as_fd(), false)?;
         self.requests.replace(met.requests.as_fd(), true)?;
@@ -223,7 +224,7 @@ impl ClientConnection {
         Ok(())
     }
 
-    /// Fills the new ring with what the new daemon has not answered.
+    /// Fills the new ring with the requests that the new daemon has not answered.
     fn send_again(&self, outbox: &mut Outbox) {
         outbox.unanswered.retain(|record| !self.has_answered(record));
         let mut head = self.requests.header.cursor.load(Ordering::Relaxed);
@@ -233,7 +234,7 @@ impl ClientConnection {
         }
         // Release: pairs with the acquire load of `head` in `exchange::pop`.
         self.requests.header.cursor.store(head, Ordering::Release);
-        // A full or closed socket: the next request or the next look at the socket finds out.
+        // If the socket is full or closed, the next request or the next look at the socket notices.
         let _ = packet::send(self.socket.as_fd(), &[1], &[]);
     }
 
@@ -242,8 +243,8 @@ impl ClientConnection {
         cell.is_none_or(|cell| cell.answered().wrapping_sub(record.sequence) < 1 << 31)
     }
 
-    /// Lets the program that takes this process's place (`exec`) keep the connection, and with it what was granted, until it
-    /// ends.
+    /// Keeps the connection open over `exec`, and with it all grants: the program that replaces this one has them until
+    /// it ends.
     pub fn keep_over_exec(&self) -> Result<(), Errno> {
         fcntl(&self.socket, FcntlArg::F_SETFD(FdFlag::empty())).map(drop)
     }
@@ -253,17 +254,17 @@ impl ClientConnection {
         self.client
     }
 
-    /// What the daemon wants of what the client offered: bits of [`eager_proto::hello::FEATURES`].
+    /// Features that the client offered and the daemon wants: bits of [`eager_proto::hello::FEATURES`].
     pub fn features(&self) -> u64 {
         self.features
     }
 
-    /// Uuids of the daemon's devices by their numbers; none where the program sees them under the same numbers.
+    /// Uuids of the daemon's devices by their numbers; empty where the program sees the devices under the same numbers.
     pub fn devices(&self) -> &[Uuid] {
         &self.devices
     }
 
-    /// The most that a task can ever be granted, in bytes; `None`: the daemon does not say.
+    /// The most that a task can ever be granted, in bytes; `None` if the daemon does not tell.
     pub fn grant_max(&self) -> Option<u64> {
         (self.grant_max > 0).then_some(self.grant_max)
     }
@@ -274,8 +275,8 @@ impl ClientConnection {
         self.send_record(encode(&Request { sequence: 0, slot, body }))
     }
 
-    /// Publishes a record with the next sequence in place of its own. It may be one that no honest client writes: a daemon is
-    /// tested with those.
+    /// Publishes a record with the next sequence in place of its own. The record may be malformed: tests send such
+    /// records to a daemon.
     pub fn send_record(&self, record: RequestRecord) -> Result<u32, SendError> {
         if std::process::id() != self.process {
             return Err(SendError::Forked);
@@ -289,36 +290,37 @@ impl ClientConnection {
         }
         outbox.unanswered.retain(|record| !self.has_answered(record));
         if outbox.unanswered.len() >= RING_SLOTS {
-            // More than a daemon leaves unanswered, and no more could be sent again at once: the oldest has had its time.
+            // More than a daemon leaves unanswered, and more than a new ring has room for: the oldest is dropped.
             outbox.unanswered.remove(0);
         }
         outbox.last_sequence = sequence;
         outbox.unanswered.push(record);
         match packet::send(self.socket.as_fd(), &[1], &[]) {
-            // A full socket holds doorbells enough.
+            // A full socket holds enough doorbells already.
             Ok(()) | Err(Errno::EAGAIN | Errno::EINTR) => Ok(sequence),
             Err(_) => {
-                // The caller hears that it was not sent; whoever sends it again must not send it twice.
+                // The caller gets an error and may send the request again, so it must not be sent again from here.
                 outbox.unanswered.pop();
                 Err(SendError::DaemonGone)
             }
         }
     }
 
-    /// What holds for a slot now. `None` when the daemon stopped in the middle of writing it: treat it as gone.
+    /// The slot's current answer. `None` when the daemon stopped in the middle of writing it: treat the daemon as gone.
     pub fn cell(&self, slot: Slot) -> Option<TaskCell> {
         let cell = &self.replies.cells[slot.index()];
         self.snapshot(cell, || cell.read())
     }
 
-    /// Why the slot stands as it does, in words and safe to print; empty for a free slot. `None` as for [`Self::cell`].
+    /// Why the slot is in its state, in words that are safe to print; empty for a free slot. `None` as for
+    /// [`Self::cell`].
     pub fn reason(&self, slot: Slot) -> Option<String> {
         let cell = &self.replies.cells[slot.index()];
         let packed = self.snapshot(cell, || cell.read_text(&self.replies.texts[slot.index()]))?;
         Some(text::unpack(&packed))
     }
 
-    /// Reads until no write comes between.
+    /// Reads until no write interferes; `None` after [`SNAPSHOT_TRIES`] attempts.
     fn snapshot<T>(&self, cell: &Cell, read: impl Fn() -> Result<T, u32>) -> Option<T> {
         for _ in 0..SNAPSHOT_TRIES {
             match read() {
@@ -358,8 +360,8 @@ impl ClientConnection {
         }
     }
 
-    /// Sequence of the slot's cell, odd while it is being written: one load, no system call. Still the one of a cell that
-    /// was read before: what was read holds.
+    /// Sequence of the slot's cell, odd while it is being written: one load, no system call. While it equals the
+    /// sequence of a cell that was read before, that cell still holds.
     pub fn sequence(&self, slot: Slot) -> u32 {
         // Acquire: pairs with the release store of `sequence` in `exchange::write`.
         self.replies.cells[slot.index()].sequence.load(Ordering::Acquire)
@@ -370,20 +372,20 @@ impl ClientConnection {
         self.replies.cells[slot.index()].gate()
     }
 
-    /// The slot's flags alone (`FLAG_WATCH` …): one load, no system call. They belong together with the rest of the
-    /// cell only in [`Self::cell`].
+    /// The slot's flags alone (`FLAG_WATCH` …): one load, no system call. Only [`Self::cell`] reads them consistently
+    /// with the rest of the cell.
     pub fn flags(&self, slot: Slot) -> u32 {
         self.replies.cells[slot.index()].flags()
     }
 
-    /// Counts launches of the slot's task; returns how many there are now. Look at [`Self::flags`] afterwards: a
-    /// watched task then reports.
+    /// Counts launches of the slot's task; returns their number so far. Look at [`Self::flags`] afterwards: a watched
+    /// task then reports.
     pub fn add_launched(&self, slot: Slot, launches: u64) -> u64 {
         let (own, shared) = (&self.counters[slot.index()], &self.requests.counters[slot.index()]);
         count(&own.launched, &shared.launched, launches)
     }
 
-    /// Counts launches known to have ended; returns how many there are now. Look at [`Self::flags`] afterwards.
+    /// Counts launches known to have ended; returns their number so far. Look at [`Self::flags`] afterwards.
     pub fn add_retired(&self, slot: Slot, launches: u64) -> u64 {
         let (own, shared) = (&self.counters[slot.index()], &self.requests.counters[slot.index()]);
         count(&own.retired, &shared.retired, launches)
@@ -399,18 +401,19 @@ impl ClientConnection {
         self.counters[slot.index()].retired.load(Ordering::Relaxed)
     }
 
-    /// Has the daemon taken every request so far? False for long: it is stopped or stuck, though its socket is open.
+    /// True if the daemon has taken every request so far. If this stays false, the daemon is stopped or stuck, although
+    /// its socket is open.
     pub fn all_taken(&self) -> bool {
         let head = self.requests.header.cursor.load(Ordering::Relaxed);
         head == self.replies.header.cursor.load(Ordering::Relaxed)
     }
 
-    /// Is there nothing any more where the daemon was, not even what the next one would have to know?
+    /// True if nothing is left where the daemon was, not even the state that the next daemon needs.
     pub fn place_is_empty(&self) -> bool {
         !is_inhabited(&self.path)
     }
 
-    /// Has the daemon closed the connection (or died)? One `poll` without waiting.
+    /// True if the daemon has closed the connection or died. One `poll` without waiting.
     pub fn daemon_gone(&self) -> bool {
         let mut socket = [PollFd::new(self.socket.as_fd(), PollFlags::empty())];
         let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
@@ -421,14 +424,14 @@ impl ClientConnection {
 
 fn count(own: &AtomicU64, shared: &AtomicU64, launches: u64) -> u64 {
     let now = own.fetch_add(launches, Ordering::SeqCst).wrapping_add(launches);
-    // The largest wins: threads may come here in another order, and the page may be a new one.
-    // SeqCst, as is the load in `Cell::flags`: the counter is stored before the flags are loaded. Pairs with the fence in
+    // The larger value wins: threads may get here in another order, and the page may be a new one. SeqCst, as is the
+    // load in `Cell::flags`: the counter is stored before the flags are loaded. Pairs with the fence in
     // `ClientPages::counters`.
     shared.fetch_max(now, Ordering::SeqCst);
     now
 }
 
-/// A daemon that said yes.
+/// An accepted connection, before its pages are mapped.
 struct Met {
     socket: OwnedFd,
     greeting: Greeting,
@@ -436,7 +439,7 @@ struct Met {
     replies: OwnedFd,
 }
 
-/// Connects, says who is there, and takes the answer. `timeout` bounds each step.
+/// Connects, sends the hello, and receives the answer. `timeout` bounds each step.
 fn meet(
     path: &Path,
     opening: &Opening,
@@ -462,8 +465,8 @@ fn meet(
     Ok(Met { socket, greeting, requests, replies })
 }
 
-/// Is this the caller's own user? Where a user namespace does not map it, everybody outside has the same number as the
-/// caller, and it says nothing.
+/// True if this is the caller's own user. Where a user namespace does not map it, every user outside has the same
+/// number as the caller, and the number proves nothing.
 fn is_own(uid: u32) -> bool {
     uid == Uid::effective().as_raw() && is_mapped_here(uid)
 }

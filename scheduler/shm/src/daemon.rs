@@ -1,7 +1,7 @@
-//! The daemon's half: make and seal a client's pages, take its requests, write its answers, know when it dies.
+//! The daemon's half: makes and seals a client's pages, takes its requests, writes its answers, notices its death.
 //!
-//! Trap: the client may do anything to the request page at any time. `tail` is therefore kept here and only copied to
-//! the reply page; `head` is read once per pop and bounded; and nothing here ever waits for the client.
+//! Trap: the client may do anything to the request page at any time. So `tail` is kept here and only copied to the
+//! reply page, `head` is read once per pop and bounded, and nothing here ever waits for the client.
 
 use crate::pages::{Mapping, PageError, Replies, Requests};
 use crate::{exchange, futex, packet};
@@ -16,7 +16,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_sea
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
 
-/// The client's ring counter says what no honest client can reach.
+/// The client's ring counter has a value that no honest client can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the ring's head is {ahead} records ahead of its tail (the ring has {RING_SLOTS})")]
 pub struct Hostile {
@@ -49,13 +49,14 @@ pub struct ClientPages {
 }
 
 impl ClientPages {
-    /// Makes both pages: memory reserved at once (no SIGBUS later), size sealed, and the reply page closed to every
+    /// Makes both pages: memory allocated at once (no SIGBUS later), size sealed, and the reply page closed to every
     /// later writer once the daemon has mapped it.
     pub fn create() -> Result<(ClientPages, PageDescriptors), CreateError> {
         ClientPages::create_from(None)
     }
 
-    /// The same for a client that has seen cells with sequences up to `floor`: it must take the new ones for newer.
+    /// Makes pages for a client that has seen cells with sequences up to `floor`, so that it takes the new cells for
+    /// newer.
     pub fn create_above(floor: u32) -> Result<(ClientPages, PageDescriptors), CreateError> {
         ClientPages::create_from(Some(floor))
     }
@@ -85,20 +86,21 @@ impl ClientPages {
             .map_err(|ahead| Hostile { ahead })
     }
 
-    /// Replaces a slot's answer, `reason` being its reason in words, and wakes whoever sleeps on it (`value.sequence` is
+    /// Replaces a slot's answer, with its reason in words, and wakes the threads that sleep on it (`value.sequence` is
     /// ignored).
     pub fn publish_cell(&self, slot: Slot, value: &TaskCell, reason: &str) {
         self.write_cell(slot, value, reason);
         self.wake(slot);
     }
 
-    /// The same without waking anybody: who looks sees it, and who sleeps is to be woken by [`ClientPages::wake`].
+    /// Replaces a slot's answer without waking any thread: readers see it at once, sleeping threads after
+    /// [`ClientPages::wake`].
     pub fn write_cell(&self, slot: Slot, value: &TaskCell, reason: &str) {
         let cell = &self.replies.cells[slot.index()];
         cell.write(value, &self.replies.texts[slot.index()], text::pack(reason));
     }
 
-    /// Wakes whoever sleeps on a slot's answer: once for all that was written since.
+    /// Wakes the threads that sleep on a slot's answer: once for all that was written since the last time.
     pub fn wake(&self, slot: Slot) {
         futex::wake_all(&self.replies.cells[slot.index()].sequence);
     }
@@ -109,10 +111,10 @@ impl ClientPages {
         self.replies.cells[slot.index()].sequence.load(Ordering::Relaxed)
     }
 
-    /// Launches and ended launches that the client claims for a slot: a hint, never truth.
+    /// Launches and ended launches that the client claims for a slot: a hint only.
     ///
-    /// Called after a cell with `FLAG_WATCH` was published it misses nothing: either these counters hold a launch, or
-    /// the client sees the flag when it counts that launch.
+    /// If this is called after a cell with `FLAG_WATCH` was published, no launch is missed: either these counters hold
+    /// it, or the client sees the flag when it counts it.
     pub fn counters(&self, slot: Slot) -> (u64, u64) {
         // Store of the flag before load of the counters: pairs with the SeqCst accesses of `ClientConnection::add_launched`
         // and `flags`.
@@ -129,27 +131,28 @@ fn memory_file(name: &str, bytes: usize) -> rustix::io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// More groups than any process can have: Linux's own limit.
+/// Linux's own limit: no process can have more groups.
 const GROUPS_MAX: usize = 65_536;
 
-/// Who connected, as the kernel says.
+/// A connected process, as the kernel identifies it.
 #[derive(Debug)]
 pub struct Peer {
     pub pid: i32,
     pub uid: u32,
-    /// Readable once the process has ended, also as a zombie; never another process with the same number.
+    /// Readable once the process has ended, even as a zombie; never refers to another process with the same number.
     pub pidfd: OwnedFd,
 }
 
-/// Takes one waiting connection, not blocking and closed on exec; `EAGAIN` when there is none.
+/// Accepts one waiting connection, not blocking and closed on exec; `EAGAIN` when there is none.
 pub fn accept(listener: BorrowedFd<'_>) -> nix::Result<OwnedFd> {
     let raw = accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK)?;
     // SAFETY: the kernel has just opened this descriptor for this process, and nothing else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// The process that connected. `SO_PEERPIDFD` (Linux 6.5) names it without a race; on an older kernel the pidfd is
-/// opened by number, which a process that dies within the microseconds between can fool.
+/// Identifies the process that connected. `SO_PEERPIDFD` (Linux 6.5) names it without a race; on an older kernel the
+/// pidfd is opened by number, and is wrong if the process dies within the microseconds between and its number is used
+/// again.
 pub fn peer(socket: BorrowedFd<'_>) -> nix::Result<Peer> {
     let credentials = getsockopt(&socket, sockopt::PeerCredentials)?;
     let pidfd = match getsockopt(&socket, sockopt::PeerPidfd) {
@@ -160,13 +163,13 @@ pub fn peer(socket: BorrowedFd<'_>) -> nix::Result<Peer> {
     Ok(Peer { pid: credentials.pid(), uid: credentials.uid(), pidfd })
 }
 
-/// The groups of the process that connected, its own first, as the kernel knew them when it connected.
+/// Groups of the process that connected, its primary group first, as the kernel knew them when it connected.
 pub fn groups(socket: BorrowedFd<'_>) -> nix::Result<Vec<u32>> {
     let own = getsockopt(&socket, sockopt::PeerCredentials)?.gid();
     let mut gids = vec![0u32; GROUPS_MAX];
     let mut bytes = libc::socklen_t::try_from(size_of_val(gids.as_slice())).map_err(|_| Errno::EOVERFLOW)?;
-    // SAFETY: neither nix nor rustix has this option. The kernel writes at most `bytes` bytes to a buffer of that length, any
-    // bytes of which are numbers, and leaves in `bytes` how many it wrote.
+    // SAFETY: neither nix nor rustix has this option. The kernel writes at most `bytes` bytes to a buffer of that
+    // length, in which any bytes are valid numbers, and leaves in `bytes` how many it wrote.
     let done = unsafe {
         let (buffer, length) = (gids.as_mut_ptr().cast(), &raw mut bytes);
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERGROUPS, buffer, length)
@@ -177,7 +180,7 @@ pub fn groups(socket: BorrowedFd<'_>) -> nix::Result<Vec<u32>> {
     Ok(gids)
 }
 
-/// A handle on the process that has this number now.
+/// Opens a pidfd of the process that has this number now.
 pub fn open_pidfd(pid: i32) -> nix::Result<OwnedFd> {
     let pid = rustix::process::Pid::from_raw(pid).ok_or(Errno::ESRCH)?;
     rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
@@ -192,7 +195,7 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> nix::Result<usize> 
 
 /// Sends the answer to a hello, with the pages when it was accepted. Never blocks.
 ///
-/// Read the hello first also when it is refused: closing a socket with an unread packet throws the answer away.
+/// Read the hello first even if it is refused: closing a socket with an unread packet discards the answer.
 pub fn send_welcome(
     socket: BorrowedFd<'_>,
     greeting: &Greeting,

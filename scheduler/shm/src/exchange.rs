@@ -1,16 +1,15 @@
-//! The three orders of stores and loads on which everything in the pages rests: a ring, a cell behind a sequence, and the
-//! word of a cell that is read without it.
+//! Memory orderings on which everything in the pages rests: a ring, a cell behind a sequence, and the word of a cell
+//! that is read without the sequence.
 //!
-//! Trap: these are the lines that are easy to get wrong and that no test on one machine shows to be wrong. They are apart
-//! from the pages so that loom can run every interleaving of them (`make test-long`); nothing here may use an atomic of
-//! std's.
+//! Trap: these lines are easy to get wrong, and no test on one machine shows that they are. They are apart from the
+//! pages so that loom can run every interleaving of them (`make test-long`); nothing here may use an atomic of std's.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// Client: adds a record with `fill`, which gets its running number. False when the ring of `slots` is full.
+/// Client: adds a record through `fill`, which gets its running number. False if the ring of `slots` is full.
 pub(crate) fn push(head: &AtomicU32, tail: &AtomicU32, slots: u32, fill: impl FnOnce(u32)) -> bool {
     let at = head.load(Ordering::Relaxed);
     // Acquire: pairs with the release store of `tail` in `pop`: the place was read before it is filled again.
@@ -23,8 +22,8 @@ pub(crate) fn push(head: &AtomicU32, tail: &AtomicU32, slots: u32, fill: impl Fn
     true
 }
 
-/// Daemon: takes the next record with `copy`, which gets its running number. `taken` is the daemon's own count; the client
-/// sees a copy in `tail`. `Err`: `head` is further ahead than any honest client can be, by so much.
+/// Daemon: takes the next record through `copy`, which gets its running number. `taken` is the daemon's own count; the
+/// client sees a copy in `tail`. `Err`: how far `head` is ahead, if that is further than any honest client can be.
 pub(crate) fn pop<T>(
     head: &AtomicU32,
     taken: &mut u32,
@@ -47,7 +46,7 @@ pub(crate) fn pop<T>(
     Ok(Some(record))
 }
 
-/// Daemon, the only writer: replaces what `store` stores, as one.
+/// Daemon, the only writer: runs `store` so that a reader sees all of its stores or none.
 pub(crate) fn write(sequence: &AtomicU32, store: impl FnOnce()) {
     let before = sequence.load(Ordering::Relaxed);
     sequence.store(before | 1, Ordering::Relaxed);
@@ -59,7 +58,8 @@ pub(crate) fn write(sequence: &AtomicU32, store: impl FnOnce()) {
     sequence.store((before | 1).wrapping_add(1), Ordering::Release);
 }
 
-/// One try to read: runs `load`, which gets the sequence, and throws its result away when a write was or came between.
+/// Tries once to read: runs `load`, which gets the sequence, and discards its result if a write was under way or came
+/// between.
 pub(crate) fn read<T>(sequence: &AtomicU32, load: impl FnOnce(u32) -> T) -> Result<T, u32> {
     // Acquire: pairs with the release store of `sequence` at the end of `write`.
     let before = sequence.load(Ordering::Acquire);
@@ -138,8 +138,8 @@ mod models {
         });
     }
 
-    /// The gate word is read on its own: it may be older or newer than the rest of the cell, never a value that was not
-    /// written, and never older than a sequence that was seen.
+    /// The gate word is read on its own: it may be older or newer than the rest of the cell, but always has a value
+    /// that was written, and is never older than a sequence that was seen.
     #[test]
     fn a_gate_that_is_read_alone_is_no_older_than_the_sequence_seen_before() {
         loom::model(|| {

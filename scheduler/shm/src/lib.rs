@@ -2,15 +2,14 @@
 //!
 //! [`client`] is the shim's half, [`daemon`] the daemon's; [`pages`] is the memory between them.
 //!
-//! Trap: a page is written by another process while this one reads it. It is only ever seen through the atomics of
-//! [`pages`], never as a plain Rust reference, and a value that was checked is the value that is used: copy once, then
-//! decode the copy.
+//! Trap: another process writes a page while this one reads it. Access it only through the atomics of [`pages`], never
+//! through a plain Rust reference, and use the value that was checked: copy once, then decode the copy.
 
 #![allow(unexpected_cfgs, reason = "`make test-long` sets loom")]
 
 mod exchange;
 
-// Under loom only the orders of stores and loads are built: its atomics cannot lie in a shared page.
+// Under loom only the memory orderings of `exchange` are built: loom's atomics cannot lie in a shared page.
 #[cfg(not(loom))]
 pub mod client;
 #[cfg(not(loom))]

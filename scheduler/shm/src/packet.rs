@@ -1,7 +1,7 @@
 //! `SOCK_SEQPACKET` packets over Unix sockets, with descriptors.
 //!
-//! Trap: a received descriptor is open before anybody looked at the packet. Whoever asks for descriptors owns all that
-//! came; whoever does not ask uses [`receive`], and the kernel drops them.
+//! Trap: a received descriptor is open before the packet is looked at. A caller of [`receive_with_descriptors`] owns
+//! all that came; code that expects none must use [`receive`], so that the kernel drops them.
 
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -14,8 +14,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// Connections that wait to be accepted; one more waits in the kernel until there is room, in the order in which they came.
-/// Few, because whoever connects waits behind all of them (specification S-713).
+/// Connections that wait to be accepted; a further one waits in the kernel until there is room, in order of arrival.
+/// Few, because each program that connects waits behind all of them (specification S-713).
 pub const BACKLOG: i32 = 512;
 
 /// A listening socket at `path`, not blocking, closed on exec.
@@ -31,11 +31,11 @@ pub fn bind_seqpacket(path: &Path) -> nix::Result<OwnedFd> {
 pub fn connect_seqpacket(path: &Path, timeout: Duration) -> nix::Result<OwnedFd> {
     let address = UnixAddr::new(path)?;
     let socket = seqpacket(SockFlag::SOCK_CLOEXEC)?;
-    // A zero timeout would mean for ever.
+    // A zero timeout would mean no timeout.
     let micros = i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX).max(1);
     setsockopt(&socket, sockopt::SendTimeout, &TimeVal::microseconds(micros))?;
     setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::microseconds(micros))?;
-    // A program's own signals are none of its caller's business.
+    // A signal to the program must not make its connect fail.
     while let Err(errno) = connect(socket.as_raw_fd(), &address) {
         if errno != Errno::EINTR {
             return Err(errno);
@@ -48,11 +48,12 @@ fn seqpacket(flags: SockFlag) -> nix::Result<OwnedFd> {
     socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)
 }
 
-/// Makes `kept` a descriptor of what `fresh` is one of; what it was is closed. Other threads may be using it.
+/// Makes `kept` refer to what `fresh` refers to; what it referred to is closed. Other threads may be using it.
 pub(crate) fn take_place(kept: &OwnedFd, fresh: OwnedFd) -> nix::Result<()> {
-    // SAFETY: `kept` is open and owned by the caller, and stays so: the kernel only changes what the number means, at once.
+    // SAFETY: `kept` is open and owned by the caller, and stays so: the kernel only changes what the number refers to,
+    // at once.
     let same = unsafe { nix::unistd::dup3_raw(&fresh, kept.as_raw_fd(), nix::fcntl::OFlag::O_CLOEXEC) }?;
-    // It is the number that `kept` owns.
+    // `same` is the number that `kept` owns.
     let _ = same.into_raw_fd();
     Ok(())
 }
@@ -77,7 +78,7 @@ pub fn receive_with_descriptors(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
 ) -> nix::Result<(usize, Vec<OwnedFd>)> {
-    // An interrupted call took nothing: a program's own signals must not cost it the answer.
+    // An interrupted call took no packet: a signal to the program must not cost it the answer.
     while let Err(errno) = recv(socket.as_raw_fd(), &mut [0], MsgFlags::MSG_PEEK) {
         if errno != Errno::EINTR {
             return Err(errno);
@@ -97,7 +98,7 @@ pub fn receive_with_descriptors(
     if message.flags.contains(MsgFlags::MSG_TRUNC) {
         return Err(Errno::EMSGSIZE);
     }
-    // The daemon sends no more than there is room for: this process has no descriptor left.
+    // The daemon sends no more than there is room for, so this process has no descriptor left.
     if message.flags.contains(MsgFlags::MSG_CTRUNC) {
         return Err(Errno::EMFILE);
     }

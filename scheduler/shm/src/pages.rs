@@ -117,7 +117,7 @@ unsafe impl Shared for Requests {
         &self.header
     }
 }
-// SAFETY: as above.
+// SAFETY: as for `Requests`.
 unsafe impl Shared for Replies {
     fn header(&self) -> &Header {
         &self.header
@@ -153,10 +153,10 @@ impl<P: Shared> Mapping<P> {
         Ok(Mapping { page: start.cast() })
     }
 
-    /// Puts another file in the place of this one, at the same address: whoever reads or writes here goes on and finds the
-    /// new file. Readers of a cell notice, because its sequence is another.
+    /// Maps another file in the place of this one, at the same address: threads that read or write here go on, in the
+    /// new file. Readers of a cell notice, because its sequence differs.
     pub(crate) fn replace(&self, file: BorrowedFd<'_>, writable: bool) -> Result<(), PageError> {
-        // Checks the size, and that it can be mapped at all, before anything is given up.
+        // Checks the size, and that the file can be mapped at all, before the old one is given up.
         Mapping::<P>::new(file, writable)?;
         let mut access = ProtFlags::PROT_READ;
         access.set(ProtFlags::PROT_WRITE, writable);
@@ -169,7 +169,7 @@ impl<P: Shared> Mapping<P> {
         Ok(())
     }
 
-    /// Writes the header; the magic word last, so that nobody takes a half-made page for a whole one.
+    /// Writes the header; the magic word last, so that a half-made page is never taken for a whole one.
     pub(crate) fn publish_header(&self) {
         let header = self.header();
         header.version.store(version_word(), Ordering::Relaxed);
@@ -178,7 +178,7 @@ impl<P: Shared> Mapping<P> {
         header.magic.store(MAGIC, Ordering::Release);
     }
 
-    /// Is this a page of our protocol, and whole?
+    /// Checks that this is a complete page of this protocol.
     pub(crate) fn check_header(&self) -> Result<(), PageError> {
         let header = self.header();
         // Acquire: pairs with the release store of `magic` in `publish_header`.
@@ -213,7 +213,7 @@ impl<P: Shared> Deref for Mapping<P> {
 impl<P: Shared> Drop for Mapping<P> {
     fn drop(&mut self) {
         // SAFETY: exactly the range that `new` mapped; no reference into it outlives `self`.
-        // It can only fail for a range that is none, and there is nobody to tell.
+        // It can only fail for an invalid range, and a drop cannot report that.
         let _ = unsafe { munmap(self.page.cast(), length::<P>().get()) };
     }
 }
@@ -251,7 +251,7 @@ impl Requests {
 }
 
 impl Cell {
-    /// Daemon, before the page is anybody else's: sequences count on from above `floor`.
+    /// Daemon, before the page is shared: sequences count on from above `floor`.
     pub(crate) fn start_above(&self, floor: u32) {
         self.sequence.store(floor.wrapping_add(2) & !1, Ordering::Relaxed);
     }
@@ -274,7 +274,7 @@ impl Cell {
         });
     }
 
-    /// One try to read a consistent value: `Err(sequence)` when a write was or came between.
+    /// Tries once to read a consistent value: `Err(sequence)` when a write was under way or came between.
     pub(crate) fn read(&self) -> Result<TaskCell, u32> {
         exchange::read(&self.sequence, |sequence| {
             let mut words = [0u64; 8];
@@ -287,7 +287,7 @@ impl Cell {
         })
     }
 
-    /// One try to read the text beside the cell.
+    /// Tries once to read the text beside the cell.
     pub(crate) fn read_text(&self, text: &Text) -> Result<[u8; REASON_BYTES], u32> {
         exchange::read(&self.sequence, |_| text.load())
     }

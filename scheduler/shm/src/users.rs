@@ -1,14 +1,14 @@
-//! Which users a user namespace knows.
+//! Users that a user namespace maps.
 //!
-//! Trap: whoever it does not map has the kernel's overflow uid there, like everybody else who is not mapped. Such a number names
-//! nobody.
+//! Trap: a user that it does not map has the kernel's overflow uid there, like every other user that is not mapped.
+//! Such a number identifies no user.
 
-/// Does this process's user namespace map the user?
+/// True if this process's user namespace maps the user.
 pub fn is_mapped_here(uid: u32) -> bool {
     std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| is_mapped(&map, uid))
 }
 
-/// Lines of `/proc/PID/uid_map` (user_namespaces(7)): the first number inside, the first outside, how many.
+/// Parses lines of `/proc/PID/uid_map` (user_namespaces(7)): the first number inside, the first outside, how many.
 fn is_mapped(map: &str, uid: u32) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_ascii_whitespace().map(str::parse::<u64>);

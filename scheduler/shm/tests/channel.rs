@@ -1,6 +1,6 @@
 //! Both halves in one process, over a real socket: requests, answers, waiting, and what a hostile client may try.
 //!
-//! Trap: a thread that waits must be answered by an event, never by a sleep of guessed length.
+//! Trap: end a thread's wait by an event, never after a sleep of guessed length.
 
 use eager_proto::hello::{Hello, Refusal, Welcome};
 use eager_proto::reply::{CLASS_NORMAL, FLAG_GATED, FLAG_WATCH, STATE_BOUND, TaskCell, gate};
@@ -109,10 +109,10 @@ fn a_hostile_head_is_named_and_never_followed() {
     let set_head = |head: u32| file.write_all_at(&head.to_le_bytes(), 12).expect("write head");
     set_head(RING_SLOTS as u32 + 1);
     assert_eq!(served.pages.pop(), Err(Hostile { ahead: 65 }));
-    // Backwards is far ahead: the counter wraps.
+    // A head that moves backwards is far ahead: the counter wraps.
     set_head(u32::MAX);
     assert_eq!(served.pages.pop(), Err(Hostile { ahead: u32::MAX }));
-    // As far as the ring goes is followed, and no further: what lies there are zeros.
+    // A head as far ahead as the ring is long is followed, and no further: the records there are zeros.
     set_head(RING_SLOTS as u32);
     for _ in 0..RING_SLOTS {
         let record = served.pages.pop().expect("bounded").expect("a record");
@@ -136,7 +136,7 @@ fn pages_are_sealed() {
     let mapped =
         File::options().read(true).write(true).open(reopened).and_then(|mut file| file.write_all(b"x"));
     assert_eq!(denied(mapped), eperm, "the reply page can be reopened for writing");
-    // The daemon, which mapped it before, still writes, and the client still sees it.
+    // The daemon, which mapped the page before, can still write, and the client sees it.
     served.pages.publish_cell(slot(1), &TaskCell { grant: 9, ..TaskCell::new_zeroed() }, "");
     assert_eq!(client.cell(slot(1)).expect("whole").grant, 9);
 }
@@ -166,7 +166,7 @@ fn an_answer_wakes_a_sleeper() {
     assert_eq!(client.reason(slot(4)).expect("whole"), "é".repeat(96), "cut at a whole character");
 }
 
-/// Every field of a cell is derived from one number, so a torn read cannot go unseen.
+/// Every field of a cell is derived from one number, so that a torn read is noticed.
 #[test]
 fn a_cell_is_never_seen_half_written() {
     let (served, client, _dir) = connected();
@@ -253,7 +253,7 @@ fn a_daemon_that_does_not_answer_is_not_waited_for() {
     assert!(matches!(error, ConnectError::TimedOut { .. }), "{error}");
 }
 
-/// Answers one hello with `welcome` and these descriptors, and gives what the client made of it.
+/// Answers one hello with `welcome` and these descriptors; returns the client's error.
 fn connect_to(welcome: Welcome, descriptors: Option<PageDescriptors>) -> ConnectError {
     let (_dir, path, listener) = listening();
     std::thread::scope(|scope| {

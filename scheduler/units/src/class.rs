@@ -1,4 +1,4 @@
-//! What is said of a task and of a kernel: how it runs, how it goes through memory, which devices it may not have.
+//! Classes of tasks and of kernel accesses, and the devices that a task may not have.
 
 use crate::DeviceId;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// How a buffer set is used; decides what over-subscription costs (specification S-321).
+/// How a kernel accesses a set of buffers; decides what over-subscription costs (specification S-321).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccessClass {
@@ -34,20 +34,20 @@ pub enum AccessClass {
     Unknown,
     /// Each byte once.
     OnePass,
-    /// The same bytes again by later launches: over-subscribed, it misses everything each time.
+    /// The same bytes again in later launches: over-subscribed, each launch misses all of them.
     Cyclic,
     /// Few bytes of a large buffer.
     Sparse,
 }
 
 impl AccessClass {
-    /// Whether paging can keep up with it, so that a device is allowed more of it than it holds.
+    /// True if paging can keep up with the access, so that a device may hold less than the kernel uses.
     pub fn streams(self) -> bool {
         matches!(self, AccessClass::OnePass | AccessClass::Sparse)
     }
 }
 
-/// Devices that a task may not have, by bits of their numbers; a device without a bit is never barred.
+/// Devices that a task may not have, one bit for each number; a device without a bit is never barred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Barred(pub u64);
 

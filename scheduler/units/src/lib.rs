@@ -1,4 +1,5 @@
-//! What several parts speak of, once: ids, bytes, times, classes of tasks and of access, habits; and how each is shown to people.
+//! Terms that several parts share: ids, bytes, times, classes of tasks and of access, habits; and how each is shown to
+//! people.
 //!
 //! Trap: journals, state files, profiles and JSON hold these; a serialized name that changes makes them unreadable.
 #![forbid(unsafe_code)]

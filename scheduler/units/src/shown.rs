@@ -1,13 +1,13 @@
-//! Bare numbers of bytes and milliseconds as every program shows them to people: for rows of JSON and columns of tables.
+//! Formats bare numbers of bytes and milliseconds as every program shows them: for rows of JSON and columns of tables.
 
 use crate::{Bytes, Nanos};
 
-/// `15.6 GiB`, `10 MiB`, `512 B`.
+/// Formats bytes: `15.6 GiB`, `10 MiB`, `512 B`.
 pub fn size(bytes: u64) -> String {
     Bytes(bytes).to_string()
 }
 
-/// `31 ms`, `0.4 s`, `12 s`, `2m06s`, `2h07m`, `4d03h`.
+/// Formats milliseconds: `31 ms`, `0.4 s`, `12 s`, `2m06s`, `2h07m`, `4d03h`.
 pub fn time(ms: u64) -> String {
     Nanos::from_millis(ms).to_string()
 }

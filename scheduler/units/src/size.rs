@@ -34,7 +34,7 @@ impl FromStr for Size {
     }
 }
 
-/// In the largest unit that divides it.
+/// Written in the largest unit that divides it.
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = |shift: u32| self.0 != 0 && self.0.is_multiple_of(1 << shift);

@@ -1,9 +1,9 @@
-//! Ids and units. A function that takes two bare `u64` is a mistake waiting.
+//! Ids and units as types of their own, so that numbers of different meaning cannot be exchanged.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Nanoseconds since the scheduler started (monotonic); a parameter everywhere, never read here.
+/// Nanoseconds since the scheduler started (monotonic). Always a parameter; this crate never reads a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
@@ -33,17 +33,17 @@ impl Bytes {
         Bytes(mib << 20)
     }
 
-    /// Ends at 0: a demand above the supply leaves nothing, never a wrapped-around fortune.
+    /// Stops at 0: a demand above the supply leaves nothing, and does not wrap around.
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }
 
-    /// Ends at `u64::MAX`: client-made sums may be absurd, and absurd must compare as too large.
+    /// Stops at `u64::MAX`: sums from clients may be absurd, and must then compare as too large.
     pub const fn saturating_add(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_add(other.0))
     }
 
-    /// This many hundredths of it, rounded down, without overflow on the way.
+    /// This many hundredths of it, rounded down; at most `u64::MAX`.
     pub const fn percent(self, percent: u32) -> Bytes {
         let wide = self.0 as u128 * percent as u128 / 100;
         Bytes(if wide > u64::MAX as u128 { u64::MAX } else { wide as u64 })
@@ -64,17 +64,17 @@ impl std::iter::Sum for Bytes {
     }
 }
 
-/// As every program shows it: `15.6 GiB`, `10 MiB`, `512 B`; the largest binary unit that keeps the number at 1 or above, in
-/// three digits or four. Columns of tables count on 8 columns at most.
+/// Shown as `15.6 GiB`, `10 MiB`, `512 B`: the largest binary unit that keeps the number at 1 or above, with three or
+/// four digits. Tables rely on a width of at most 8 columns.
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
         let Some((unit, shift)) = units.into_iter().find(|(_, shift)| self.0 >> shift != 0) else {
             return write!(f, "{} B", self.0);
         };
-        // Whole arithmetic: the same number must read the same on every machine.
+        // Integer arithmetic: the same number must read the same on every machine.
         let tenths = (u128::from(self.0) * 10 + (1 << (shift - 1))) >> shift;
-        // What rounds up to 1024 stays below the next unit; there is none above TiB.
+        // A number that rounds up to 1024 stays below the next unit; there is none above TiB.
         let most = if shift == 40 { u128::MAX } else { 1023 };
         match (tenths / 10, tenths % 10) {
             (whole, 0) => write!(f, "{} {unit}", whole.min(most)),
@@ -84,8 +84,8 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A length of time as people read it, in two units at most: `31 ms`, `0.4 s`, `12 s`, `2m06s`, `2h07m`, `4d03h`. A point in
-/// time is [`Nanos::moment`].
+/// Shown as a length of time, in two units at most: `31 ms`, `0.4 s`, `12 s`, `2m06s`, `2h07m`, `4d03h`. For a point in
+/// time, use [`Nanos::moment`].
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (micros, seconds) = (self.0 / 1000, self.0 / 1_000_000_000);
@@ -109,7 +109,7 @@ impl Nanos {
         Nanos(seconds * 1_000_000_000)
     }
 
-    /// Ends at `u64::MAX` nanoseconds.
+    /// Stops at `u64::MAX` nanoseconds.
     pub const fn from_millis(ms: u64) -> Nanos {
         Nanos(ms.saturating_mul(1_000_000))
     }

@@ -108,7 +108,7 @@ impl Scheduler {
         let orders = Orders::under(policy.traits().memory);
         let empty = Scheduler::with(name, policy, self.options.clone(), orders);
         let mut told = Vec::new();
-        // If a task cannot keep its device under that policy, nothing changes, and `case` stays.
+        // If a task cannot keep its device under that policy, all stay under `case`, for good.
         let Ok(mut next) = self.under(empty, &mut told) else { return false };
         next.reversions = self.reversions;
         *self = next;
