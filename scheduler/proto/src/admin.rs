@@ -1,8 +1,8 @@
 //! The admin socket: a Unix stream, one JSON object per line each way, each with the version of these messages.
 //!
-//! Who asks is who the kernel says (`SO_PEERCRED`): everybody may look, everybody may act on their own tasks, and only the
-//! daemon's own user and root on everything. Trap: unknown fields of a question are refused, those of an answer are not,
-//! so a field may be added to an answer without a new version, and to a question only with one.
+//! The kernel identifies the user who asks (`SO_PEERCRED`): every user may look, and act on their own tasks; only the
+//! daemon's own user and root may act on everything. Trap: unknown fields of a request are refused, those of a reply
+//! are not, so a field may be added to a reply without a new version, and to a request only with one.
 
 mod message;
 mod rows;
@@ -14,10 +14,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Of the questions and answers. 1 had no version in its lines.
+/// Version of requests and replies. Version 1 had no version in its lines.
 pub const ADMIN_VERSION: u64 = 2;
 
-/// A line that is no message of this version.
+/// A line that is not a message of this version.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
     #[error("version {found} of the admin messages, not {ADMIN_VERSION}: use programs of one build")]
@@ -33,7 +33,7 @@ struct Versioned<T> {
     message: T,
 }
 
-/// A message as a line, with its end.
+/// Serializes a message to a line, with its newline.
 ///
 /// # Errors
 /// None for the messages of this module, which are plain data.
@@ -43,10 +43,10 @@ pub fn to_line(message: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Reads a line.
+/// Parses a line.
 ///
 /// # Errors
-/// Another version's line, or no message.
+/// The line is of another version, or no message.
 pub fn from_line<T: DeserializeOwned>(line: &[u8]) -> Result<T, LineError> {
     let mut value: Value = serde_json::from_slice(line)?;
     let version = value.as_object_mut().and_then(|object| object.remove("version"));

@@ -5,9 +5,9 @@ use crate::request::RequestPage;
 use crate::{MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, text};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Of a program's name.
+/// Size of a program's name.
 pub const LABEL_BYTES: usize = 64;
-/// Client to daemon.
+/// First packet from client to daemon.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Hello {
@@ -16,34 +16,36 @@ pub struct Hello {
     pub minor: u16,
     /// Feature bits the client understands; the highest eight bits are its priority ([`Hello::priority`]).
     pub features: u64,
-    /// Size of the pages it was built for; both must match for one major.
+    /// Page sizes that the client was built for; both must match within one major version.
     pub request_page_bytes: u32,
     pub reply_page_bytes: u32,
     /// UTF-8, padded with NUL: name of the program in tables.
     pub label: [u8; LABEL_BYTES],
 }
 
-/// Behind the [`Hello`] of a program that was connected before: its daemon died, or closed the connection. Since minor 1.
+/// Follows the [`Hello`] of a program that was connected before: its daemon died, or closed the connection. Since minor
+/// 1.
 ///
-/// It names nobody that the kernel does not: the process id and uid of the connection must be those of the client.
+/// It proves nothing by itself: the process id and uid that the kernel reports for the connection must be those of the
+/// client.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Resume {
     /// [`Welcome::client`] of the earlier connection.
     pub client: u64,
-    /// Not below the sequence of any cell that the client has seen: the new cells count on from there.
+    /// At least the sequence of every cell that the client has seen: the new cells count on from there.
     pub sequence_floor: u32,
     pub reserved: u32,
 }
 
-/// A whole first packet.
+/// A complete first packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opening {
     pub hello: Hello,
     pub resume: Option<Resume>,
 }
 
-/// Feature bit: the daemon knows its clients again after it was restarted ([`Resume`]).
+/// Feature bit: the daemon recognizes its clients after it was restarted ([`Resume`]).
 pub const FEATURE_RESUME: u64 = 1;
 
 /// Daemon to client, with two descriptors attached when `status` is [`WELCOME_OK`].
@@ -53,28 +55,29 @@ pub struct Welcome {
     pub magic: u32,
     pub major: u16,
     pub minor: u16,
-    /// Feature bits both understand.
+    /// Feature bits that both sides know.
     pub features: u64,
     /// Id of this client in tables and journal.
     pub client: u64,
     /// [`WELCOME_OK`] or a refusal.
     pub status: u32,
-    /// The most that one task can ever be granted, in whole MiB; 0: not known.
+    /// The most that one task can ever be granted, in whole MiB; 0 if not known.
     pub grant_max_mib: u32,
     /// UTF-8, padded with NUL: why it was refused, for the user.
     pub reason: [u8; 128],
 }
 
-/// What a client may do so that its memory is held only while the device needs it. In a hello: the client can; in a
-/// welcome: it should. A task asks at its first use of the device, not at its begin.
+/// Feature bits from here on are habits of a client by which its memory is held only while the device needs it. In a
+/// hello: the client can; in a welcome: it should. This one: a task asks at its first use of the device, not at its
+/// begin.
 pub const FEATURE_LATE_RESERVATION: u64 = 2;
-/// What is copied to the device before the task has memory there waits in host memory.
+/// Data that is copied to the device before the task has memory there waits in host memory.
 pub const FEATURE_EARLY_COPIES: u64 = 4;
 /// A task asks for what is in use at once, not for what is allocated.
 pub const FEATURE_LIVE_REQUIREMENT: u64 = 8;
 /// Copies of pageable memory go through a pinned ring.
 pub const FEATURE_FAST_COPIES: u64 = 16;
-/// The uuids of the daemon's devices stand behind the welcome ([`Greeting`]).
+/// The uuids of the daemon's devices follow the welcome ([`Greeting`]).
 pub const FEATURE_DEVICES: u64 = 32;
 /// Every feature bit of this build.
 pub const FEATURES: u64 = FEATURE_RESUME
@@ -84,7 +87,7 @@ pub const FEATURES: u64 = FEATURE_RESUME
     | FEATURE_LIVE_REQUIREMENT
     | FEATURE_FAST_COPIES;
 
-/// Where the priority stands in a hello's features.
+/// Shift of the priority in a hello's features.
 const PRIORITY_SHIFT: u32 = u64::BITS - 8;
 const _: () = assert!(FEATURES >> PRIORITY_SHIFT == 0);
 
@@ -96,7 +99,7 @@ pub const WELCOME_RESOURCES: u32 = 4;
 pub const WELCOME_STRANGER: u32 = 5;
 pub const WELCOME_DENIED: u32 = 6;
 
-/// Size of the request page, as it is announced. The page is a constant size far below 4 GiB.
+/// Size of the request page, as it is announced: a constant far below 4 GiB.
 pub const REQUEST_PAGE_BYTES: u32 = size_of::<RequestPage>() as u32;
 /// Size of the reply page, as it is announced.
 pub const REPLY_PAGE_BYTES: u32 = size_of::<ReplyPage>() as u32;
@@ -140,7 +143,7 @@ impl Refusal {
 }
 
 impl Hello {
-    /// What a client of this build says.
+    /// The hello of a client of this build.
     pub fn new(label: &str) -> Hello {
         Hello {
             magic: MAGIC,
@@ -153,30 +156,32 @@ impl Hello {
         }
     }
 
-    /// The same of a program whose memory does not come by name, because the compiler does not see all uses of it.
+    /// The hello of a program whose memory does not come by name, because the compiler does not see all uses of it.
     pub fn uninformed(label: &str) -> Hello {
         let by_name = FEATURE_LATE_RESERVATION | FEATURE_EARLY_COPIES | FEATURE_LIVE_REQUIREMENT;
         Hello { features: FEATURES & !by_name, ..Hello::new(label) }
     }
 
-    /// The same with a priority for the program's tasks among those of its user: a signed number in the highest eight bits of
-    /// the features. A daemon of a release before knows none of these bits, and ignores them.
+    /// This hello with a priority for the program's tasks among those of its user: a signed number in the highest eight
+    /// bits of the features. A daemon of an earlier release ignores these bits.
     pub fn with_priority(self, priority: i8) -> Hello {
         let kept = self.features & (u64::MAX >> 8);
         Hello { features: kept | u64::from(priority.cast_unsigned()) << PRIORITY_SHIFT, ..self }
     }
 
-    /// 0 is the usual one; higher ones go first.
+    /// 0 is the default; higher priorities go first.
     pub fn priority(&self) -> i8 {
         self.features.to_be_bytes()[0].cast_signed()
     }
 
-    /// Can the client's tasks ask late, and whole, for what calls name? Clients of releases before say so in any case.
+    /// True if the client's tasks can ask late, and whole, for memory that calls name. Clients of earlier releases
+    /// claim so in any case.
     pub fn comes_by_name(&self) -> bool {
         self.features & FEATURE_LATE_RESERVATION != 0
     }
 
-    /// Checks a first packet. A higher minor is served: it may use features only when the answer grants them.
+    /// Checks a first packet. A client of a higher minor is served; it may use features only when the answer grants
+    /// them.
     pub fn decode(packet: &[u8]) -> Result<Hello, Refusal> {
         let hello = Hello::read_from_bytes(packet).map_err(|_| Refusal::Length { bytes: packet.len() })?;
         if hello.magic != MAGIC {
@@ -199,7 +204,7 @@ impl Hello {
 }
 
 impl Opening {
-    /// Checks a whole first packet. Bytes that this build does not know are refused, never skipped.
+    /// Checks a complete first packet. Trailing bytes that this build does not know are refused, never skipped.
     pub fn decode(packet: &[u8]) -> Result<Opening, Refusal> {
         let bytes = packet.len();
         let (hello, rest) = packet.split_at_checked(size_of::<Hello>()).unwrap_or((packet, &[]));
@@ -208,7 +213,7 @@ impl Opening {
             return Ok(Opening { hello, resume: None });
         }
         let resume = Resume::read_from_bytes(rest).map_err(|_| Refusal::Length { bytes })?;
-        // Minor 0 had no such thing: whatever this is, it is not meant so.
+        // Minor 0 had no `Resume`, so these bytes have another meaning.
         if hello.minor == 0 || resume.reserved != 0 {
             return Err(Refusal::Length { bytes });
         }
@@ -227,13 +232,13 @@ impl Welcome {
         Welcome { client, ..Welcome::with(WELCOME_OK, "") }
     }
 
-    /// Grants what both sides know of `asked`, whatever the policy.
+    /// Grants the features of `asked` that both sides know and no policy decides.
     pub fn granting(self, asked: u64) -> Welcome {
         Welcome { features: asked & FEATURE_RESUME, ..self }
     }
 
-    /// `wanted`: what of [`FEATURES`] the client should do; `grant_max`: the most that a task can ever be granted, in
-    /// bytes.
+    /// Adds what of [`FEATURES`] the client should do (`wanted`), and the most that a task can ever be granted
+    /// (`grant_max`, in bytes).
     pub fn to_do(self, hello: &Hello, wanted: u64, grant_max: u64) -> Welcome {
         let grant_max_mib = u32::try_from(grant_max >> 20).unwrap_or(u32::MAX);
         Welcome { features: self.features | hello.features & wanted, grant_max_mib, ..self }
@@ -265,11 +270,11 @@ impl Welcome {
 /// A GPU's uuid, as CUDA (`CUuuid`) and NVML know it.
 pub type Uuid = [u8; 16];
 
-/// Devices that a daemon serves at most; the largest servers have a quarter of this.
+/// Most devices that a daemon serves: four times as many as the largest servers have.
 pub const DEVICES_MAX: usize = 64;
 
-/// The whole answer to a hello: the welcome, and for a client that asks for [`FEATURE_DEVICES`] the uuid of each device by
-/// its number. There are none where the program sees the devices under the daemon's numbers (virtual GPUs).
+/// The complete answer to a hello: the welcome, and for a client that asks for [`FEATURE_DEVICES`] the uuid of each
+/// device by its number. Empty where the program sees the devices under the daemon's numbers (virtual GPUs).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Greeting {
     pub welcome: Welcome,
@@ -277,7 +282,7 @@ pub struct Greeting {
 }
 
 impl Greeting {
-    /// The most bytes that one can have.
+    /// Size of the largest greeting.
     pub const BYTES_MAX: usize = size_of::<Welcome>() + DEVICES_MAX * size_of::<Uuid>();
 
     pub fn new(welcome: Welcome, hello: &Hello, devices: &[Uuid]) -> Greeting {
@@ -291,7 +296,7 @@ impl Greeting {
         [self.welcome.as_bytes(), self.devices.as_flattened()].concat()
     }
 
-    /// `None`: the packet is no answer of a daemon.
+    /// `None` if the packet is not an answer of a daemon.
     pub fn decode(packet: &[u8]) -> Option<Greeting> {
         let (welcome, rest) = packet.split_at_checked(size_of::<Welcome>())?;
         let welcome = Welcome::read_from_bytes(welcome).ok()?;

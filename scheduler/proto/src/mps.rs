@@ -1,15 +1,15 @@
-//! Where NVIDIA's Multi-Process Service (MPS) is found. With it several programs' kernels run on a GPU at the same time.
+//! Finds NVIDIA's Multi-Process Service (MPS), with which kernels of several programs run on a GPU at the same time.
 //!
-//! Traps: each user may have an MPS of its own, behind a folder that the environment names; programs that are started in
-//! another environment than the daemon do not share it. And its file outlasts a control daemon that was killed, until any
-//! other program has the number in it.
+//! Each user may have an MPS of their own, behind a folder that the environment names; programs that are started in
+//! another environment than the daemon do not share it. Trap: a control daemon that was killed leaves its file behind,
+//! and the number in it may belong to another program later.
 
 use std::path::{Path, PathBuf};
 
-/// Names the folder of the control daemon (NVIDIA, "Multi-Process Service", environment variables).
+/// Environment variable with the folder of the control daemon (NVIDIA, "Multi-Process Service", environment variables).
 const ENV_FOLDER: &str = "CUDA_MPS_PIPE_DIRECTORY";
 const FOLDER: &str = "/tmp/nvidia-mps";
-/// Holds the control daemon's process number (the same).
+/// File with the control daemon's process number (NVIDIA, as above).
 const PID_FILE: &str = "nvidia-cuda-mps-control.pid";
 /// `nvidia-cuda-mps-control`, of which the kernel keeps 15 characters (proc_pid_comm(5)).
 const NAME: &str = "nvidia-cuda-mps";
@@ -20,7 +20,7 @@ pub fn folder() -> PathBuf {
     named.map_or_else(|| PathBuf::from(FOLDER), PathBuf::from)
 }
 
-/// The control daemon that runs there, by its process number.
+/// Process number of the control daemon that runs there, if one does.
 pub fn control_pid(folder: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(folder.join(PID_FILE)).ok()?;
     let pid: u32 = text.trim().parse().ok()?;
@@ -28,7 +28,7 @@ pub fn control_pid(folder: &Path) -> Option<u32> {
     is_control(&stat).then_some(pid)
 }
 
-/// `NUMBER (NAME) STATE …` (proc_pid_stat(5)): its name, and not one who has ended and was not waited for.
+/// Parses `NUMBER (NAME) STATE …` (proc_pid_stat(5)): true for the control daemon's name, unless the process has ended.
 fn is_control(stat: &str) -> bool {
     let of = stat.rsplit_once(") ").and_then(|(head, rest)| Some((head.split_once(" (")?.1, rest)));
     of.is_some_and(|(name, rest)| name == NAME && !rest.starts_with(['Z', 'X']))
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// What a file says, and whose number is in it.
+    /// Writes this text to the file of the process number; returns the control daemon found by it.
     fn found(text: &str) -> Option<u32> {
         let folder = tempfile::tempdir().expect("folder");
         std::fs::write(folder.path().join(PID_FILE), format!("{text}\n")).expect("write");

@@ -1,29 +1,29 @@
-//! A program that starts while its daemon is being started again waits for it, and does not run free.
+//! Lets a program that starts while its daemon restarts wait for the daemon, instead of running unscheduled.
 //!
-//! Trap: shim and command line must come to the same answers, or `eager run` would wait where its program does not. A socket
-//! is gone after an orderly end and is nobody's after a kill; the state file is there after both.
+//! Trap: shim and command line must come to the same answers, or `eager run` would wait where its program does not.
+//! After an orderly end the socket is gone, after a kill it has no listener; the state file is there in both cases.
 
 use crate::place::STATE_FILE_NAME;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a program that starts waits for a daemon, in seconds, where there is one to be expected.
+/// How long a starting program waits for a daemon where one is to be expected, in seconds.
 pub const ENV_CONNECT_MAX: &str = "EAGER_CONNECT_MAX";
-/// Its default: what a service manager takes to start a daemon again, several times (specification S-701).
+/// Its default: the time in which a service manager starts a daemon again several times (specification S-701).
 pub const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// `open` (run as plain CUDA) | `closed` (CUDA calls fail): what a program does that has found none when it starts. Unset: as
-/// when it loses one.
+/// What a program does that finds no daemon when it starts: `open` (run as plain CUDA) | `closed` (CUDA calls fail).
+/// Not set: as when it loses its daemon.
 pub const ENV_ON_NO_DAEMON: &str = "EAGER_ON_NO_DAEMON";
-/// Longest wait that can be asked for: a day. Anything above is a slip of the keyboard.
+/// Longest wait that can be set: a day. A larger value is taken for a mistake.
 const SECONDS_MAX: f64 = 86_400.0;
 
-/// Seconds as a person writes them, such as `10` or `0.5`.
+/// Parses seconds such as `10` or `0.5`; None if they are out of range.
 pub fn parse_connect_max(text: &str) -> Option<Duration> {
     let seconds: f64 = text.parse().ok()?;
     (0.0..=SECONDS_MAX).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
 }
 
-/// Is or was there a daemon at this client socket? Then another may take its place at any moment.
+/// True if a daemon is or was at this client socket, so that another may take its place at any moment.
 pub fn is_inhabited(socket: &Path) -> bool {
     socket.exists() || socket.with_file_name(STATE_FILE_NAME).exists()
 }

@@ -1,7 +1,7 @@
-//! Where the daemon lives: its run directory and what is in it.
+//! Where the daemon lives: its run directory and the files in it.
 //!
-//! Trap: daemon and command line must come to the same directory from the same environment, so the rule is here and
-//! the environment is a parameter.
+//! Trap: daemon and command line must come to the same directory from the same environment, so the rule is here and the
+//! environment is a parameter.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -14,25 +14,25 @@ pub const ADMIN_SOCKET_NAME: &str = "admin.sock";
 pub const HTTP_SOCKET_NAME: &str = "http.sock";
 /// The virtual GPU server; there only while the daemon's devices are virtual.
 pub const VGPU_SOCKET_NAME: &str = "vgpu.sock";
-/// What a daemon that is started after this one must know: its clients and what they hold.
+/// State that the next daemon needs: the clients and what they hold.
 pub const STATE_FILE_NAME: &str = "eagerd.state";
-/// What earlier runs of each program took.
+/// Durations of earlier runs of each program.
 pub const HISTORY_FILE_NAME: &str = "eagerd.history";
 /// Programs that have ended.
 pub const ENDED_FILE_NAME: &str = "eagerd.ended";
 /// Locked by the daemon while it lives; holds its process id, for messages only.
 pub const LOCK_FILE_NAME: &str = "eagerd.lock";
 
-/// Of the daemon that serves every user of the machine.
+/// Run directory of the daemon that serves every user of the machine.
 const SYSTEM_RUN_DIR: &str = "/run/eager";
 
-/// The run directory of a daemon that nobody named: `$XDG_RUNTIME_DIR/eager`, else `/run/eager` for root, else none.
+/// Default run directory of a daemon: `$XDG_RUNTIME_DIR/eager`, else `/run/eager` for root, else None.
 pub fn default_run_dir(xdg_runtime_dir: Option<&OsStr>, is_root: bool) -> Option<PathBuf> {
     let own = session_run_dir(xdg_runtime_dir);
     own.or_else(|| is_root.then(|| PathBuf::from(SYSTEM_RUN_DIR)))
 }
 
-/// Where to look for a daemon that nobody named: the session's own, then the system's.
+/// Run directories in which to look for a daemon by default: the session's own, then the system's.
 pub fn run_dirs_to_look_in(xdg_runtime_dir: Option<&OsStr>) -> Vec<PathBuf> {
     session_run_dir(xdg_runtime_dir).into_iter().chain([PathBuf::from(SYSTEM_RUN_DIR)]).collect()
 }
@@ -41,8 +41,8 @@ fn session_run_dir(xdg_runtime_dir: Option<&OsStr>) -> Option<PathBuf> {
     xdg_runtime_dir.filter(|dir| !dir.is_empty()).map(|dir| Path::new(dir).join("eager"))
 }
 
-/// Where an executable finds what belongs to it and is nobody's command: beside itself, as cargo builds it, or in
-/// `lib/eager` beside its `bin`, as it is installed. Takes the executable's folder.
+/// Folders in which an executable finds files that belong to it and are not commands: beside itself, as cargo builds
+/// it, or in `lib/eager` beside its `bin`, as it is installed. Takes the executable's folder.
 pub fn companion_folders(executables: &Path) -> [PathBuf; 2] {
     [executables.to_path_buf(), executables.join("../lib/eager")]
 }

@@ -1,15 +1,15 @@
-//! Daemon-written page: one cell per task slot. The client maps it read-only (`F_SEAL_FUTURE_WRITE`).
+//! Page that the daemon writes: one cell per task slot. The client maps it read-only (`F_SEAL_FUTURE_WRITE`).
 //!
 //! A cell is a seqlock: the daemon makes `sequence` odd, writes, makes it even, then wakes the futex on it. The client
-//! reads again when `sequence` was odd or changed. State, not messages: a cell always says what holds now, so a lost
-//! wake-up or a restarted daemon cannot leave the two out of step. `gate` alone may also be read on its own, without
-//! the seqlock: it is one word, and a launch costs one load. Each cell has a sentence beside it, [`ReplyPage::texts`],
-//! written under the same seqlock.
+//! reads again when `sequence` was odd or changed. Cells are state, not messages: a cell always shows what holds now,
+//! so a lost wake-up or a restarted daemon cannot leave the two out of step. `gate` alone may also be read on its own,
+//! without the seqlock: it is one word, and a launch costs one load. Each cell has a sentence beside it,
+//! [`ReplyPage::texts`], written under the same seqlock.
 
 use crate::TASK_SLOTS;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// One task slot's answer.
+/// The answer for one task slot.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct TaskCell {
@@ -31,14 +31,14 @@ pub struct TaskCell {
     pub requirement: u64,
     /// See [`gate`].
     pub gate: u64,
-    /// Why it stands so: number of the core's reason; in words in [`ReplyPage::texts`].
+    /// Why the task is in this state: number of the core's reason; in words in [`ReplyPage::texts`].
     pub reason: u32,
     pub reserved: u32,
     pub padding: [u8; 8],
 }
 
 impl TaskCell {
-    /// Does the cell answer the request with this sequence (or a later one)? Sequences wrap.
+    /// True if the cell answers the request with this sequence (or a later one). Sequences wrap.
     pub fn answers(&self, sequence: u32) -> bool {
         self.answered.wrapping_sub(sequence) < 1 << 31
     }
@@ -63,8 +63,8 @@ pub struct ReplyPage {
 /// Room for a reason in words; a longer one is cut.
 pub const REASON_BYTES: usize = 192;
 
-/// [`TaskCell::reason`] of a task that is refused because it is larger than every device: the only no of which a program may
-/// do without a part.
+/// [`TaskCell::reason`] of a task that is refused because it is larger than every device: the only refusal after which
+/// a program may go on with a smaller request.
 pub const REASON_TOO_LARGE: u32 = 4;
 
 pub const STATE_FREE: u32 = 0;
@@ -82,16 +82,16 @@ pub const CLASS_PROMOTED: u32 = 3;
 
 /// Allocate managed memory (preferred location: the device) instead of plain device memory.
 pub const FLAG_MANAGED: u32 = 1;
-/// Report idle→busy and busy→idle of the launch counters: somebody waits for this task's kernels.
+/// Report idle→busy and busy→idle of the launch counters: another task waits for this task's kernels.
 pub const FLAG_WATCH: u32 = 2;
 /// Launch on a stream of the highest priority (else: the lowest).
 pub const FLAG_HIGH_PRIORITY: u32 = 4;
-/// Launches must look at the gate (else they never hold).
+/// Launches must look at the gate (else they are never held).
 pub const FLAG_GATED: u32 = 8;
 /// The last [`crate::request::RequestBody::TaskExtend`] answered was refused: the task keeps the device and the grant
 /// it had (the state stays [`STATE_BOUND`]); `reason` says why.
 pub const FLAG_EXTEND_REFUSED: u32 = 16;
-/// Memory that the device is done with is to be given back at once, and told as
+/// Memory that the device is done with is to be given back at once, and reported as
 /// [`crate::request::RequestBody::TaskShrink`].
 pub const FLAG_RELEASES: u32 = 32;
 
@@ -112,7 +112,8 @@ pub mod gate {
         word & GO != 0
     }
 
-    /// May a kernel that touches `footprint` bytes start? (Rounded up to KiB; the largest allowance admits any.)
+    /// True if a kernel that touches `footprint` bytes may start. (Rounded up to KiB; the largest allowance admits
+    /// any.)
     pub fn admits(word: u64, footprint: u64) -> bool {
         let kib = word & KIB_MASK;
         word & GO != 0 && (kib == KIB_MASK || footprint.div_ceil(1024) <= kib)

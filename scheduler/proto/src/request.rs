@@ -1,4 +1,4 @@
-//! Client-written page: a ring of requests and the launch counters.
+//! Page that the client writes: a ring of requests and the launch counters.
 //!
 //! Trap: the daemon must copy a record out *once* and then [`decode`] the copy; the client may change the page at any
 //! moment. `head` counts records ever published; the index is `head % RING_SLOTS`; the daemon's own count (`tail`) is
@@ -8,7 +8,7 @@ use crate::{RING_SLOTS, TASK_SLOTS, text};
 use eager_units::{AccessClass, Barred};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// As it lies in the ring.
+/// A request as it lies in the ring.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct RequestRecord {
@@ -73,7 +73,7 @@ pub struct Request {
     pub body: RequestBody,
 }
 
-/// What a client can ask or tell. Sizes in bytes. Word numbers in brackets.
+/// What a client can ask or report. Sizes in bytes. Word numbers in brackets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestBody {
     /// Kind 1. A task asks for a device. Answered when bound or refused; the daemon may leave it waiting.
@@ -119,7 +119,7 @@ pub enum RequestBody {
 }
 
 impl RequestBody {
-    /// A lazy task asks for so much; nothing is known of its launches.
+    /// Begin of a lazy task with this requirement; nothing is known of its launches.
     pub const fn lazy_begin(requirement: u64) -> RequestBody {
         RequestBody::TaskBegin {
             requirement,
@@ -132,14 +132,15 @@ impl RequestBody {
     }
 }
 
-/// What a task says of itself when it asks.
+/// What a task declares when it asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BeginFlags {
     /// Bit 0. Bound at its first launch, may extend.
     pub lazy: bool,
     /// Bit 1. Its memory is already managed.
     pub managed: bool,
-    /// Bit 2. It cannot run over-subscribed: it waits for all of its requirement, and more that does not fit is refused.
+    /// Bit 2. It cannot run over-subscribed: it waits for all of its requirement, and an extension that does not fit is
+    /// refused.
     pub whole: bool,
     /// Bits 16 to 63: devices 0 to 47 that it may not have.
     pub barred: Barred,
@@ -150,7 +151,7 @@ impl BeginFlags {
     pub const LAZY: BeginFlags = BeginFlags { lazy: true, ..BeginFlags::NONE };
     pub const WHOLE: BeginFlags = BeginFlags { whole: true, ..BeginFlags::NONE };
 
-    /// The flags of a word, if each of its bits has a meaning.
+    /// The flags of a word; None if one of its bits has no meaning.
     fn of(word: u64) -> Option<BeginFlags> {
         let flags = BeginFlags {
             lazy: word & BEGIN_LAZY != 0,
@@ -173,7 +174,7 @@ impl BeginFlags {
 const BEGIN_LAZY: u64 = 1;
 const BEGIN_MANAGED: u64 = 2;
 const BEGIN_WHOLE: u64 = 4;
-/// The bit of device 0 among those that the task may not have.
+/// Position of the bit for device 0 among the barred devices.
 const BEGIN_BARRED_SHIFT: u32 = 16;
 /// Devices that have such a bit; later ones cannot be barred.
 pub const BEGIN_BARRED_DEVICES: u32 = u64::BITS - BEGIN_BARRED_SHIFT;

@@ -1,6 +1,6 @@
-//! Everything that is to be seen at one moment: what `eager top`, the metrics and the web page are made from.
+//! The state of the daemon at one moment: what `eager top`, the metrics and the web page are made from.
 //!
-//! Trap: viewers of another build read it too. Fields are only added, each with a default.
+//! Trap: viewers of another build read it too. Only add fields, each with a default.
 
 use crate::admin::{AfterRow, DaemonRow, DeviceRow, TaskRow};
 use serde::{Deserialize, Serialize};
@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Snapshot {
-    /// Time that decisions are made in, since the daemon started; on a virtual clock the modelled one.
+    /// Time since the daemon started on the clock of its decisions; on a virtual clock the modelled time.
     pub now_ms: u64,
     pub daemon: DaemonRow,
     pub devices: Vec<DeviceRow>,
-    /// The oldest tasks, as many as were asked for.
+    /// The oldest tasks, at most as many as were asked for.
     pub tasks: Vec<TaskRow>,
-    /// Programs that wait for a task of another to end, as many as were asked for.
+    /// Programs that wait for a task of another to end, at most as many as were asked for.
     pub after: Vec<AfterRow>,
     pub counts: Counts,
-    /// Tasks of the last minutes, the newest last, as many as were asked for.
+    /// Tasks of the last minutes, the newest last, at most as many as were asked for.
     pub lives: Vec<Life>,
-    /// Devices that are looked at, in the last minutes.
+    /// Use of the watched devices in the last minutes.
     pub minutes: Vec<Minutes>,
 }
 
@@ -30,13 +30,13 @@ pub struct Snapshot {
 #[serde(default)]
 pub struct Minutes {
     pub device: u32,
-    /// How long each moment is.
+    /// Length of each moment.
     pub moment_ms: u64,
-    /// The newest last, which may not be over.
+    /// The newest last; the last one may not be over.
     pub moments: Vec<Moment>,
 }
 
-/// Means over a span of time; none: nobody looked, or the device did not tell.
+/// Means over a span of time; None if the device was not watched or did not report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Moment {
@@ -67,7 +67,7 @@ pub struct Counts {
     pub decision_seconds: Distribution,
 }
 
-/// How values are spread: each bucket counts those above the one before and at most `le`.
+/// Histogram of values: each bucket counts those above the bucket before it and at most `le`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Distribution {
@@ -84,7 +84,7 @@ pub struct Bucket {
 }
 
 impl Distribution {
-    /// Without values. The bounds rise.
+    /// A histogram without values. The bounds must rise.
     pub fn new(bounds: &[f64]) -> Distribution {
         let buckets = bounds.iter().map(|&le| Bucket { le, count: 0 }).collect();
         Distribution { buckets, beyond: 0, sum: 0.0 }
@@ -103,7 +103,7 @@ impl Distribution {
     }
 }
 
-/// What became of a task, from its request on.
+/// History of a task, from its request on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Life {
@@ -114,7 +114,7 @@ pub struct Life {
     /// Each lasts until the next one, the last until the end. Never empty.
     pub spans: Vec<Span>,
     pub ended_ms: Option<u64>,
-    /// Why it was refused; empty: it was not.
+    /// Why it was refused; empty if it was not.
     pub refused: String,
 }
 

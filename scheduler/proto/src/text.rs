@@ -1,7 +1,7 @@
 //! Names inside fixed-size records: UTF-8, padded with NUL.
 //!
-//! Trap: the bytes come from a stranger and end in terminals and log files; [`unpack`] therefore never fails and never
-//! returns a control character, nor one that changes the order in which a terminal shows what comes after it.
+//! Trap: the bytes come from an untrusted program and end in terminals and log files; [`unpack`] therefore never fails
+//! and never returns a control character, nor one that changes the order in which a terminal shows what comes after it.
 
 /// Puts `text` into a field, cut at the last whole character that fits (a NUL inside ends it).
 pub fn pack<const N: usize>(text: &str) -> [u8; N] {

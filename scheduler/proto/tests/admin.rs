@@ -1,7 +1,7 @@
 //! The answers of the admin socket as scripts get them (`--json`): golden files.
 //!
-//! Trap: `EAGER_BLESS=1 cargo test -p eager-proto --test admin` writes the files anew; a field that is gone or renamed breaks
-//! scripts, and needs another admin version.
+//! Trap: `EAGER_BLESS=1 cargo test -p eager-proto --test admin` rewrites the files; a field that is removed or renamed
+//! breaks scripts, and needs another admin version.
 
 use eager_proto::admin::{
     AdminReply, AfterRow, DaemonRow, DeviceRow, OutlookRow, PolicyRow, ProgramRow, QueueRow, TaskRow,

@@ -59,7 +59,7 @@ fn layouts_are_pinned() {
     assert_eq!((TASK_SLOTS, RING_SLOTS), (16, 64));
 }
 
-/// Behind the welcome come uuids, 16 bytes each, for those who asked.
+/// Uuids, 16 bytes each, follow the welcome for clients that ask.
 #[test]
 fn devices_are_told_to_those_who_ask() {
     let (asks, does_not) = (Hello::new("new"), Hello { features: FEATURE_RESUME, ..Hello::new("old") });

@@ -116,8 +116,8 @@ impl ClientPages {
     /// If this is called after a cell with `FLAG_WATCH` was published, no launch is missed: either these counters hold
     /// it, or the client sees the flag when it counts it.
     pub fn counters(&self, slot: Slot) -> (u64, u64) {
-        // Store of the flag before load of the counters: pairs with the SeqCst accesses of `ClientConnection::add_launched`
-        // and `flags`.
+        // Store of the flag before load of the counters: pairs with the SeqCst accesses of
+        // `ClientConnection::add_launched` and `flags`.
         fence(Ordering::SeqCst);
         let counters = &self.requests.counters[slot.index()];
         (counters.launched.load(Ordering::Relaxed), counters.retired.load(Ordering::Relaxed))

@@ -50,8 +50,8 @@ pub(crate) fn pop<T>(
 pub(crate) fn write(sequence: &AtomicU32, store: impl FnOnce()) {
     let before = sequence.load(Ordering::Relaxed);
     sequence.store(before | 1, Ordering::Relaxed);
-    // Release fence: pairs with the acquire fence in `read`. A reader that saw one of the stores below also sees the odd
-    // sequence above, and reads again.
+    // Release fence: pairs with the acquire fence in `read`. A reader that saw one of the stores below also sees the
+    // odd sequence above, and reads again.
     fence(Ordering::Release);
     store();
     // Release: pairs with the acquire load of `sequence` in `read` and `ClientConnection::wait_cell`.

@@ -162,9 +162,9 @@ impl<P: Shared> Mapping<P> {
         access.set(ProtFlags::PROT_WRITE, writable);
         let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED;
         let start = self.page.addr();
-        // SAFETY: the range is exactly the one that `new` mapped and this value owns. The kernel replaces it under its lock,
-        // so that another thread's access meets the old file or the new one, both as long as the mapping; any bytes are a
-        // valid `P`, and all access is through atomics.
+        // SAFETY: the range is exactly the one that `new` mapped and this value owns. The kernel replaces it under its
+        // lock, so that another thread's access meets the old file or the new one, both as long as the mapping; any
+        // bytes are a valid `P`, and all access is through atomics.
         unsafe { mmap(Some(start), length::<P>(), access, flags, file, 0) }.map_err(PageError::Map)?;
         Ok(())
     }

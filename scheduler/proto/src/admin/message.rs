@@ -1,10 +1,10 @@
-//! The questions and the answers.
+//! Requests and replies.
 
 use super::rows::{AfterRow, DaemonRow, DeviceRow, OutlookRow, PolicyRow, ProgramRow, QueueRow, TaskRow};
 use crate::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
 
-/// One question.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "cmd", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum AdminRequest {
@@ -12,19 +12,19 @@ pub enum AdminRequest {
     Ps,
     /// Devices and the daemon itself.
     Info,
-    /// All of it at one moment, with at most so many tasks.
+    /// Everything at one moment, with at most `tasks_max` tasks.
     Snapshot {
         tasks_max: u32,
     },
     /// Waiting tasks, in the order in which they are tried.
     Queue,
-    /// Programs that have ended: the newest, at most so many, of one user or of all.
+    /// Programs that have ended: the newest, at most `programs_max`, of one user or of all.
     History {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         uid: Option<u32>,
         programs_max: u32,
     },
-    /// Has a task ended? Asked again and again by a program that waits for that, and is listed as long as it asks.
+    /// Whether a task has ended. A program that waits for that polls with it, and is listed for as long as it does.
     After {
         task: u64,
         label: String,
@@ -33,11 +33,11 @@ pub enum AdminRequest {
     Explain {
         task: u64,
     },
-    /// What a device has to do with each task.
+    /// What a device means for each task.
     ExplainDevice {
         device: u32,
     },
-    /// What decides now.
+    /// The policy that decides now.
     Policy,
     /// Another policy decides from now on.
     SetPolicy {
@@ -47,7 +47,7 @@ pub enum AdminRequest {
     Cancel {
         task: u64,
         signal: String,
-        /// So does the program of a waiting one.
+        /// The program of a waiting task gets the signal too.
         #[serde(default, skip_serializing_if = "is_false")]
         ends_waiting: bool,
     },
@@ -63,40 +63,40 @@ pub enum AdminRequest {
         task: u64,
         priority: i8,
     },
-    /// Nothing new starts on the device any more.
+    /// No new task starts on the device any more.
     Drain {
         device: u32,
     },
-    /// It takes tasks again.
+    /// The device takes tasks again.
     Undrain {
         device: u32,
     },
-    /// End after telling nobody anything; running programs keep their devices. Refused while tasks run or wait, but for one
-    /// of these.
+    /// Ends the daemon without notice to any client; running programs keep their devices. Refused while tasks run or
+    /// wait, unless one of the flags is set.
     Shutdown {
         #[serde(default, skip_serializing_if = "is_false")]
         force: bool,
-        /// It ends when nothing runs or waits any more.
+        /// The daemon ends when no task runs or waits any more.
         #[serde(default, skip_serializing_if = "is_false")]
         when_idle: bool,
     },
 }
 
-/// So that a daemon which does not know the field understands who does not use it.
+/// Leaves a false flag out, so that a daemon that does not know the field accepts requests without it.
 fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// One answer.
+/// A reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum AdminReply {
     Ps {
         tasks: Vec<TaskRow>,
-        /// Number of the next task: all below it have been there.
+        /// Number of the next task: all numbers below it have been used.
         #[serde(default)]
         next_task: u64,
-        /// Programs that wait for a task of another to end, and have none themselves.
+        /// Programs that wait for a task of another to end, and have no task themselves.
         #[serde(default)]
         after: Vec<AfterRow>,
     },
@@ -126,16 +126,17 @@ pub enum AdminReply {
     Policy {
         policy: PolicyRow,
     },
-    /// It was done; in one line what that means.
+    /// The request was carried out; `said` is one line on what that means.
     Done {
         #[serde(default)]
         said: String,
     },
-    /// It was not; in one line why, and what to do.
+    /// The request was not carried out; one line on why, and what to do.
     Error {
         message: String,
     },
-    /// The question was not looked at: its user has asked, or connected, too often just now. Worth asking again in a moment.
+    /// The request was not looked at: its user has asked, or connected, too often just now. It is worth sending again
+    /// in a moment.
     Busy {
         message: String,
     },

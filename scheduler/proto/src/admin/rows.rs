@@ -1,7 +1,7 @@
 //! Tasks, devices and the daemon as rows for people and scripts.
 //!
-//! Trap: these are the schema of `--json`. A field is added, never renamed, and has a default, so that programs of one
-//! admin version understand each other.
+//! Trap: these are the schema of `--json`. Only add fields, each with a default, and never rename one, so that programs
+//! of one admin version understand each other.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,30 +21,31 @@ pub struct TaskRow {
     pub device: Option<u32>,
     pub requirement_bytes: u64,
     pub grant_bytes: u64,
-    /// What of the whole program is on this device: its context, its allocations and managed memory that is there, as the
-    /// device says; none where nobody looks.
+    /// Bytes of the whole program on this device: its context, its allocations and managed memory that is there, as the
+    /// device reports; None where it is not watched.
     #[serde(default)]
     pub resident_bytes: Option<u64>,
-    /// Of that, what cannot be evicted; the same as `resident_bytes` where the device does not tell managed memory apart.
+    /// The part of it that cannot be evicted; the same as `resident_bytes` where the device does not tell managed
+    /// memory apart.
     #[serde(default)]
     pub pinned_bytes: Option<u64>,
     /// `pinned_bytes` by its earlier name.
     #[serde(default)]
     pub used_bytes: Option<u64>,
     pub waited_ms: u64,
-    /// Since it has its device; 0 while it waits.
+    /// Time since it got its device; 0 while it waits.
     #[serde(default)]
     pub running_ms: u64,
-    /// What its launches are allowed: `none` (it has no gate), `go`, `hold`, or empty while it waits.
+    /// State of its gate: `none` (it has no gate), `go`, `hold`, or empty while it waits.
     #[serde(default)]
     pub gate: String,
-    /// Kernels with a larger footprint are held although it goes; none: there is no such limit.
+    /// Kernels with a larger footprint are held although the gate is open; None without such a limit.
     #[serde(default)]
     pub gate_max_bytes: Option<u64>,
-    /// The kernel that stands at its closed gate, or empty.
+    /// The kernel held at its closed gate, or empty.
     #[serde(default)]
     pub held_kernel: String,
-    /// For how long it stands there.
+    /// For how long that kernel has been held.
     #[serde(default)]
     pub held_ms: u64,
     /// Why it waits, or why it was bound there.
@@ -52,7 +53,7 @@ pub struct TaskRow {
     /// It has its device for longer than it may.
     #[serde(default)]
     pub overstays: bool,
-    /// Among the tasks of its user; 0: the usual one.
+    /// Priority among the tasks of its user; 0 is the default.
     #[serde(default)]
     pub priority: i8,
 }
@@ -60,7 +61,7 @@ pub struct TaskRow {
 /// One waiting task as people see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueueRow {
-    /// From 1; none: it stands beside the queue, held or kept back by a limit.
+    /// From 1; None: it waits beside the queue, held or kept back by a limit.
     pub place: Option<u32>,
     pub task: u64,
     pub pid: i32,
@@ -71,13 +72,14 @@ pub struct QueueRow {
     /// How it would run if it started now: `normal`, `eager`, or empty where that is not known.
     pub class: String,
     pub waited_ms: u64,
-    /// In how long a device is expected to have room for all of it, by earlier runs of what runs there; only of the first.
+    /// Time until a device is expected to have room for all of it, by earlier runs of the tasks there; only for the
+    /// first task.
     #[serde(default)]
     pub expected_ms: Option<u64>,
-    /// Who holds it.
+    /// Uid of the user who holds it.
     #[serde(default)]
     pub held_by: Option<u32>,
-    /// Among the tasks of its user; 0: the usual one.
+    /// Priority among the tasks of its user; 0 is the default.
     #[serde(default)]
     pub priority: i8,
     pub reason: String,
@@ -104,11 +106,11 @@ pub struct ProgramRow {
     pub pid: i32,
     pub uid: u32,
     pub label: String,
-    /// Where its first task began.
+    /// Function in which its first task began.
     pub function: String,
-    /// How many it began.
+    /// Number of tasks that it began.
     pub tasks: u64,
-    /// Since 1970: when it connected, and when it had ended.
+    /// Milliseconds since 1970: when it connected, and when it had ended.
     pub started_ms: u64,
     pub ended_ms: u64,
     /// How long it had a device, waited for one, and had a kernel at a closed gate; the last is part of the first.
@@ -121,12 +123,12 @@ pub struct ProgramRow {
     /// The most that its tasks wanted, and were granted, at once.
     pub requirement_bytes: u64,
     pub grant_bytes: u64,
-    /// The most that was seen of it on devices at once; none where nobody looked.
+    /// The most that it had on devices at once; None where it was not watched.
     pub resident_bytes: Option<u64>,
-    /// `ended`: its process has ended, and nothing was wrong that the daemon knows of; `refused`, `cancelled`, `limit` (it was
-    /// made to end, at a limit), `lost` (its device), `cut-off` (it broke the protocol).
+    /// `ended`: its process has ended, and nothing was wrong that the daemon knows of; `refused`, `cancelled`, `limit`
+    /// (it was made to end, at a limit), `lost` (its device), `cut-off` (it broke the protocol).
     pub end: String,
-    /// Of all but `ended`: what happened.
+    /// What happened, unless `end` is `ended`.
     pub reason: String,
 }
 
@@ -134,41 +136,41 @@ pub struct ProgramRow {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutlookRow {
     pub device: u32,
-    /// `starts` (if it were its turn), `lacks` (memory), `drained`, `barred` (its program wants another), or `waits` (for
-    /// the reason).
+    /// `starts` (if it were its turn), `lacks` (memory), `drained`, `barred` (its program wants another device), or
+    /// `waits` (for the reason).
     pub offer: String,
-    /// Of `starts`: how it would run, and with how much.
+    /// With `starts`: how it would run, and with how much.
     #[serde(default)]
     pub class: String,
     #[serde(default)]
     pub grant_bytes: u64,
-    /// Of `lacks`: how much is missing.
+    /// With `lacks`: how much is missing.
     #[serde(default)]
     pub missing_bytes: u64,
-    /// What all there and this task want together, over the device's memory.
+    /// What this task and all on the device want together, divided by the device's memory.
     pub os_ratio: f64,
     #[serde(default)]
     pub reason: String,
 }
 
-/// What decides.
+/// The policy that decides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PolicyRow {
     pub policy: String,
-    /// Where it starts a task.
+    /// Where the policy starts a task.
     #[serde(default)]
     pub about: String,
-    /// What flags and file say: another one was set since, or took its place.
+    /// The policy that flags and file name; not `policy` if another one was set since, or took its place.
     pub configured: String,
-    /// Empty, or what was wrong with the policy whose place it took.
+    /// Empty, or what was wrong with the policy that was replaced.
     pub reverted: String,
-    /// In which order waiting tasks are tried.
+    /// Order in which waiting tasks are tried.
     pub queue: String,
-    /// It starts tasks that do not fit.
+    /// The policy starts tasks that do not fit.
     pub eager: bool,
-    /// When their kernels may start: `none` (always), `barrier`, `per-kernel`, `turns`.
+    /// When kernels of such tasks may start: `none` (always), `barrier`, `per-kernel`, `turns`.
     pub gate: String,
-    /// Every policy there is.
+    /// All policies.
     pub known: Vec<String>,
 }
 
@@ -181,43 +183,45 @@ pub struct DeviceRow {
     pub kind: String,
     pub capacity_bytes: u64,
     pub granted_bytes: u64,
-    /// Set aside for programs' contexts, and what could be granted now.
+    /// Bytes set aside for programs' contexts, and bytes that could be granted now.
     #[serde(default)]
     pub context_bytes: u64,
     #[serde(default)]
     pub free_bytes: u64,
-    /// What eager tasks demand above their grants.
+    /// Bytes that eager tasks demand above their grants.
     pub oversubscribed_bytes: u64,
-    /// What is on the device: contexts, allocations, managed memory that is there, and the driver's own, as the device says;
-    /// none where nobody looks.
+    /// Bytes on the device: contexts, allocations, managed memory that is there, and the driver's own, as the device
+    /// reports; None where it is not watched.
     #[serde(default)]
     pub resident_bytes: Option<u64>,
-    /// Of that, what cannot be evicted, as far as the device tells whose it is.
+    /// The part of it that cannot be evicted, as far as the device tells whose it is.
     #[serde(default)]
     pub pinned_bytes: Option<u64>,
     /// `pinned_bytes` by its earlier name.
     #[serde(default)]
     pub used_bytes: Option<u64>,
-    /// Of what is pinned, by programs that are not scheduled; and all that was never granted to anybody. Neither is given away.
+    /// The part of what is pinned that programs use which are not scheduled; and all that was never granted. Neither is
+    /// given away.
     #[serde(default)]
     pub foreign_bytes: u64,
     #[serde(default)]
     pub unaccounted_bytes: u64,
-    /// Managed memory moved because it did not fit, both directions, ever; none where the device does not tell.
+    /// Managed memory moved because it did not fit, in both directions, in all; None where the device does not report
+    /// it.
     #[serde(default)]
     pub paged_bytes: Option<u64>,
-    /// Share of the time with a kernel on the device, stalled ones included, as the device said last; none where it does not
-    /// tell.
+    /// Share of the time with a kernel on the device, stalled ones included, as last reported; None where the device
+    /// does not report it.
     #[serde(default)]
     pub utilization_percent: Option<u32>,
-    /// None where it does not tell; virtual ones do not.
+    /// None where the device does not report it; virtual ones do not.
     #[serde(default)]
     pub temperature_celsius: Option<u32>,
     #[serde(default)]
     pub power_watts: Option<u32>,
     pub normal_tasks: u32,
     pub eager_tasks: u32,
-    /// For how long nothing new has been allowed to start there; none: it takes tasks.
+    /// For how long no new task has been allowed to start there; None: the device takes tasks.
     #[serde(default)]
     pub drained_ms: Option<u64>,
     /// Its driver does not have it any more.
@@ -228,7 +232,7 @@ pub struct DeviceRow {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DaemonRow {
     pub version: String,
-    /// The commit that it was built of; empty where that is not known.
+    /// The commit that it was built from; empty where that is not known.
     #[serde(default)]
     pub commit: String,
     pub pid: u32,
@@ -240,13 +244,13 @@ pub struct DaemonRow {
     /// `as asked for`, or `reverted:` and what was wrong with the policy that was asked for.
     #[serde(default)]
     pub policy_state: String,
-    /// Programs of an earlier daemon that have not come back yet; what they hold is theirs.
+    /// Programs of an earlier daemon that have not come back yet; their grants are kept for them.
     #[serde(default)]
     pub unattached: u32,
-    /// What the daemon cannot do any more, by which means of the kernel.
+    /// Means of the kernel by which the daemon is confined.
     #[serde(default)]
     pub confinement: String,
-    /// A daemon that is started after this one will know what is granted.
+    /// The next daemon will know what is granted.
     #[serde(default)]
     pub survives_restart: bool,
     /// Programs that used more than they declared, since the daemon started.
@@ -255,10 +259,11 @@ pub struct DaemonRow {
     /// How often a task had its device for longer than it may, since the daemon started.
     #[serde(default)]
     pub overstays: u64,
-    /// What is wrong with the look at the devices' use; empty: nothing.
+    /// What is wrong with the observation of the devices' use; empty if nothing.
     #[serde(default)]
     pub usage_problem: String,
-    /// Why the state file, the journal and the history of runs cannot be written; empty: they can, or are not asked for.
+    /// Why the state file, the journal and the history of runs cannot be written; empty if they can, or are not asked
+    /// for.
     #[serde(default)]
     pub state_problem: String,
     #[serde(default)]
@@ -277,7 +282,7 @@ impl DaemonRow {
         }
     }
 
-    /// What the daemon does not do as it was asked to although it serves: what it is about, and a sentence.
+    /// What the daemon fails to do as configured although it serves: the subject, and a sentence, for each.
     pub fn problems(&self) -> Vec<(&'static str, String)> {
         let unwritten = |what: &str, why: &str, so: &str| {
             (!why.is_empty()).then(|| format!("the {what} cannot be written ({why}): {so}"))
