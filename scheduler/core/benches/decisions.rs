@@ -41,7 +41,7 @@ impl Random {
     }
 }
 
-/// What a program does next.
+/// The next step of a program.
 #[derive(Clone, Copy)]
 enum Next {
     Kernel,

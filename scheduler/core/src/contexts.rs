@@ -63,8 +63,8 @@ impl View<'_> {
         (has.saturating_add(wanted) > limit).then_some(Reason::UserFull { uid, has, wanted, limit })
     }
 
-    /// What the tasks of a user that `counts` accepts require, and what the contexts of their programs take. Looks at
-    /// all tasks, so it is used only where there is a limit.
+    /// Memory that the tasks of a user that `counts` accepts require, and that the contexts of their programs take.
+    /// Looks at all tasks, so it is used only where there is a limit.
     pub(crate) fn held_by_user(&self, uid: u32, counts: impl Fn(TaskId) -> bool) -> Held {
         let clients = self.state.clients.values().filter(|client| client.uid == uid);
         let mut contexts: BTreeMap<_, usize> =

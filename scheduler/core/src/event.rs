@@ -131,7 +131,7 @@ pub enum Event {
     },
     /// The policy failed: `case` decides in its place, until the policy has agreed with `case` for long enough.
     Reverted {
-        /// What was wrong with the policy.
+        /// Description of the failure.
         why: String,
     },
     /// The device's driver does not have it any more: its memory contents and results are lost.
@@ -167,7 +167,7 @@ pub struct Restored {
     pub promotion_done: bool,
 }
 
-/// What a task declares when it asks for a device. The default declares nothing and needs nothing.
+/// Declaration of a task that asks for a device. The default declares nothing and needs nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskRequest {
     /// `M`: sum of the sizes of the task's device memory objects.

@@ -119,8 +119,8 @@ fn per_kernel(view: View<'_>, rule: GateRule, task: &Task, bound: &Bound) -> Ver
     }
 }
 
-/// What must be protected from a client's eager task: all but the client's own tasks. Copies only if the client has
-/// another task there.
+/// The tasks to protect from a client's eager task: all but the client's own. Copies only if the client has another
+/// task there.
 fn without_client<'a>(
     view: View<'a>,
     all: &'a Protected,

@@ -1,4 +1,4 @@
-//! Limits of what one user may take, and of what happens to a program that takes more than it declared.
+//! Limits of what one user may take, and measures against a program that takes more than it declared.
 //!
 //! Trap: unlike all other options, limits may change while the scheduler runs ([`crate::event::Event::LimitsSet`]), so
 //! a journal's header alone does not give the limits of a later step.
@@ -6,7 +6,7 @@
 use eager_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// What happens to a program that uses more than it declared. Its use is counted in any case.
+/// Measure against a program that uses more than it declared. Its use is counted in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
@@ -41,7 +41,7 @@ impl std::fmt::Display for Measure {
     }
 }
 
-/// What happens to a task that has had its device for longer than [`Limits::task_ns_max`].
+/// Measure against a task that has had its device for longer than [`Limits::task_ns_max`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overstay {
@@ -68,7 +68,7 @@ impl std::str::FromStr for Overstay {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// What happens to a program that uses more than it declared: `observe`, `throttle` or `kill`.
+    /// Measure against a program that uses more than it declared: `observe`, `throttle` or `kill`.
     pub overrun: Measure,
     /// Under `throttle`: how long each further task of the program waits before it is considered. The wait ends in any
     /// case, so that no task waits for ever.
@@ -87,7 +87,7 @@ pub struct Limits {
     pub user_queued_max: Option<u32>,
     /// A task that has its device for longer than this overstays.
     pub task_ns_max: Option<Nanos>,
-    /// What happens to a task that overstays: `observe` or `end`.
+    /// Measure against a task that overstays: `observe` or `end`.
     pub overstay: Overstay,
     /// Under `end`: the time that a program has to save its results (specification S-711).
     pub overstay_grace_ns: Nanos,

@@ -376,7 +376,8 @@ fn recount(task: &mut Task, owner: &Client, devices: &mut BTreeMap<DeviceId, Dev
     }
 }
 
-/// What the first task of the queue is expected to get, and when (EASY backfilling's shadow time and extra nodes).
+/// Memory that the first task of the queue is expected to get, and when (EASY backfilling's shadow time and extra
+/// nodes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reservation {
     pub head: TaskId,
@@ -403,7 +404,7 @@ pub struct View<'a> {
     pub now: Nanos,
     /// No waiting task fits on any device, so last-resort placement is allowed.
     pub last_resort: bool,
-    /// What only the first task of the queue may take.
+    /// Memory that only the first task of the queue may take.
     pub reservation: Option<Reservation>,
     /// Drained devices count as open: to answer what would happen without the drains, and to restore tasks that run
     /// there.

@@ -135,7 +135,7 @@ fn what_is_said_of_a_task_names_its_priority() {
     assert!(said.contains("priority is 7") && said.contains("uid 1000 alone"), "{said}");
 }
 
-/// What a user does next: begins a task, gives the last one a priority, or the oldest task of any user ends.
+/// The next step of a user: begins a task, gives the last one a priority, or the oldest task of any user ends.
 fn any_steps() -> impl Strategy<Value = Vec<(u8, bool, i8)>> {
     proptest::collection::vec((0u8..4, any::<bool>(), -3i8..4), 1..60)
 }

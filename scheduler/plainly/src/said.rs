@@ -5,7 +5,7 @@
 /// Most choices that a message lists; if there are more, it refers to [`Words::others`].
 const LISTED_MAX: usize = 16;
 
-/// What the keys of a file are called.
+/// Terms for the keys of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Words {
     /// `setting`, `key`.

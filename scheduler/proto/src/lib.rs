@@ -4,8 +4,8 @@
 //! Life of a client (`SOCK_SEQPACKET` on `client.sock`):
 //! 1. the shim connects and sends one [`hello::Opening`] packet: a [`hello::Hello`], followed by a [`hello::Resume`] if
 //!    it was connected to an earlier daemon at this place;
-//! 2. the daemon answers with one [`hello::Welcome`] packet with two sealed memfds: the **request page** (client writes)
-//!    and the **reply page** (client can only read: `F_SEAL_FUTURE_WRITE`);
+//! 2. the daemon answers with one [`hello::Welcome`] packet with two sealed memfds: the **request page** (client
+//!    writes) and the **reply page** (client can only read: `F_SEAL_FUTURE_WRITE`);
 //! 3. requests: the client fills a [`request::RequestRecord`] in the ring, publishes `head`, and sends a one-byte
 //!    packet as doorbell; the daemon copies the record once, validates the copy, acts;
 //! 4. answers: the daemon updates the task's [`reply::TaskCell`] (a seqlock whose sequence word is also the futex);
@@ -44,7 +44,7 @@ pub const RING_SLOTS: usize = 64;
 pub const ENV_PRIORITY: &str = "EAGER_PRIORITY";
 /// Environment variable that names the client socket; `eager run` sets it.
 pub const ENV_SOCKET: &str = "EAGER_SOCKET";
-/// What a program does that loses its daemon: `open` (default: run as plain CUDA) | `closed` (CUDA calls fail) |
+/// Behaviour of a program that loses its daemon: `open` (default: run as plain CUDA) | `closed` (CUDA calls fail) |
 /// `wait:SECONDS`.
 pub const ENV_ON_DAEMON_LOSS: &str = "EAGER_ON_DAEMON_LOSS";
 /// Name of the program in tables and the journal; default: the executable's name.

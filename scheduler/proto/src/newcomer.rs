@@ -11,7 +11,7 @@ use std::time::Duration;
 pub const ENV_CONNECT_MAX: &str = "EAGER_CONNECT_MAX";
 /// Its default: the time in which a service manager starts a daemon again several times (specification S-701).
 pub const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// What a program does that finds no daemon when it starts: `open` (run as plain CUDA) | `closed` (CUDA calls fail).
+/// Behaviour of a program that finds no daemon when it starts: `open` (run as plain CUDA) | `closed` (CUDA calls fail).
 /// Not set: as when it loses its daemon.
 pub const ENV_ON_NO_DAEMON: &str = "EAGER_ON_NO_DAEMON";
 /// Longest wait that can be set: a day. A larger value is taken for a mistake.

@@ -73,7 +73,7 @@ pub struct Request {
     pub body: RequestBody,
 }
 
-/// What a client can ask or report. Sizes in bytes. Word numbers in brackets.
+/// A client's question or report. Sizes in bytes. Word numbers in brackets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestBody {
     /// Kind 1. A task asks for a device. Answered when bound or refused; the daemon may leave it waiting.
@@ -132,7 +132,7 @@ impl RequestBody {
     }
 }
 
-/// What a task declares when it asks.
+/// Flags that a task declares when it asks for a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BeginFlags {
     /// Bit 0. Bound at its first launch, may extend.

@@ -44,7 +44,7 @@ pub struct Moment {
     pub resident_bytes: Option<u64>,
 }
 
-/// What has happened since the daemon started.
+/// Counts of what has happened since the daemon started.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {

@@ -1,4 +1,4 @@
-//! What a peer of another build relies on: the bytes of every layout, and that no bytes can break a reader.
+//! Properties on which a peer of another build relies: the bytes of every layout, and that no bytes can break a reader.
 //!
 //! Trap: a failure of `layouts_are_pinned` means that the wire changed. Raise the protocol version; do not just edit
 //! the numbers.

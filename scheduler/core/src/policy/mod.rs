@@ -106,7 +106,7 @@ pub struct Traits {
     pub last_resort: bool,
     /// A task that starts must not delay the first of the queue.
     pub reserve_head: bool,
-    /// What programs do about memory that the device does not need.
+    /// Habits of programs with memory that the device does not need.
     pub habits: Habits,
 }
 
@@ -199,7 +199,7 @@ pub struct PolicyDef {
     pub name: &'static str,
     /// Where and when it starts a task: the end of the sentence "a task starts …".
     pub about: &'static str,
-    /// Where its rules come from.
+    /// Source of its rules.
     pub source: &'static str,
     pub traits: Traits,
     /// Decides where the task goes, if anywhere. Called with at least one device present.

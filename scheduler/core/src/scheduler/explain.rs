@@ -1,4 +1,4 @@
-//! Explains where a task stands and what each device means for it, as data and as sentences.
+//! Explains the state of a task and its prospects on each device, as data and as sentences.
 //!
 //! Trap: decide nothing here. Every fact comes from the policy and the rules that decide about starts, asked about one
 //! device at a time ([`View::only`]); a second implementation beside them would sooner or later contradict them.
@@ -27,16 +27,16 @@ pub struct Standing<'a> {
     pub expected: Option<Nanos>,
 }
 
-/// What a device means for a waiting task.
+/// Prospect of a waiting task on a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlook {
     pub device: DeviceId,
     pub offer: Offer,
-    /// What this task and all on the device want together, in percent of the device's memory.
+    /// Demand of this task and of all on the device together, in percent of the device's memory.
     pub os_ratio_percent: u64,
 }
 
-/// What a task would get on a device if it were its turn.
+/// Offer of a device to a task, if it were the task's turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Offer {
     /// It would start.
@@ -104,7 +104,7 @@ impl Scheduler {
         View { last_resort: self.has_last_resort(), ..self.leaving_room(self.read(), task) }
     }
 
-    /// What each device means for a waiting task; empty if the task does not exist or has a device.
+    /// Prospects of a waiting task on each device; empty if the task does not exist or has a device.
     pub fn outlooks(&self, id: TaskId) -> Vec<Outlook> {
         let task = self.state.tasks.get(&id).filter(|task| task.bound().is_none());
         let on = |task: &Task| self.state.devices.values().map(|device| self.outlook(device, task)).collect();
@@ -144,7 +144,7 @@ impl Scheduler {
         }
     }
 
-    /// What all on a device want of its memory: requirements, contexts, and memory in use but granted to no task.
+    /// Demand for a device's memory: requirements, contexts, and memory in use but granted to no task.
     fn wanted_on(&self, device: &Device) -> Bytes {
         let required: Bytes = self.read().tasks_on(device.id).map(|(task, _)| task.requirement).sum();
         required.saturating_add(device.contexts).saturating_add(device.unaccounted)
@@ -243,8 +243,8 @@ impl Scheduler {
         format!(", while its kernels are held above {cyclic}, or {other} where they touch each byte once")
     }
 
-    /// What an over-subscribed task leaves free, where the policy has that rule: others start there although it came
-    /// first.
+    /// Memory that an over-subscribed task leaves free, where the policy has that rule: others start there although it
+    /// came first.
     fn left_in_words(&self, device: DeviceId) -> String {
         let left = |device: &Device| device.left_to_others(self.traits.sharing.eager_leaves);
         match self.state.devices.get(&device).map(left) {

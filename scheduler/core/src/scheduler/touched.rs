@@ -1,4 +1,4 @@
-//! What a step has touched, and so has to settle.
+//! Devices and tasks that a step has touched, and so has to settle.
 //!
 //! Both lists keep their allocations from step to step, since nearly every step fills them with one device and one
 //! task.

@@ -33,7 +33,7 @@ pub enum AdminRequest {
     Explain {
         task: u64,
     },
-    /// What a device means for each task.
+    /// The prospects of each task on a device.
     ExplainDevice {
         device: u32,
     },
@@ -119,7 +119,7 @@ pub enum AdminReply {
     },
     Explained {
         sentences: Vec<String>,
-        /// What each device means for a waiting task.
+        /// Prospects of a waiting task on each device.
         #[serde(default)]
         devices: Vec<OutlookRow>,
     },

@@ -128,11 +128,11 @@ pub struct ProgramRow {
     /// `ended`: its process has ended, and nothing was wrong that the daemon knows of; `refused`, `cancelled`, `limit`
     /// (it was made to end, at a limit), `lost` (its device), `cut-off` (it broke the protocol).
     pub end: String,
-    /// What happened, unless `end` is `ended`.
+    /// Details of an end other than `ended`.
     pub reason: String,
 }
 
-/// What a device means for a waiting task.
+/// Prospect of a waiting task on a device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutlookRow {
     pub device: u32,
@@ -147,7 +147,7 @@ pub struct OutlookRow {
     /// With `lacks`: how much is missing.
     #[serde(default)]
     pub missing_bytes: u64,
-    /// What this task and all on the device want together, divided by the device's memory.
+    /// Demand of this task and of all on the device together, divided by the device's memory.
     pub os_ratio: f64,
     #[serde(default)]
     pub reason: String,
@@ -259,7 +259,7 @@ pub struct DaemonRow {
     /// How often a task had its device for longer than it may, since the daemon started.
     #[serde(default)]
     pub overstays: u64,
-    /// What is wrong with the observation of the devices' use; empty if nothing.
+    /// Why the use of the devices cannot be observed; empty if it can be.
     #[serde(default)]
     pub usage_problem: String,
     /// Why the state file, the journal and the history of runs cannot be written; empty if they can, or are not asked
@@ -282,7 +282,7 @@ impl DaemonRow {
         }
     }
 
-    /// What the daemon fails to do as configured although it serves: the subject, and a sentence, for each.
+    /// Parts of a serving daemon that do not work as configured, each with a sentence.
     pub fn problems(&self) -> Vec<(&'static str, String)> {
         let unwritten = |what: &str, why: &str, so: &str| {
             (!why.is_empty()).then(|| format!("the {what} cannot be written ({why}): {so}"))
