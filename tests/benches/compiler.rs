@@ -1,14 +1,15 @@
-//! What the compiler pass costs and how well it reserves, over the programs of `rodinia/`.
+//! Measures what the compiler pass costs and how well it reserves, over the programs of `rodinia/`.
 //!
-//! - compile: `eagercc` with the pass over the same command without (`--eager-no-instrument`), neither with CPU kernels,
-//!   which no user of a real GPU pays; and once each with CPU kernels, for the executables of the runs;
-//! - run: instrumented under a daemon over uninstrumented on the same virtual GPU server, alone, time scale 0;
+//! - compile: `eagercc` with the pass over the same command without it (`--eager-no-instrument`), both without CPU
+//!   kernels, for which no user of a real GPU pays; and once each with CPU kernels, for the executables of the runs;
+//! - run: instrumented under a daemon over uninstrumented on the same virtual GPU server, alone, at time scale 0;
 //! - reserve: most that was reserved over most that was held, from the traces of the instrumented run.
 //!
 //! `cargo bench -p eager-tests --bench compiler [-- --rounds N --run-rounds N --programs bfs,nw --out FILE]`. Variants
-//! take turns, and who starts changes from round to round; every sample is kept in the file whose name is printed. Traps:
-//! it measures the executables beside it, so build them in the same profile first (`make bench` does); and on a machine
-//! that does other work only processor time means something, which the run's ratio takes of the program's process alone.
+//! alternate, and the variant that starts changes from round to round; every sample is kept in the file whose name is
+//! printed. Traps: it measures the executables beside it, so build them in the same profile first (`make bench` does);
+//! and on a machine with other work only processor time is meaningful, which the run's ratio takes of the program's
+//! process alone.
 
 use eager_measure::statistics::{geometric_mean, median, spread};
 use eager_measure::{Stamp, turns};
@@ -21,8 +22,8 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Two rounds: each variant of a compile goes first once. Together the default rounds take two to three minutes on an
-/// idle core, nearly all of it in clang.
+/// With two rounds, each variant of a compile goes first once. Together the default rounds take two to three minutes on
+/// an idle core, nearly all of it in clang.
 const ROUNDS: usize = 2;
 const RUN_ROUNDS: usize = 6;
 
@@ -37,7 +38,7 @@ const COMPILED: usize = 2;
 const PLAIN: usize = 2;
 const INSTRUMENTED: usize = 3;
 
-/// Everything about one program.
+/// All samples of one program.
 #[derive(Debug, Default, Serialize)]
 struct Samples {
     program: String,
@@ -72,7 +73,7 @@ fn main() {
     if !has_toolchain("bench of the compiler") {
         return;
     }
-    // At the start: what is committed, and what else runs, may change meanwhile.
+    // Taken at the start, because the commit and the machine's other work may change meanwhile.
     let stamp = Stamp::now(&root());
     let folder = tempfile::tempdir().expect("folder");
     let programs: Vec<&Program> = flags.programs().collect();
@@ -125,7 +126,7 @@ fn runs(program: &Program, rounds: usize, folder: &Path, samples: &mut Samples) 
         command.args(&samples.arguments).current_dir(folder);
         command
     };
-    // Neither of these two is a sample: they fill caches, and a trace costs time.
+    // Neither of these two runs is a sample: they fill caches, and a trace costs time.
     run_ok(&mut command(PLAIN));
     let trace = folder.join(format!("{}.jsonl", program.name));
     run_ok(command(INSTRUMENTED).env("EAGER_TRACE", &trace).env("EAGER_VGPU_TRACE", &trace));

@@ -1,16 +1,18 @@
-//! How fast CPU kernels are, against plain C++ loops and POCL, what a launch costs, and what making them takes.
+//! Measures how fast CPU kernels are, against plain C++ loops and POCL, what a launch costs, and how long their compile
+//! takes.
 //!
-//! - speed: four pieces of work, two with barriers, in CUDA on one worker, with touch marks and on two, as plain loops, and in
-//!   OpenCL under POCL with one thread in its modes `loops` and `loopvec`; casts to integers and functions without POCL;
+//! - speed: four pieces of work, two with barriers: in CUDA on one worker, with touch marks, and on two workers; as
+//!   plain loops; and in OpenCL under POCL with one thread in its modes `loops` and `loopvec`. Casts to integers and
+//!   functions are measured without POCL;
 //! - launch: a kernel that does nothing, at time scale 0, in a program with few and with many allocations;
 //! - compile: the CPU kernels of `rodinia/` over the time that clang needs for the device side alone;
 //! - corpus: what CPU kernels add to the compiles of `kernels/compile/`, eight files with 60 kernels in all.
 //!
-//! `cargo bench -p eager-tests --bench kernels [-- --rounds N --out FILE]`. Variants take turns, and who starts changes from
-//! round to round; every sample is kept in the file whose name is printed. Traps: it measures the executables beside it, so
-//! build them in the same profile first (`make bench` does); ratios are of processor time, which other work on the machine
-//! changes little, but two workers can only be seen in elapsed time on an idle machine; POCL compiles for this very
-//! processor, the others for `x86-64-v2`.
+//! `cargo bench -p eager-tests --bench kernels [-- --rounds N --out FILE]`. Variants alternate, and the variant that
+//! starts changes from round to round; every sample is kept in the file whose name is printed. Traps: it measures the
+//! executables beside it, so build them in the same profile first (`make bench` does); ratios are of processor time,
+//! which other work on the machine changes little, but a gain from two workers shows only in elapsed time on an idle
+//! machine; POCL compiles for this very processor, the other variants for `x86-64-v2`.
 
 use eager_measure::statistics::{geometric_mean, median, spread};
 use eager_measure::{Stamp, turns};
@@ -24,7 +26,7 @@ use std::process::Command;
 
 const ROUNDS: usize = 5;
 const COMPILE_ROUNDS: usize = 2;
-/// Ends a program of the bench that finds nothing to run on.
+/// Exit code of a bench program that finds no device to run on.
 const NOTHING_THERE: i32 = 77;
 const LAUNCHES: f64 = 10_000.0;
 const WORK: [(&str, bool); 8] = [
@@ -38,7 +40,7 @@ const WORK: [(&str, bool); 8] = [
     ("functions", false),
 ];
 
-/// Samples of one variant, by work.
+/// Samples of one variant, by piece of work.
 type Times = BTreeMap<String, Vec<Sample>>;
 
 #[derive(Serialize)]
@@ -73,7 +75,7 @@ fn source(name: &str) -> PathBuf {
     root().join("tests/benches/kernels").join(name)
 }
 
-/// What runs in each round, by the name of the variant.
+/// Returns the commands of each round, by the name of the variant.
 fn variants(folder: &Path) -> Vec<(&'static str, Command)> {
     let [plain, cuda, opencl] = ["plain", "cuda", "opencl"].map(|name| folder.join(name));
     let clang = |source_name: &str, out: &Path, words: &[&str]| {
@@ -133,7 +135,7 @@ fn speed(rounds: usize, folder: &Path) -> BTreeMap<&'static str, Times> {
     all
 }
 
-/// Takes the lines of one run: what repeats of one piece of work took at the median.
+/// Parses the lines of one run; adds the median of the repeats of each piece of work.
 fn add(times: &mut Times, printed: &str) {
     let mut repeats: Times = BTreeMap::new();
     for line in printed.lines() {
@@ -150,7 +152,7 @@ fn add(times: &mut Times, printed: &str) {
     }
 }
 
-/// Device side alone, then whole objects without and with CPU kernels, of each program.
+/// Compiles each program: the device side alone, then whole objects without and with CPU kernels.
 fn compiles(folder: &Path) -> BTreeMap<String, [Vec<Sample>; 3]> {
     let mut all = BTreeMap::new();
     for program in eager_rodinia::programs() {
@@ -173,7 +175,7 @@ fn compiles(folder: &Path) -> BTreeMap<String, [Vec<Sample>; 3]> {
     all
 }
 
-/// Whole objects of the corpus, without and with CPU kernels.
+/// Compiles whole objects of the corpus, without and with CPU kernels.
 fn corpus(folder: &Path) -> BTreeMap<String, [Vec<Sample>; 2]> {
     let mut all: BTreeMap<String, [Vec<Sample>; 2]> = BTreeMap::new();
     let files = std::fs::read_dir(source("compile")).expect("the corpus");
@@ -242,8 +244,8 @@ fn print_launches(record: &Record) {
     }
 }
 
-/// Over one worker: the plain loop (at least 0.7 is asked without barriers), POCL's better mode (2 with), and how much
-/// faster two workers are (1.6).
+/// Ratios over one worker: the plain loop (goal without barriers: at least 0.7), POCL's better mode (goal with
+/// barriers: 2), and the speed-up of two workers (goal: 1.6).
 fn ratios(record: &Record, work: &str) -> String {
     let one = &record.speed["one worker"][work];
     let over = |variant: &str| Some(both_ratios(one, record.speed.get(variant)?.get(work)?));

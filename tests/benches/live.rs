@@ -1,13 +1,14 @@
-//! What the machinery of `eager-live` costs by itself, on one virtual device at time scale 0.
+//! Measures what the machinery of `eager-live` costs by itself, on one virtual device at time scale 0.
 //!
-//! - run: each program of `rodinia/` instrumented under a daemon with that policy, over the same program uninstrumented on the
-//!   same virtual GPU server;
+//! - run: each program of `rodinia/` instrumented under a daemon with that policy, over the same program uninstrumented
+//!   on the same virtual GPU server;
 //! - map: memory that is created, mapped and unmapped, over `cudaMalloc` and `cudaFree` of the same size, per call.
 //!
-//! `cargo bench -p eager-tests --bench live [-- --rounds N --programs bfs,nw --out FILE]`. Variants take turns, and who starts
-//! changes from round to round; every sample is kept in the file whose name is printed. Traps: it measures the executables
-//! beside it, so build them in the same profile first (`make bench` does); on a machine that does other work only processor
-//! time means something, and the calls' costs are those of the stand-in runtime and its server, not of a GPU's driver.
+//! `cargo bench -p eager-tests --bench live [-- --rounds N --programs bfs,nw --out FILE]`. Variants alternate, and the
+//! variant that starts changes from round to round; every sample is kept in the file whose name is printed. Traps: it
+//! measures the executables beside it, so build them in the same profile first (`make bench` does); on a machine with
+//! other work only processor time is meaningful, and the calls' costs are those of the stand-in runtime and its server,
+//! not of a GPU's driver.
 
 use eager_measure::statistics::{geometric_mean, median, spread};
 use eager_measure::{Stamp, turns};
@@ -21,8 +22,8 @@ use std::process::Command;
 
 const ROUNDS: usize = 10;
 
-/// Takes turns between both ways of getting and giving back device memory, in each of several sizes; a line per sample: way,
-/// bytes, nanoseconds to get, nanoseconds to give back.
+/// Alternates between both ways to allocate and free device memory, in each of several sizes. Prints a line per sample:
+/// way, bytes, nanoseconds to allocate, nanoseconds to free.
 const CALLS: &str = r#"
 #include <chrono>
 #include <cstdio>
@@ -79,7 +80,7 @@ struct Run {
     live: Vec<Sample>,
 }
 
-/// One way of getting and giving back memory of one size.
+/// Samples of one way to allocate and free memory of one size.
 #[derive(Default, Serialize)]
 struct Calls {
     way: String,
@@ -129,7 +130,7 @@ fn timed(program: &Program, rounds: usize, daemon: &Daemon, folder: &Path) -> Ru
         command.args(&arguments).current_dir(folder);
         command
     };
-    // Neither of these two is a sample: they fill caches.
+    // Neither of these two runs is a sample: they fill caches.
     (0..2).for_each(|variant| drop(run_ok(&mut command(variant))));
     let mut taken = [Vec::new(), Vec::new()];
     for round in 0..rounds {

@@ -1,13 +1,13 @@
-//! What a program announced against what it held: an audit of one run's trace.
+//! Audits one run's trace: compares the memory that a program announced with the memory that it held.
 //!
-//! The shim (`EAGER_TRACE`) and the stand-in runtime (`EAGER_VGPU_TRACE`) append to one file, so that its lines stand in
-//! the order in which things happened. Trap: a lazy task holds memory before it is bound, which nobody announced yet and
-//! which is on no device; only programs whose tasks are all static may be judged at each allocation.
+//! The shim (`EAGER_TRACE`) and the stand-in runtime (`EAGER_VGPU_TRACE`) append to one file, so its lines are in order
+//! of time. Trap: a lazy task holds memory before it is bound; nothing has announced that memory yet, and it is on no
+//! device. Only programs whose tasks are all static can be judged at each allocation.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// One line of the file. Lines of plain API calls carry `call`.
+/// One line of the trace. A plain API call sets `call`; a request of the shim sets `request`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Line {
@@ -19,7 +19,7 @@ struct Line {
     held_bytes: Option<u64>,
 }
 
-/// An allocation or a launch at a moment when less was reserved than held.
+/// An allocation or a launch at which less memory was reserved than held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortfall {
     /// Line of the trace, from 1.
@@ -29,27 +29,27 @@ pub struct Shortfall {
     pub held_bytes: u64,
 }
 
-/// The books of one run.
+/// Totals and complaints of one run.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Books {
-    /// Most that was reserved at once: requirements, extensions and what was given back.
+    /// Largest sum of reservations at one time: requirements plus extensions, minus what was given back.
     pub reserved_bytes_max: u64,
-    /// Most that the stand-in runtime's server held for the process at once.
+    /// Most that the stand-in runtime's server held for the process at one time.
     pub held_bytes_max: u64,
     pub static_tasks: u64,
     pub lazy_tasks: u64,
-    /// Moments of too small a reservation, among them those before a lazy task is bound.
+    /// Allocations and launches with too small a reservation, including those before a lazy task is bound.
     pub shortfalls: Vec<Shortfall>,
-    /// Requests that cannot be true: more given back than there was, an end without a begin.
+    /// Impossible requests, such as more given back than reserved, or an end without a begin.
     pub nonsense: Vec<String>,
-    /// Lines of launches although every open task has said that it launches no more.
+    /// Lines of launches after every open task has announced its last launch.
     pub late_launches: Vec<usize>,
-    /// Buffers declared dead, and lines of uses of such buffers.
+    /// Number of buffers declared dead; `dead_uses` has the lines that use such a buffer.
     pub dead: u64,
     pub dead_uses: Vec<usize>,
-    /// Reserved when the process ended.
+    /// Bytes still reserved when the process ended.
     pub reserved_bytes_last: u64,
-    /// Held when the process ended: what it leaked.
+    /// Bytes still held when the process ended, that is, leaked.
     pub held_bytes_last: u64,
 }
 
@@ -67,10 +67,10 @@ struct Task {
     all_launched: bool,
 }
 
-/// Reads a trace.
+/// Audits a trace.
 ///
 /// # Errors
-/// The first line that is no trace line.
+/// The first line that is not a trace line.
 pub fn audit(trace: &str) -> Result<Books, String> {
     let mut walk = Walk::default();
     for (index, text) in trace.lines().enumerate() {

@@ -1,6 +1,6 @@
-//! What the benches have in common: their flags, the turns' record, and where it is kept.
+//! Shared parts of the benches: command-line flags, and the file that keeps every sample.
 //!
-//! Trap: cargo adds `--bench` to what a bench is started with.
+//! Trap: cargo passes `--bench` to every bench, so the parser must skip it.
 
 use std::path::PathBuf;
 
@@ -9,27 +9,27 @@ use serde::Serialize;
 
 use crate::bin_dir;
 
-/// What a bench may be asked for.
+/// Name of a bench, and the flags that it accepts.
 #[derive(Debug)]
 pub struct Bench {
     pub name: &'static str,
-    /// Flags that take a number, and what they are without being given.
+    /// Flags that take a number, with their defaults.
     pub counts: &'static [(&'static str, usize)],
-    /// It runs programs of `rodinia/`, of which `--programs` chooses.
+    /// True if the bench runs programs of `rodinia/`; `--programs` then selects among them.
     pub has_programs: bool,
 }
 
-/// What it was asked for.
+/// Parsed flags of a bench.
 #[derive(Debug)]
 pub struct Flags {
-    /// In the order of [`Bench::counts`].
+    /// Values in the order of [`Bench::counts`].
     pub counts: Vec<usize>,
     programs: Option<Vec<String>>,
     out: PathBuf,
 }
 
 impl Bench {
-    /// The flags of this process; ends it, saying why, if they are wrong.
+    /// Returns the flags of this process. Prints the reason and exits with code 2 if they are wrong.
     pub fn flags(&self) -> Flags {
         self.read(std::env::args().skip(1)).unwrap_or_else(|wrong| {
             eprintln!("bench {}: {wrong}", self.name);
@@ -37,8 +37,10 @@ impl Bench {
         })
     }
 
+    /// Parses the flags in `words`.
+    ///
     /// # Errors
-    /// What is wrong with `words`, in words.
+    /// One line that says what is wrong with `words`.
     pub fn read(&self, words: impl IntoIterator<Item = String>) -> Result<Flags, String> {
         let mut flags = Flags {
             counts: self.counts.iter().map(|&(_, count)| count).collect(),
@@ -73,7 +75,7 @@ impl Bench {
     }
 }
 
-/// Names of programs, separated by commas.
+/// Parses names of programs, separated by commas.
 fn programs(value: &str) -> Result<Vec<String>, String> {
     let known: Vec<&str> = eager_rodinia::programs().iter().map(|program| program.name.as_str()).collect();
     let names: Vec<String> = value.split(',').map(str::to_owned).collect();
@@ -86,14 +88,14 @@ fn programs(value: &str) -> Result<Vec<String>, String> {
 }
 
 impl Flags {
-    /// The programs of `rodinia/` that the bench is to run.
+    /// Returns the programs of `rodinia/` that the bench is to run.
     pub fn programs(&self) -> impl Iterator<Item = &'static Program> {
         let chosen =
             |program: &&Program| self.programs.as_ref().is_none_or(|names| names.contains(&program.name));
         eager_rodinia::programs().iter().filter(chosen)
     }
 
-    /// Keeps all samples, and says where.
+    /// Writes every sample to the file, and prints its path.
     ///
     /// # Panics
     /// The file cannot be written.

@@ -1,7 +1,7 @@
-//! The pages of the repository as Markdown: what they link to, their headings, their code blocks.
+//! Parses the repository's Markdown pages: links, headings, code blocks.
 //!
-//! Trap: a link's text may hold anything; only the parser knows what is a link and what is code, so nothing here searches
-//! for brackets.
+//! Trap: a link's text may hold anything, and only the parser tells links from code, so nothing here may search for
+//! brackets.
 
 use crate::{root, run_ok};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A link or picture and the line that it is on.
+/// A link or picture, and its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     pub line: usize,
@@ -20,7 +20,7 @@ pub struct Link {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     pub line: usize,
-    /// The words behind the fence: the language, then marks.
+    /// Words after the fence: the language, then marks.
     pub words: Vec<String>,
     pub text: String,
 }
@@ -31,7 +31,7 @@ impl Block {
     }
 }
 
-/// What a page has.
+/// Contents of a page.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Page {
     pub links: Vec<Link>,
@@ -41,7 +41,7 @@ pub struct Page {
     pub quoted: Vec<String>,
 }
 
-/// Paths of all pages from the root: what git has or would take.
+/// Returns the paths of all pages from the root: the Markdown files that git tracks or would add.
 pub fn pages() -> Vec<PathBuf> {
     let mut git = Command::new("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard", "*.md"]).current_dir(root());
@@ -51,7 +51,7 @@ pub fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// Text of a file, named from the root.
+/// Returns the text of a file; `path` starts at the root.
 pub fn text_of(path: &Path) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
@@ -92,7 +92,7 @@ pub fn read(text: &str) -> Page {
     page
 }
 
-/// The name of a heading in links, as mdBook and most forges make it.
+/// Returns a heading's anchor, as mdBook and most forges build it.
 pub fn anchor(heading: &str) -> String {
     let kept = |c: char| match c {
         c if c.is_alphanumeric() || c == '_' || c == '-' => Some(c.to_lowercase().next().unwrap_or(c)),

@@ -1,18 +1,19 @@
-//! Random CUDA programs whose *contents* matter: what a function prints depends on every copy, kernel, memset and free
-//! before, so that two runs of it can be compared.
+//! Generates random CUDA programs whose *contents* matter: a function's output depends on every earlier copy, kernel,
+//! memset and free, so two runs of a program can be compared.
 //!
-//! Each function allocates its buffers, uses them in random order and frees them; sizes are constants and pointers stay
-//! in locals, so that the pass can show where each buffer dies. Trap: nothing may be read that was not written, or plain
-//! CUDA itself would print what happens to be in memory; the writer keeps count of what has contents.
+//! Each function allocates its buffers, uses them in random order and frees them. Sizes are constants and pointers stay
+//! in locals, so that the pass can prove where each buffer dies. Trap: a program must not read memory that it has not
+//! written, or plain CUDA itself prints whatever is in memory; the generator therefore tracks which buffers have
+//! contents.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::fmt::Write;
 
-/// Numbers in each buffer: about three pieces of what the stand-in runtime maps.
+/// Most numbers in a buffer: about three of the pieces in which the stand-in runtime maps memory.
 const LENGTH_MAX: u32 = 40_000;
 
-/// What every function may use.
+/// Start of each file: kernels and helpers that every function may use.
 const PRELUDE: &str = r#"
 #include <cstdio>
 #include <cstdlib>
@@ -37,7 +38,7 @@ struct Buffer {
     is_freed: bool,
 }
 
-/// A file of `count` functions and a `main` that calls each and prints its sums.
+/// Returns a file of `count` functions and a `main` that calls each and prints its sums.
 #[must_use]
 pub fn file(seed: u64, count: usize) -> String {
     let mut text = format!("// Generated: seed {seed}, {count} programs.{PRELUDE}");
@@ -46,7 +47,7 @@ pub fn file(seed: u64, count: usize) -> String {
     }
     text.push_str("int main() {\n");
     for index in 0..count {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "  f{index}();");
     }
     text.push_str("  return 0;\n}\n");
@@ -98,7 +99,7 @@ fn step(random: &mut ChaCha8Rng, index: usize, buffers: &mut [Buffer]) -> String
     match (random.random_range(0..12), from) {
         (0..=3, _) => {
             buffers[to].is_written = true;
-            // The source changes at once: a copy that is made later must not see it.
+            // The program overwrites the source right after the copy: a copy that is delayed must not see the change.
             format!(
                 "fill_host({length}, {key}u); must(cudaMemcpy(b{to}, host, {}, cudaMemcpyHostToDevice)); \
                  fill_host({length}, 0);",

@@ -1,20 +1,20 @@
-//! The corpus: small CUDA programs, each with one pattern and what is expected of it in its first lines.
+//! The corpus: small CUDA programs, each with one pattern; the first lines of a program state what is expected of it.
 //!
-//! Trap: the expectations are about the source as it stands (tasks per *site*, not per run): a task in a loop or in four
-//! threads is one.
+//! Trap: expectations count tasks per *site* in the source, not per run: a task in a loop or in four threads counts
+//! once.
 
 use crate::{bin_dir, root};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// How far the reserved peak may lie from the real one.
+/// How far the reserved peak may be from the real one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requirement {
     /// Equal within 2 %, never below.
     Exact,
     /// Never below: some path skips an allocation, or the run's peak depends on timing.
     UpperBound,
-    /// Not judged: the program asks for what no device has.
+    /// Not checked: the program asks for more than any device has.
     None,
 }
 
@@ -23,17 +23,17 @@ pub enum Requirement {
 pub struct Program {
     pub name: String,
     pub source: PathBuf,
-    /// How many static tasks the report must name.
+    /// Number of static tasks that the report must name.
     pub static_tasks: usize,
-    /// A part of the reason of each lazy task that the report must name.
+    /// For each lazy task that the report must name, a part of its reason.
     pub lazy_reasons: Vec<String>,
     pub requirement: Requirement,
     pub exit: i32,
-    /// Standard output, each line ended.
+    /// Expected standard output, with a newline after each line.
     pub prints: String,
 }
 
-/// Every program, by name.
+/// Returns every program, sorted by name.
 pub fn programs() -> Vec<Program> {
     let folder = root().join("tests/corpus");
     let mut paths: Vec<PathBuf> = std::fs::read_dir(&folder)
@@ -50,7 +50,7 @@ fn read(source: &Path) -> Program {
     parse(source, &text).unwrap_or_else(|e| panic!("{}: {e}", source.display()))
 }
 
-/// The directives are the `// key: value` lines before the first line of code.
+/// Parses a program's directives: the `// key: value` lines before the first line of code.
 fn parse(source: &Path, text: &str) -> Result<Program, String> {
     let mut program = Program {
         name: source.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
@@ -92,7 +92,7 @@ fn parse(source: &Path, text: &str) -> Result<Program, String> {
     }
 }
 
-/// Compiles the program to `out` with further words for `eagercc`.
+/// Compiles the program to `out`; `words` are further arguments of `eagercc`.
 pub fn compile(program: &Program, words: &[String], out: &Path) -> Output {
     crate::run(
         Command::new(bin_dir().join("eagercc"))
@@ -104,7 +104,7 @@ pub fn compile(program: &Program, words: &[String], out: &Path) -> Output {
     )
 }
 
-/// What `--eager-report` says: the number of static tasks, and the reason of each lazy one.
+/// Reads an `--eager-report` file: the number of static tasks, and the reason of each lazy task.
 pub fn placements(report: &Path) -> (usize, Vec<String>) {
     let text = std::fs::read_to_string(report).unwrap_or_else(|e| panic!("{}: {e}", report.display()));
     let value: serde_json::Value = serde_json::from_str(&text).expect("the report is JSON");
@@ -115,7 +115,7 @@ pub fn placements(report: &Path) -> (usize, Vec<String>) {
     (statics, lazy.map(|task| task["reason"].as_str().unwrap_or_default().to_owned()).collect())
 }
 
-/// Tasks of a report, wherever its form keeps them: one file may speak for several sources.
+/// Collects the tasks of a report at any depth, since one report may cover several sources.
 pub fn collect_tasks<'a>(value: &'a serde_json::Value, tasks: &mut Vec<&'a serde_json::Value>) {
     match value {
         serde_json::Value::Object(fields) if fields.contains_key("placement") => tasks.push(value),

@@ -1,15 +1,15 @@
-//! Programs for the runtimes of CUDA 12.9 and of 13.0, from one text.
+//! Compiles one program text for the runtimes of CUDA 12.9 and 13.0.
 //!
-//! Trap: a tree that is not installed is said and is no failure.
+//! A CUDA tree that is not installed is reported and skipped, without a failure.
 
 use crate::{eagercc_with, has_toolchain, root};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Folders of `.toolchain`.
+/// Folders of `.toolchain`, one per CUDA version.
 pub const TREES: [&str; 2] = ["cuda-12.9", "cuda-13.0"];
 
-/// What each program begins with.
+/// Start of each program's text.
 const PRELUDE: &str = r#"
 #include <cstdio>
 #include <cstdlib>
@@ -36,7 +36,7 @@ inline int last_of(const int *p) {
 }
 "#;
 
-/// A tree that is here.
+/// Returns the path of a CUDA tree, or `None` if it is not installed.
 fn tree(name: &str) -> Option<PathBuf> {
     let tree = root().join(".toolchain").join(name);
     let is_there = has_toolchain(name) && tree.join("include/cuda_runtime.h").exists();
@@ -46,7 +46,7 @@ fn tree(name: &str) -> Option<PathBuf> {
     is_there.then_some(tree)
 }
 
-/// A program for each CUDA, made of this text with these further words for the compiler; each with its tree.
+/// Compiles this text for each CUDA, with further words for the compiler. Returns each program with its tree.
 pub fn programs(folder: &Path, source: &str, words: &[&str]) -> Vec<(PathBuf, PathBuf)> {
     let compiled = |tree: PathBuf| {
         let name = tree.file_name().expect("a name").to_string_lossy().into_owned();
@@ -63,6 +63,6 @@ pub fn programs(folder: &Path, source: &str, words: &[&str]) -> Vec<(PathBuf, Pa
     TREES.into_iter().filter_map(tree).map(compiled).collect()
 }
 
-/// As `eagercc --nvcc --default-stream=per-thread` has it.
+/// Compiler arguments that `eagercc --nvcc --default-stream=per-thread` stands for.
 pub const PER_THREAD: [&str; 3] =
     ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1", "-Xclang", "-fgpu-default-stream=per-thread"];

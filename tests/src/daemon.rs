@@ -1,4 +1,4 @@
-//! An `eagerd` for one test: own run directory, virtual devices, killed on drop.
+//! Runs an `eagerd` for one test: own run directory, virtual devices; ended on drop.
 
 use crate::{run_ok, tool};
 use std::io::{BufRead, BufReader};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// Starts an `eagerd` by this command and waits for its line that says it is ready.
+/// Starts an `eagerd` with this command and waits for its ready line.
 pub fn ready(mut command: Command) -> Child {
     let mut child = command.stdout(Stdio::piped()).spawn().expect("start eagerd");
     let mut line = String::new();
@@ -23,17 +23,17 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `eagerd` with `args` and waits for its line that says it is ready.
+    /// Starts `eagerd` with `args` and waits for its ready line.
     pub fn start(args: &[&str]) -> Daemon {
         Daemon::start_with(args, &[])
     }
 
-    /// The same with variables in its environment.
+    /// Starts `eagerd` with further environment variables.
     pub fn start_with(args: &[&str], variables: &[(&str, &Path)]) -> Daemon {
         Daemon::start_in(tempfile::tempdir().expect("run directory"), args, variables)
     }
 
-    /// Kills it and starts another in its place.
+    /// Kills the daemon and starts another in its run directory.
     pub fn restarted(mut self, args: &[&str], variables: &[(&str, &Path)]) -> Daemon {
         self.child.kill().expect("kill");
         self.child.wait().expect("wait");
@@ -57,21 +57,21 @@ impl Daemon {
         self.dir.path().join("journal.jsonl")
     }
 
-    /// `eager run PROGRAM …` under this daemon.
+    /// Returns the command `eager run PROGRAM` under this daemon.
     pub fn run(&self, program: &Path) -> Command {
         let mut command = Command::new(tool("eager"));
         command.arg("run").arg("--run-dir").arg(self.dir.path()).arg("--").arg(program);
         command
     }
 
-    /// `eager run --mem SIZE PROGRAM …` under this daemon: holds so much of a device until it ends.
+    /// Starts `eager run --mem SIZE PROGRAM …` under this daemon; the program holds SIZE of a device until it ends.
     pub fn reserve(&self, memory: &str, program: &[&str]) -> Holder {
         let mut command = Command::new(tool("eager"));
         command.args(["run", "--mem", memory, "--run-dir"]).arg(self.dir.path()).arg("--").args(program);
         Holder(command.spawn().expect("start eager"))
     }
 
-    /// `eager ps|info --json` as a value.
+    /// Returns the answer of `eager VERB --json`, such as `ps` or `info`.
     pub fn ask(&self, verb: &str) -> serde_json::Value {
         let out =
             run_ok(Command::new(tool("eager")).arg(verb).arg("--run-dir").arg(self.dir.path()).arg("--json"));
@@ -85,7 +85,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // SIGTERM first: it takes the virtual GPU server with it; SIGKILL if it does not listen.
+        // SIGTERM first, so that the daemon ends the virtual GPU server too; SIGKILL if the daemon does not react.
         let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         for _ in 0..200 {
@@ -99,19 +99,19 @@ impl Drop for Daemon {
     }
 }
 
-/// A program that holds memory until it is dropped, or waits for it.
+/// A program that holds memory until it is dropped, or waits for memory.
 #[derive(Debug)]
 pub struct Holder(pub Child);
 
 impl Holder {
-    /// One that asks for so many MiB.
+    /// Starts a program that asks for `mib` MiB.
     pub fn start(daemon: &Daemon, mib: u64) -> Holder {
         let mut command = Command::new(tool("hostile-client"));
         command.arg("--socket").arg(daemon.run_dir().join("client.sock")).arg("--hold").arg(mib.to_string());
         Holder(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a program"))
     }
 
-    /// Until it has its memory.
+    /// Waits until the program has its memory.
     pub fn ready(mut self) -> Holder {
         let stdout = self.0.stdout.take().expect("stdout");
         let ready = BufReader::new(stdout).lines().any(|line| line.is_ok_and(|line| line == "ready"));
@@ -122,7 +122,7 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The program may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

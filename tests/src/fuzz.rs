@@ -1,7 +1,8 @@
-//! Gives mutated modules to the plugin and sorts what happens: passed, refused, or a failure of the plugin.
+//! Runs the plugin on mutated modules and sorts the outcomes: passed, refused, or a failure of the plugin.
 //!
-//! Each mutant is a process of `opt`, so that a crash ends nothing else. Trap: `opt` itself refuses modules that do not
-//! parse or verify; those say nothing about the plugin and are counted apart, so that a report shows how much was tested.
+//! Each mutant runs in an `opt` process of its own, so that a crash ends nothing else. Trap: `opt` itself rejects
+//! modules that do not parse or verify. Such a mutant does not test the plugin; it is counted separately, so that a
+//! report shows how much was tested.
 
 use crate::mutate::mutant;
 use crate::{root, run_ok, tool};
@@ -12,33 +13,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const OPT: &str = "opt-22";
 const CLANG: &str = "clang++-22";
-/// A mutant that takes longer hangs: the pass needs milliseconds.
+/// Seconds after which a mutant counts as hanging; the pass needs milliseconds.
 const HANG_SECONDS: &str = "60";
-/// What `timeout` ends with when it had to act.
+/// Exit code of `timeout` when the limit is reached.
 const TIMED_OUT: i32 = 124;
 
-/// A module that mutants are made of.
+/// A module from which mutants are made.
 #[derive(Debug, Clone)]
 pub struct Seed {
     pub name: String,
     pub text: String,
-    /// Of GPU code: the plugin may refuse it, with a message.
+    /// True for GPU code, which the plugin may refuse with a message.
     pub is_device: bool,
 }
 
-/// What a run of the fuzzer saw.
+/// Counts and failures of one run of the fuzzer.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Tally {
     pub mutants: u64,
-    /// Not valid IR, so not given to the plugin.
+    /// Mutants that are not valid IR and were not given to the plugin.
     pub invalid: u64,
-    /// Code that the plugin refused with a message.
+    /// Mutants that the plugin refused with a message.
     pub refused: u64,
-    /// Descriptions of crashes, hangs, invalid results; each with the file that was kept.
+    /// One text for each crash, hang or invalid result, with the path of the kept file.
     pub failures: Vec<String>,
 }
 
-/// How one mutant ended.
+/// Outcome of one mutant.
 enum Verdict {
     Passed,
     Invalid,
@@ -46,7 +47,8 @@ enum Verdict {
     Failed(String),
 }
 
-/// The modules to start from: the pass's own tests, generated programs, and the two halves of some corpus programs.
+/// Returns the modules to start from: the pass's own tests, generated programs, and the two halves of some corpus
+/// programs.
 pub fn seeds(folder: &Path, generated: u64) -> Vec<Seed> {
     let mut seeds = Vec::new();
     let mut add = |name: String, path: &Path| {
@@ -82,7 +84,7 @@ pub fn seeds(folder: &Path, generated: u64) -> Vec<Seed> {
     seeds
 }
 
-/// The module of a source as the plugin sees it, beside the source.
+/// Compiles a source to the module that the plugin sees; writes it beside the source.
 fn to_ir(source: &Path, words: &[&str], include: &Path) -> PathBuf {
     let module = source.with_extension("ll");
     run_ok(
@@ -106,7 +108,8 @@ fn to_ir(source: &Path, words: &[&str], include: &Path) -> PathBuf {
     module
 }
 
-/// Tries mutants from number `first` on while `go_on(number)` holds, on `jobs` threads; crashers go to `keep`.
+/// Tries mutants from number `first` on while `go_on(number)` holds, on `jobs` threads; copies mutants that fail to
+/// `keep`.
 pub fn fuzz(
     seeds: &[Seed],
     first: u64,
@@ -179,12 +182,13 @@ fn judge(seed: &Seed, text: &str, scratch: &Path) -> Verdict {
     }
 }
 
-/// GPU code may be refused; of host code only what has managed variables whose registration is not where it belongs.
+/// True if the plugin may refuse the module. Host code may only be refused for managed variables whose registration is
+/// not where it belongs.
 fn may_refuse(is_device: bool, errors: &str) -> bool {
     errors.contains(if is_device { "eager:" } else { "eager: __managed__ variable " })
 }
 
-/// Did `opt` refuse the module before any pass ran?
+/// True if `opt` rejected the module before any pass ran.
 fn names_input(errors: &str) -> bool {
     errors.contains("input module is broken")
         || errors.lines().next().is_some_and(|line| line.contains("mutant.ll:"))

@@ -1,20 +1,21 @@
-//! Random CUDA host programs: a seed into source text. Every program is correct, whatever path it takes.
+//! Generates random CUDA host programs from a seed. Every program is correct, whatever path it takes.
 //!
 //! A program is one function `f<i>(bits, n)` with its helpers; `bits` decides its branches and loops, `n` its sizes.
-//! Buffers live in locals, struct fields, array elements and globals; pointers start as null and become null when freed,
-//! so that any order of statements is allowed (CUDA takes null in frees, and the kernels do nothing). Trap: the text must
-//! compile both against the small header of `tests/oracle` and as a real `.cu`, so it uses no more than that header has.
+//! Buffers live in locals, struct fields, array elements and globals. Pointers start as null and become null when
+//! freed, so that any order of statements is allowed (CUDA accepts null in frees, and the kernels do nothing). Trap:
+//! the text must compile both against the small header of `tests/oracle` and as a real `.cu`, so it may only use what
+//! that header declares.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::fmt::Write;
 
-/// Which statements may appear.
+/// Statements that a program may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Features {
     /// Buffers outside locals, and helper functions.
     pub across_functions: bool,
-    /// `throw` that leaves the function.
+    /// A `throw` that leaves the function.
     pub exceptions: bool,
 }
 
@@ -37,7 +38,7 @@ struct Writer {
     loop_depth: usize,
 }
 
-/// The source of program `index` of a seed: globals, helpers, and the function itself.
+/// Returns the source of program `index` of a seed: globals, helpers, and the function itself.
 pub fn program(seed: u64, index: usize, features: Features) -> String {
     let mut writer = Writer {
         random: ChaCha8Rng::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(index as u64)),
@@ -55,7 +56,7 @@ pub fn program(seed: u64, index: usize, features: Features) -> String {
     format!("{}{}{}", writer.globals, writer.helpers, writer.text)
 }
 
-/// A whole file of `count` programs, with the table that the oracle runs.
+/// Returns a file of `count` programs, with the table that the oracle runs.
 pub fn file(seed: u64, count: usize, features: Features) -> String {
     let mut text = format!("// Generated: seed {seed}, {count} programs.\n#include \"gpu.h\"\n");
     for index in 0..count {
@@ -89,7 +90,7 @@ impl Writer {
             }
         }
         let buffers: Vec<String> = carriers.into_iter().map(|carrier| carrier.lvalue).collect();
-        // Most programs allocate first and free last; the others do what they like.
+        // Most programs allocate first and free last; the others use any order.
         let orderly = self.chance(75);
         if orderly {
             buffers.iter().for_each(|buffer| self.allocate(buffer));
@@ -128,7 +129,7 @@ impl Writer {
         }
     }
 
-    /// A size in the terms of the function's arguments.
+    /// Returns a random size as an expression of the function's arguments.
     fn size(&mut self) -> String {
         let (a, b) = (self.random.random_range(1..=64), self.random.random_range(0..=4096));
         match self.random.random_range(0..4) {
@@ -274,7 +275,7 @@ impl Writer {
         }
     }
 
-    /// A path out of the function in the middle.
+    /// Writes a conditional exit from the middle of the function.
     fn leave(&mut self, buffers: &[String]) {
         let bit = self.bit();
         self.line(&format!("if ({bit}) {{"));
@@ -292,7 +293,7 @@ impl Writer {
         self.line("}");
     }
 
-    /// A helper with a buffer of its own, which may use one of the caller's.
+    /// Writes a helper with a buffer of its own; the helper may also use a buffer of the caller.
     fn own_task(&mut self, buffers: &[String]) {
         let name = self.helper_name();
         let (size, shared) = (self.random.random_range(1..=64), self.chance(40));
@@ -310,7 +311,8 @@ impl Writer {
         self.line(&format!("{name}({argument}n);"));
     }
 
-    /// A helper that allocates into two variables of the caller, which may be one, and frees in between.
+    /// Writes a helper that allocates into two of the caller's variables, possibly the same variable, and frees in
+    /// between.
     fn pair_task(&mut self) {
         let (name, bit) = (self.helper_name(), self.bit());
         let (a, b, c) = (self.size(), self.size(), self.size());
@@ -324,7 +326,7 @@ impl Writer {
         self.line(&format!("{{ int *x = nullptr, *y = nullptr; {name}(&x, {bit} ? &x : &y, bits, n); }}"));
     }
 
-    /// An array, one element of which is allocated and another, which may be the same, freed.
+    /// Writes a helper that allocates one element of an array and frees another, possibly the same element.
     fn element_task(&mut self) {
         let name = self.helper_name();
         let (shift, other, sizes) =
@@ -340,7 +342,7 @@ impl Writer {
         self.line(&format!("{name}(bits, n);"));
     }
 
-    /// A helper that may throw after it allocated, directly or through another; the caller goes on.
+    /// Writes a helper that may throw after it allocated, directly or through another helper; the caller continues.
     fn interrupted(&mut self, buffers: &[String]) {
         let (name, around, buffer) = (self.helper_name(), self.helper_name(), self.pick(buffers));
         let (bit, size, more) = (self.bit(), self.size(), self.size());
@@ -391,7 +393,8 @@ impl Writer {
         self.line(&format!("switch (bits >> {shift} & 3) {{"));
         for case in 0..3 {
             self.line(&format!("case {case}: {{"));
-            // `break` and `continue` of a loop around would mean the switch.
+            // Inside a `switch`, `break` ends the `switch` and not the loop around it, so the block counts as outside
+            // of loops.
             let loops = std::mem::take(&mut self.loop_depth);
             self.block(buffers, depth, orderly);
             self.loop_depth = loops;

@@ -1,9 +1,10 @@
-//! Random programs under policy `eager-live` against themselves on their own: the same output, and no use of a buffer that
-//! the compiler declared dead.
+//! Compares random programs under policy `eager-live` with the same programs run alone: their output must be equal, and
+//! no buffer may be used after the compiler declared it dead.
 //!
-//! Two generators take turns, batch by batch: [`crate::contents`], whose programs do much with a few buffers, and
-//! [`crate::generate`], whose programs take every path a compiler must follow. Trap: a batch is one executable, so what one
-//! program does is there for the next; the second generator's driver forks for each run, the first one's does not.
+//! Two generators alternate, batch by batch: [`crate::contents`], whose programs do much with a few buffers, and
+//! [`crate::generate`], whose programs take every path that a compiler must follow. Trap: a batch is one executable, so
+//! state that one program leaves is there for the next; the second generator's driver forks for each run, the first
+//! one's does not.
 
 use crate::daemon::Daemon;
 use crate::generate::Features;
@@ -12,10 +13,11 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Ways through each program of the second generator.
+/// Paths taken through each program of the second generator.
 const WAYS: &str = "2";
-/// A batch of the first generator runs with all of these, the others with the first: host memory for copies that wait (plenty,
-/// some, none), and devices with and without virtual memory management.
+/// Host memory for copies that wait (plenty, some, none), and devices with and without virtual memory management. A
+/// batch of the first generator runs with all of them, a batch of the second with the first: once as it is, once with
+/// random beliefs.
 const SETTINGS: [[(&str, &str); 2]; 4] = [
     [("EAGER_STAGING_BYTES", "8000000000"), ("EAGER_VGPU_VIRTUAL_MEMORY", "1")],
     [("EAGER_STAGING_BYTES", "8000000000"), ("EAGER_VGPU_VIRTUAL_MEMORY", "0")],
@@ -23,7 +25,7 @@ const SETTINGS: [[(&str, &str); 2]; 4] = [
     [("EAGER_STAGING_BYTES", "0"), ("EAGER_VGPU_VIRTUAL_MEMORY", "0")],
 ];
 
-/// Which programs.
+/// Generator of a batch's programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Contents,
@@ -38,15 +40,15 @@ pub struct Batch {
     pub programs: usize,
 }
 
-/// What was seen.
+/// Counts over all batches.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Tally {
     pub programs: usize,
-    /// Executions under `eager-live` of a whole batch.
+    /// Runs of a whole batch under `eager-live`.
     pub runs: usize,
-    /// Buffers that were declared dead before they were freed, over all runs.
+    /// Buffers declared dead before they were freed, over all runs.
     pub declared_dead: u64,
-    /// Buffers that were moved to the host because they were believed dead, over all runs.
+    /// Buffers moved to the host because they were believed dead, over all runs.
     pub believed: u64,
 }
 
@@ -59,7 +61,7 @@ impl Tally {
     }
 }
 
-/// `count` programs in batches, the generators in turns; each batch has a seed of its own.
+/// Splits `count` programs into batches whose generators alternate; each batch has a seed of its own.
 #[must_use]
 pub fn batches(seed: u64, count: usize, programs_max: usize) -> Vec<Batch> {
     let sizes = (0..count).step_by(programs_max).map(|done| programs_max.min(count - done));
@@ -68,7 +70,7 @@ pub fn batches(seed: u64, count: usize, programs_max: usize) -> Vec<Batch> {
 }
 
 impl Batch {
-    /// Source text and words for the compiler and the executable.
+    /// Returns the source text, the compiler's arguments and the executable's arguments.
     fn source(self) -> (String, Vec<OsString>, Vec<&'static str>) {
         let every_feature = Features { across_functions: true, exceptions: true };
         match self.kind {
@@ -81,17 +83,17 @@ impl Batch {
         }
     }
 
-    /// Compiles the batch into `folder`, runs it on its own and under the daemon, and compares.
+    /// Compiles the batch into `folder`, runs it alone and under the daemon, and compares.
     ///
     /// # Errors
-    /// What was wrong, and where the source is kept.
+    /// The first difference or complaint, and the path of the kept source.
     pub fn check(self, daemon: &Daemon, folder: &Path) -> Result<Tally, String> {
         let (text, words, arguments) = self.source();
         let name = format!("{:?}-{}-{}", self.kind, self.seed, self.programs).to_lowercase();
         let (source, program) = (folder.join(format!("{name}.cu")), folder.join(&name));
         std::fs::write(&source, text).map_err(|e| format!("{}: {e}", source.display()))?;
         let checked = self.compare(daemon, &source, &program, &words, &arguments);
-        // Thousands of batches would fill the disk.
+        // The executables of thousands of batches would fill the disk.
         let _ = std::fs::remove_file(&program);
         if checked.is_ok() {
             let _ = std::fs::remove_file(&source);
@@ -108,7 +110,7 @@ impl Batch {
         arguments: &[&str],
     ) -> Result<Tally, String> {
         eagercc_with(words, &[source], program);
-        // `eager run` under a daemon takes EAGER_DISABLE out of the environment.
+        // `--plain` and not EAGER_DISABLE, because `eager run` under a daemon removes that variable.
         let mut alone = Command::new(tool("eager"));
         alone.args(["run", "--plain", "--time-scale", "0", "--"]).arg(program).args(arguments);
         let alone = run(alone.env("EAGER_STATS", "1"));
@@ -127,12 +129,12 @@ impl Batch {
 }
 
 impl Batch {
-    /// Settings with which the batch runs under `eager-live`.
+    /// Returns the settings with which the batch runs under `eager-live`.
     fn settings(self) -> Vec<Vec<(&'static str, String)>> {
         let settings = SETTINGS.map(|setting| setting.map(|(name, value)| (name, value.to_owned())).to_vec());
         match self.kind {
             Kind::Contents => settings.to_vec(),
-            // Programs with lazy tasks: their buffers are believed dead at random.
+            // These programs have lazy tasks; the second setting makes the shim believe their buffers dead at random.
             Kind::Paths => {
                 let [usual, ..] = settings;
                 let mut believing = usual.clone();
@@ -143,15 +145,15 @@ impl Batch {
     }
 }
 
-/// Compares a run under `eager-live` with one without; how many buffers were declared dead.
+/// Compares a run under `eager-live` with a run alone; returns how many buffers were declared dead.
 ///
 /// # Errors
-/// Another output or end, a use of a dead buffer, or anything else that the shim complains of.
+/// A different output or exit status, a use of a dead buffer, or any other complaint of the shim.
 fn judge(alone: &Output, live: &Output) -> Result<u64, String> {
     if !alone.status.success() || alone.stdout.is_empty() {
         return Err(format!("on its own it prints nothing or ends with {}: {}", alone.status, text(alone)));
     }
-    // Of the shim's counts above all, which only a scheduled program has.
+    // Only a scheduled program may print the shim's counts.
     if !alone.stderr.is_empty() {
         return Err(format!("on its own it says: {}", String::from_utf8_lossy(&alone.stderr)));
     }
@@ -173,12 +175,12 @@ const DECLARED: &str = "buffers declared dead before they were freed: ";
 const BELIEVED: &str = "buffers moved to the host, believed dead: ";
 const USED: &str = ", used after that: ";
 
-/// What `EAGER_STATS` prints.
+/// True for a line that `EAGER_STATS` prints.
 fn is_statistic(line: &str) -> bool {
     ["calls that went to CUDA as they came", DECLARED, BELIEVED].iter().any(|words| line.contains(words))
 }
 
-/// The numbers that stand behind `words`.
+/// Returns the numbers that follow `words`.
 fn numbers<'a>(said: &'a str, words: &'a str) -> impl Iterator<Item = u64> + 'a {
     let digits = |rest: &str| rest.chars().take_while(char::is_ascii_digit).collect::<String>();
     said.split(words).skip(1).filter_map(move |rest| digits(rest).parse().ok())

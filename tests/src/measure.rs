@@ -1,4 +1,4 @@
-//! What a command takes, and which runs of the programs of `rodinia/` are timed.
+//! Measures the time of commands, and selects the timed runs of the `rodinia/` programs.
 
 use crate::run_ok;
 use eager_measure::statistics::ratios;
@@ -9,8 +9,8 @@ use serde::Serialize;
 use std::process::Command;
 use std::time::Instant;
 
-/// The run of each program: the largest scaled configuration that takes at most about a second, so that start-up does not
-/// hide what a call costs. `lavaMD` launches once and computes for a minute at those sizes.
+/// The timed run of each program: the largest scaled configuration that takes at most about a second, so that start-up
+/// does not hide what a call costs. `lavaMD` is small: it launches once and computes for a minute at those sizes.
 const TIMED_RUNS: [(&str, &str); 7] = [
     ("backprop", "backprop-64M.scaled"),
     ("bfs", "bfs-32M.scaled"),
@@ -21,17 +21,17 @@ const TIMED_RUNS: [(&str, &str); 7] = [
     ("srad_v2", "srad_v2-16384.scaled"),
 ];
 
-/// What one command took.
+/// Time that one command took.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Sample {
     /// Elapsed seconds.
     pub wall_s: f64,
-    /// Seconds of processor time, user and system, of the command and all that it waited for.
+    /// Seconds of processor time, user and system, of the command and of all processes that it waited for.
     pub cpu_s: f64,
 }
 
 impl Sample {
-    /// Runs a command that must succeed. Trap: a child that somebody else waits for meanwhile would be counted too.
+    /// Runs a command that must succeed. Trap: a child that another thread waits for meanwhile is counted too.
     pub fn of(command: &mut Command) -> Sample {
         let (before, start) = (children_cpu_s(), Instant::now());
         run_ok(command);
@@ -39,14 +39,14 @@ impl Sample {
     }
 }
 
-/// Processor time of all children that have ended and were waited for, in seconds.
+/// Returns the processor time, in seconds, of all children that have ended and were waited for.
 fn children_cpu_s() -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("a valid `who` is the only condition");
     let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
     seconds(usage.user_time()) + seconds(usage.system_time())
 }
 
-/// Ratios of B over A, by round: of processor time and of elapsed time.
+/// Returns the ratios of B over A, by round: first of processor time, then of elapsed time.
 pub fn both_ratios(a: &[Sample], b: &[Sample]) -> [Vec<f64>; 2] {
     let by = |part: fn(&Sample) -> f64| {
         let of = |samples: &[Sample]| samples.iter().map(part).collect::<Vec<f64>>();
@@ -55,7 +55,7 @@ pub fn both_ratios(a: &[Sample], b: &[Sample]) -> [Vec<f64>; 2] {
     [by(|sample| sample.cpu_s), by(|sample| sample.wall_s)]
 }
 
-/// The run of a program that benches time.
+/// Returns the run of a program that the benches time.
 pub fn timed_run(program: &Program) -> &Run {
     let (_, name) = TIMED_RUNS.iter().find(|(of, _)| *of == program.name).expect("a run of each program");
     program.runs().into_iter().find(|(of, _)| of == name).expect("a run of the manifest").1

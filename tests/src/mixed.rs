@@ -1,7 +1,7 @@
 //! A server under mixed load, its programs, and the comparison of its ledger with what they hold.
 //!
-//! Trap: what a program asks for is in the ledger a moment before or after the program counts it; reports therefore tell both,
-//! and a program inside a call is held to the bounds of the two.
+//! Trap: the ledger counts a request a moment before or after the program does. A report therefore states what the
+//! program holds and what it asks for, and inside a call the ledger may have any value between the two bounds.
 
 use crate::daemon::ready;
 use crate::{run_ok, text, tool, until};
@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Another user than the daemon's, who also attacks.
+/// Users other than the daemon's; `MALLORY` attacks.
 pub const ALICE: u32 = 61_001;
 pub const MALLORY: u32 = 61_002;
 
-/// A generator that needs no crate: the same numbers from the same seed (xorshift64, Marsaglia, 2003).
+/// A random generator without a crate: the same seed gives the same numbers (xorshift64, Marsaglia, 2003).
 #[derive(Debug)]
 pub struct Draw(u64);
 
@@ -63,12 +63,12 @@ impl Server {
     pub fn run(&self, program: &Path) -> Command {
         let mut command = Command::new(tool("eager"));
         command.arg("run").arg("--run-dir").arg(self.path("run")).arg("--").arg(program);
-        // A machine under load may take its time to start a daemon; that is not what is asked here.
+        // A machine under load may take long to start a daemon; that time is not tested here.
         command.env("EAGER_CONNECT_MAX", "120").env("EAGER_ON_DAEMON_LOSS", "wait:120").current_dir("/");
         command
     }
 
-    /// Ends the daemon by this signal, and starts another after the pause.
+    /// Ends the daemon with this signal, and starts another after the pause.
     pub fn restart(&mut self, signal: Signal, pause: Duration) {
         kill(Pid::from_raw(self.daemon.id() as i32), signal).expect("signal");
         self.daemon.wait().expect("wait");
@@ -81,12 +81,12 @@ impl Server {
         kill(Pid::from_raw(self.daemon.id() as i32), Signal::SIGHUP).expect("signal");
     }
 
-    /// `eager WORDS`; whatever it answers, the daemon lives.
+    /// Runs `eager WORDS` and ignores the answer.
     pub fn say(&self, words: &[&str]) {
         self.hear(words);
     }
 
-    /// The same, and what it answers.
+    /// Runs `eager WORDS`; returns its output. Panics only if a signal ended it.
     pub fn hear(&self, words: &[&str]) -> String {
         let output = Command::new(tool("eager")).args(words).arg("--run-dir").arg(self.path("run")).output();
         let output = output.expect("start eager");
@@ -94,14 +94,14 @@ impl Server {
         text(&output)
     }
 
-    /// Numbers of tasks that somebody holds.
+    /// Returns the numbers of the tasks that are held.
     pub fn held(&self) -> Vec<u64> {
         let queue = self.ask("queue")["tasks"].as_array().cloned().unwrap_or_default();
         let row = |task: &Value| task["task"].as_u64().filter(|_| !task["held_by"].is_null());
         queue.iter().filter_map(row).collect()
     }
 
-    /// Numbers of all tasks, and which of them wait.
+    /// Returns the number of each task, and whether it waits.
     pub fn tasks(&self) -> Vec<(u64, bool)> {
         let tasks = self.ask("ps")["tasks"].as_array().cloned().unwrap_or_default();
         let row = |task: &Value| Some((task["task"].as_u64()?, task["state"] == "waiting"));
@@ -115,7 +115,7 @@ impl Server {
             .unwrap_or_else(|error| panic!("eager {verb} --json printed {said:?}: {error}"))
     }
 
-    /// Somebody attacks, by another user where there can be one, until the next quiet moment.
+    /// Starts an attack, as another user if the test runs as root; it lasts until the next quiet moment.
     pub fn attack(&mut self, socket: &str, words: &[&str]) {
         let mut command = Command::new(tool("hostile-client"));
         command.arg("--socket").arg(self.path("run").join(socket)).args(words);
@@ -128,13 +128,13 @@ impl Server {
 
     pub fn end_attacks(&mut self) {
         for mut attacker in self.attackers.drain(..) {
-            // It may have ended already.
+            // The attacker may have ended already.
             let _ = attacker.kill();
             let _ = attacker.wait();
         }
     }
 
-    /// Waits until nobody has anything any more.
+    /// Waits until there are no tasks, grants and contexts.
     pub fn until_empty(&self) {
         until(|| {
             let (info, tasks) = (self.ask("info"), self.ask("ps")["tasks"].clone());
@@ -150,7 +150,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.end_attacks();
-        // In order, so that it takes the virtual GPUs with it.
+        // SIGTERM, so that the daemon ends the virtual GPUs too.
         let _ = kill(Pid::from_raw(self.daemon.id() as i32), Signal::SIGTERM);
         let _ = self.daemon.wait();
     }
@@ -169,10 +169,10 @@ fn start(dir: &Path) -> Child {
     ready(command)
 }
 
-/// Longer than any wait of the test that ends well.
+/// Longer than any wait of a test that passes.
 const HANGS: Duration = Duration::from_secs(180);
 
-/// Ends the test where nothing happens any more, and says what it waited for: a wait without end would say nothing.
+/// Ends the test if nothing happens for [`HANGS`], and prints the current step; an endless wait would print nothing.
 #[derive(Debug)]
 pub struct Watch(Arc<Mutex<Doing>>);
 
@@ -217,7 +217,7 @@ impl Drop for Watch {
     }
 }
 
-/// Shows processes, tasks and the queue, then ends the daemon and the test's process, whatever its threads do.
+/// Prints processes, tasks and the queue, then ends the daemon and the test's process, whatever its threads do.
 fn give_up(what: &str, run_dir: &Path) -> ! {
     eprintln!("nothing happened for {} s in {what:?}", HANGS.as_secs());
     let show = |command: &mut Command| match command.stdin(Stdio::null()).output() {
@@ -229,19 +229,19 @@ fn give_up(what: &str, run_dir: &Path) -> ! {
         show(Command::new("timeout").arg("20").arg(tool("eager")).args(words).arg("--run-dir").arg(run_dir));
     };
     ["ps", "queue", "info"].iter().for_each(|verb| ask(&[verb]));
-    // Programs end with their standard input, the daemon does not.
+    // Programs end when their standard input closes; the daemon does not.
     ask(&["shutdown", "--force"]);
     std::process::exit(101)
 }
 
-/// What a program says of itself.
+/// State that a program reports.
 #[derive(Debug, Clone, Copy)]
 pub struct Report {
     pub pid: u32,
     pub holds: u64,
-    /// Of the call that is under way.
+    /// Bytes of the call that is under way.
     pub asks: u64,
-    /// It stands between two calls.
+    /// The program is between two calls.
     pub is_parked: bool,
 }
 
@@ -251,7 +251,7 @@ pub struct Worker {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    /// Its standard error: a file, so that it never waits for somebody who reads.
+    /// Standard error of the program: a file, so that the program never waits for a reader.
     said: File,
 }
 
@@ -284,7 +284,7 @@ impl Worker {
         assert_eq!(status.signal(), Some(Signal::SIGTERM as i32), "{status}: {}", self.last_words());
     }
 
-    /// Its process is stopped for a while.
+    /// Stops the process for a while.
     pub fn stop_for(&self, time: Duration) {
         let pid = Pid::from_raw(self.child.id() as i32);
         kill(pid, Signal::SIGSTOP).expect("stop");
@@ -313,7 +313,7 @@ impl Worker {
         }
     }
 
-    /// What it said at its end, or on standard error.
+    /// Returns the rest of standard output, and all of standard error.
     fn last_words(&mut self) -> String {
         let mut said = String::new();
         let _ = self.output.read_to_string(&mut said);
@@ -322,7 +322,7 @@ impl Worker {
         said
     }
 
-    /// Lets it give everything back and end.
+    /// Closes the program's standard input, so that it frees its memory and ends.
     pub fn is_told_to_end(&mut self) {
         self.input = None;
     }
@@ -331,7 +331,7 @@ impl Worker {
         self.child.try_wait().expect("wait").is_some()
     }
 
-    /// After it was told to end.
+    /// Checks the output and exit status of a program that was told to end.
     pub fn ends_well(mut self) {
         let said = self.last_words();
         let status = self.child.wait().expect("wait");
@@ -343,13 +343,13 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The program may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Where the daemon's ledger and the programs' word differ, a line each.
+/// Compares the daemon's ledger with the programs' reports; returns one line for each difference.
 pub fn differences(server: &Server, reports: &[Report]) -> Vec<String> {
     let (info, ps) = (server.ask("info"), server.ask("ps"));
     let tasks = ps["tasks"].as_array().cloned().unwrap_or_default();
@@ -371,7 +371,7 @@ pub fn differences(server: &Server, reports: &[Report]) -> Vec<String> {
     for report in reports {
         let own = tasks.iter().filter(|task| number(task, "pid") == u64::from(report.pid));
         let has: u64 = own.clone().map(|task| number(task, "requirement_bytes")).sum();
-        // Inside a call, what is asked for may be taken, or given back, already.
+        // Inside a call, the ledger may already include the memory asked for, or exclude the memory given back.
         let (least, most) = if report.is_parked {
             (report.holds, report.holds)
         } else {

@@ -1,19 +1,19 @@
-//! Something that looks as if NVIDIA's Multi-Process Service ran: its file, and a process of its name.
+//! Imitates a running NVIDIA Multi-Process Service: its file, and a process of its name.
 //!
-//! Trap: nobody answers there; who asks it needs a control program as well.
+//! Trap: the process answers nothing; a test that queries MPS needs a control program as well.
 
 use std::path::Path;
 use std::process::{Child, Command};
 
-/// The file that says so, in the folder that `CUDA_MPS_PIPE_DIRECTORY` names.
+/// File that marks a running MPS, in the folder that `CUDA_MPS_PIPE_DIRECTORY` names.
 pub const PID_FILE: &str = "nvidia-cuda-mps-control.pid";
 
-/// Ends with this value.
+/// The imitated control daemon; killed on drop.
 #[derive(Debug)]
 pub struct Control(Child);
 
 impl Control {
-    /// `sleep` under a name that begins as the control daemon's: the kernel keeps no more of it.
+    /// Starts `sleep` under a name that begins as the control daemon's; the kernel keeps only that much of a name.
     pub fn start(folder: &Path) -> Control {
         let program = folder.join("nvidia-cuda-mps-daemon");
         std::os::unix::fs::symlink("/bin/sleep", &program).expect("link");

@@ -1,14 +1,14 @@
-//! Random changes to the text of LLVM IR, most of which leave it valid.
+//! Makes random changes to the text of LLVM IR, most of which leave it valid.
 //!
-//! What a change needs to know it reads off the text: values of an entry block and arguments dominate everything, blocks
-//! have labels, instructions start with two spaces. The parser and verifier of `opt` judge the result; this module only
-//! sees to it that enough mutants pass them. Trap: values must have names (`opt -passes=instnamer`): numbered ones have
-//! to be consecutive, so that nothing could be removed.
+//! A change reads what it needs from the text: values of an entry block and arguments dominate everything, blocks have
+//! labels, instructions start with two spaces. The parser and verifier of `opt` judge the result; this module only
+//! makes sure that enough mutants pass them. Trap: values must have names (`opt -passes=instnamer`): numbered values
+//! have to be consecutive, so no line could be removed.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Runtime calls that a call may become; the arguments then often do not fit, which the pass has to bear.
+/// Runtime calls that can replace a call. The arguments then often do not fit, which the pass must survive.
 const RUNTIME_CALLS: &[&str] = &[
     "cudaMalloc",
     "cudaFree",
@@ -58,7 +58,7 @@ const INTEGERS: &[&str] = &[
 ];
 const POINTERS: &[&str] = &["null", "undef", "poison"];
 
-/// A mutant of `module` with `changes` random changes; the same seed gives the same mutant.
+/// Returns a mutant of `module` with `changes` random changes; the same seed gives the same mutant.
 pub fn mutant(module: &str, seed: u64, changes: usize) -> String {
     let mut mutator = Mutator {
         random: ChaCha8Rng::seed_from_u64(seed),
@@ -110,7 +110,7 @@ impl Mutator {
         }
     }
 
-    /// A random function.
+    /// Picks a random function; `None` if the module has none.
     fn body(&mut self) -> Option<Body> {
         let starts: Vec<usize> =
             (0..self.lines.len()).filter(|&at| self.lines[at].starts_with("define ")).collect();
@@ -119,7 +119,7 @@ impl Mutator {
         (length > 1).then_some(Body { from: start + 1, to: start + length })
     }
 
-    /// A random line of the body with a property.
+    /// Picks a random line of the body with a property.
     fn line(&mut self, body: Body, fits: impl Fn(&str) -> bool) -> Option<usize> {
         let fitting: Vec<usize> = (body.from..body.to)
             .filter(|&at| self.lines[at].starts_with("  ") && fits(&self.lines[at]))
@@ -127,7 +127,7 @@ impl Mutator {
         fitting.get(self.below(fitting.len())).copied()
     }
 
-    /// Values of type `ty` that dominate the whole body: arguments, and results of the entry block.
+    /// Returns values of type `ty` that dominate the whole body: arguments, and results of the entry block.
     fn dominating(&self, body: Body, ty: &str) -> Vec<String> {
         let mut found = Vec::new();
         let head = &self.lines[body.from - 1];
@@ -147,7 +147,7 @@ impl Mutator {
         found
     }
 
-    /// One operand of an instruction becomes another value of its type.
+    /// Replaces one operand of an instruction by another value of its type.
     fn replace_operand(&mut self, body: Body) {
         let ty = self.pick(&["ptr", "ptr", "i64", "i32", "i1"]);
         let marks = [format!("{ty} %"), format!("{ty} noundef %"), format!("{ty} @"), format!("{ty} null")];
@@ -170,7 +170,7 @@ impl Mutator {
         self.lines[at].replace_range(start..start + length, &value);
     }
 
-    /// A branch goes elsewhere: loops, unreachable blocks, irreducible ones.
+    /// Redirects a branch, which makes loops, unreachable blocks and irreducible ones.
     fn replace_target(&mut self, body: Body) {
         let labels: Vec<String> = self.lines[body.from..body.to]
             .iter()
@@ -212,14 +212,14 @@ impl Mutator {
         }
     }
 
-    /// A call or store moves to the front of another place in the function.
+    /// Moves a call or store to another place in the function.
     fn move_line(&mut self, body: Body) {
         let (Some(from), Some(to)) = (self.line(body, is_void), self.line(body, |_| true)) else { return };
         let line = self.lines.remove(from);
         self.lines.insert(if to > from { to - 1 } else { to }, line);
     }
 
-    /// A function of the module gets the name of a runtime call, everywhere.
+    /// Renames a called function to a runtime call, everywhere in the module.
     fn rename_call(&mut self, body: Body) {
         let Some(at) = self.line(body, |line| line.contains("call ") && line.contains('@')) else { return };
         let line = &self.lines[at];
@@ -236,7 +236,7 @@ impl Mutator {
         }
     }
 
-    /// A call of another function becomes one of the function itself: recursion, often with wrong arguments.
+    /// Redirects a call to the function that contains it: recursion, often with wrong arguments.
     fn call_itself(&mut self, body: Body) {
         let head = self.lines[body.from - 1].clone();
         let Some(own) = head.split_once('@').and_then(|(_, rest)| rest.split_once('(')).map(|(own, _)| own)
@@ -258,7 +258,7 @@ impl Mutator {
         self.lines[at] = format!("{name} = alloca {ty}");
     }
 
-    /// A block ends early, without a way on.
+    /// Replaces a branch, so that the block ends early and leads nowhere.
     fn cut_short(&mut self, body: Body) {
         let Some(at) = self.line(body, |line| line.starts_with("  br ")) else { return };
         let returns_nothing = self.lines[body.from - 1].contains(" void @");
@@ -274,7 +274,7 @@ impl Mutator {
     }
 }
 
-/// An instruction without a result that ends no block.
+/// True for an instruction that has no result and does not end a block.
 fn is_void(line: &str) -> bool {
     let line = line.trim_start();
     ["store ", "call void", "fence ", "tail call void"].iter().any(|head| line.starts_with(head))

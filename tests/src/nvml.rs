@@ -1,6 +1,6 @@
-//! Machines whose GPUs NVML tells of as a file says (`fake-nvml`), and daemons on them.
+//! Machines whose GPUs NVML reports as a file describes them (`fake-nvml`), and daemons on them.
 //!
-//! Trap: the library reads the file at each question, so that a test changes the machine under a running daemon.
+//! The library reads the file at each query, so a test can change the machine under a running daemon.
 
 use crate::daemon::Daemon;
 use crate::{bin_dir, tool, until};
@@ -10,7 +10,7 @@ use std::process::Command;
 
 pub const GIB: u64 = 1 << 30;
 
-/// A virtual device's uuid holds its number and nothing else.
+/// Describes a GPU. Its uuid is that of the virtual device `number`: the number and nothing else.
 pub fn gpu(name: &str, number: u8, total: u64) -> Value {
     json!({
         "name": name, "uuid": format!("GPU-{number:02x}000000-0000-0000-0000-000000000000"),
@@ -18,12 +18,12 @@ pub fn gpu(name: &str, number: u8, total: u64) -> Value {
     })
 }
 
-/// NVML counts an H200, which CUDA counts second, and a V100.
+/// A machine with a V100 and an H200, which NVML counts first and CUDA second.
 pub fn machine() -> Value {
     json!({ "gpus": [gpu("H200", 1, 141 * GIB), gpu("V100", 0, 17 * GIB)] })
 }
 
-/// A machine as its file describes it.
+/// A machine and the file that describes it.
 #[derive(Debug)]
 pub struct Machine {
     folder: tempfile::TempDir,
@@ -44,7 +44,7 @@ impl Machine {
         self.folder.path().join("machine.json")
     }
 
-    /// As a whole: the library reads it at any time.
+    /// Replaces the file as a whole, because the library may read it at any time.
     pub fn becomes(&self, machine: &Value) {
         let fresh = self.folder.path().join("fresh.json");
         std::fs::write(&fresh, machine.to_string()).expect("write");
@@ -55,20 +55,20 @@ impl Machine {
         self.daemon_with(args, &[])
     }
 
-    /// The same with further variables in its environment.
+    /// Starts a daemon on this machine, with further variables in its environment.
     pub fn daemon_with(&self, args: &[&str], variables: &[(&str, &Path)]) -> Daemon {
         let (library, file) = (library(), self.file());
         let own = [("EAGER_NVML", library.as_path()), ("EAGER_FAKE_NVML", file.as_path())];
         Daemon::start_with(args, &[&own, variables].concat())
     }
 
-    /// The machine is another one when the next daemon starts.
+    /// Changes the machine, then kills the daemon and starts another.
     pub fn restarted(&self, daemon: Daemon, machine: &Value, args: &[&str]) -> Daemon {
         self.becomes(machine);
         daemon.restarted(args, &[("EAGER_NVML", &library()), ("EAGER_FAKE_NVML", &self.file())])
     }
 
-    /// What a daemon says that does not start here.
+    /// Returns the line that a daemon prints when it does not start on this machine.
     pub fn refusal(&self, args: &[&str]) -> String {
         let mut command = Command::new(tool("eagerd"));
         command.arg("--run-dir").arg(self.folder.path().join("run")).args(args);
@@ -87,12 +87,12 @@ fn library() -> PathBuf {
     library
 }
 
-/// What `eager info` says of each device.
+/// Returns the devices as `eager info` shows them.
 pub fn devices(daemon: &Daemon) -> Vec<Value> {
     daemon.ask("info")["devices"].as_array().expect("devices").clone()
 }
 
-/// Waits until the daemon's first device shows what is asked for.
+/// Waits until the daemon's first device satisfies `what`; returns the device.
 pub fn wait_for(daemon: &Daemon, what: impl Fn(&Value) -> bool) -> Value {
     until(|| {
         let device = devices(daemon).swap_remove(0);

@@ -1,6 +1,7 @@
-//! A program of a few lines, a CUDA runtime of a few lines, the real shim, and a real daemon on a device from a file.
+//! A program of a few lines on a CUDA runtime of a few lines, with the real shim, and a real daemon on a device from a
+//! file.
 //!
-//! Trap: the runtime's device memory is the heap, so what is granted says nothing of what is in use.
+//! Trap: the runtime's device memory is the heap, so a grant does not show how much memory is in use.
 
 use crate::{bin_dir, run_ok, tool, until};
 use nix::sys::signal::{Signal, kill};
@@ -23,7 +24,7 @@ int cudaSetDevice(int device) { return device < 0; }
 int cudaLaunchHostFunc(void *stream, void (*call)(void *), void *data) { call(data); return 0; }
 "#;
 
-/// Program and runtime, compiled once, and a daemon beside them.
+/// A compiled program and runtime, and a daemon beside them.
 #[derive(Debug)]
 pub struct Place {
     pub dir: TempDir,
@@ -32,13 +33,13 @@ pub struct Place {
 }
 
 impl Place {
-    /// `source` is the program's text in a file of this name, whose ending is its language's; `flags` are for its compiler.
-    /// None, loudly, where there is no compiler.
+    /// Compiles `source` with these flags and starts a daemon. `name` is the source's file name, whose ending selects
+    /// the language. Returns `None`, and prints why, if there is no compiler.
     pub fn new(name: &str, source: &str, flags: &[&str]) -> Option<Place> {
         Place::of(&bin_dir(), &bin_dir(), name, source, flags)
     }
 
-    /// The same with a daemon and a shim from these folders, which may be of another release.
+    /// Takes daemon and shim from these folders, which may belong to another release.
     pub fn of(daemon: &Path, shim: &Path, name: &str, source: &str, flags: &[&str]) -> Option<Place> {
         let compiler = if name.ends_with(".c") { "cc" } else { "c++" };
         if !Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success()) {
@@ -61,7 +62,7 @@ impl Place {
         Some(Place { dir, daemon, eagerd })
     }
 
-    /// The package's daemon is replaced: the one that runs gets this signal, and the one from this folder takes its place.
+    /// Replaces the daemon, as an upgrade of the package does: sends the signal, and starts the daemon of this folder.
     pub fn upgrade(&mut self, signal: Signal, daemon: &Path) {
         kill(Pid::from_raw(self.daemon.id() as i32), signal).expect("signal");
         self.daemon.wait().expect("wait");
@@ -69,7 +70,7 @@ impl Place {
         self.restart_daemon_under(&[]);
     }
 
-    /// A library to be loaded before others.
+    /// Compiles a library that is loaded before others; returns its path.
     pub fn library(&self, name: &str, source: &str) -> PathBuf {
         let path = |ending: &str| self.dir.path().join(format!("{name}.{ending}"));
         std::fs::write(path("c"), source).expect("write");
@@ -77,7 +78,7 @@ impl Place {
         path("so")
     }
 
-    /// A new one, for one that was killed, under another program.
+    /// Starts a new daemon under the command `wrapper`, after the old daemon was killed.
     pub fn restart_daemon_under(&mut self, wrapper: &[&str]) {
         self.daemon = start_daemon(&self.eagerd, self.dir.path(), wrapper);
     }
@@ -91,7 +92,7 @@ impl Place {
         self.program_under(&[], how, on_loss)
     }
 
-    /// The same under another program.
+    /// Starts the program under the command `wrapper`.
     pub fn program_under(&self, wrapper: &[&str], how: &str, on_loss: &str) -> Running {
         let mut command = under(wrapper, &self.dir.path().join("program"));
         command
@@ -110,7 +111,7 @@ impl Place {
         serde_json::from_str(&out).expect("JSON")
     }
 
-    /// Waits until so many tasks run or wait.
+    /// Waits until `count` tasks run or wait.
     pub fn until_tasks(&self, count: usize, when: &str) {
         until(|| {
             let row = &self.info()["daemon"];
@@ -123,7 +124,7 @@ impl Place {
         self.info()["devices"][0]["granted_bytes"].as_u64().expect("granted_bytes")
     }
 
-    /// Waits until so much is granted.
+    /// Waits until `bytes` bytes are granted; returns how long that took.
     pub fn until_granted(&self, bytes: u64, when: &str) -> Duration {
         let start = Instant::now();
         until(|| match self.granted() {
@@ -136,13 +137,13 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The daemon may have ended already.
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
     }
 }
 
-/// A command, under another one if one is given.
+/// Returns the command that starts `program`, under `wrapper` if that is not empty.
 fn under(wrapper: &[&str], program: &Path) -> Command {
     let Some((first, rest)) = wrapper.split_first() else { return Command::new(program) };
     let mut command = Command::new(first);
@@ -167,7 +168,7 @@ fn start_daemon(eagerd: &Path, dir: &Path, wrapper: &[&str]) -> Child {
     child
 }
 
-/// A program under the daemon, whose lines are read one by one.
+/// A program under the daemon, whose output is read line by line.
 #[derive(Debug)]
 pub struct Running {
     pub child: Child,
@@ -188,7 +189,7 @@ impl Running {
         assert_eq!(line.trim_end(), expected);
     }
 
-    /// True for the first.
+    /// Reads a line that must be one of the two; true for `one`.
     pub fn says_either(&mut self, one: &str, other: &str) -> bool {
         let mut line = String::new();
         self.out.read_line(&mut line).expect("its output");
@@ -197,7 +198,7 @@ impl Running {
         line == one
     }
 
-    /// What it said on standard error, after its end.
+    /// Returns the program's standard error, once the program has ended.
     pub fn said(&mut self) -> String {
         let mut said = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {
@@ -217,7 +218,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The program may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

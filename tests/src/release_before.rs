@@ -1,22 +1,23 @@
-//! The release before, built from this repository's own history: what an upgrade meets.
+//! Builds the previous release from this repository's own history, for tests of upgrades.
 //!
-//! Trap: a clone without history (`git clone --depth`) does not have it; tests then say so and check nothing.
+//! Trap: a clone without history (`git clone --depth`) lacks it; the tests then print that they are skipped, and check
+//! nothing.
 
 use crate::{bin_dir, root, run, run_ok, text};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Tag and commit: the commit is what is looked for, since tags need not have been fetched.
+/// Tag and commit of the previous release. The commit is looked up, since tags may not have been fetched.
 pub const RELEASE: &str = "0.1.0";
 pub const COMMIT: &str = "2183783342f3a7f97bf354a584813932ec7e17f3";
 
-/// What the tests use of it.
+/// Packages of the release that the tests use.
 const PACKAGES: [&str; 7] =
     ["eager", "eagerd", "eagercc", "eager-vgpud", "eager-pass", "eager-shim", "eager-cudart"];
 
-/// The folder of its executables and libraries. It is built once, below the build folder, which takes about as long as a build
-/// of this release. `None`, loudly: this clone does not have it.
+/// Returns the folder of the release's executables and libraries. Builds them once, below the build folder, which takes
+/// about as long as a build of this release. Returns `None`, and prints why, if this clone lacks the commit.
 pub fn built(test: &str) -> Option<PathBuf> {
     let git = || {
         let mut git = Command::new("git");
@@ -42,14 +43,14 @@ pub fn built(test: &str) -> Option<PathBuf> {
     eprintln!("building release {RELEASE} in {}", folder.display());
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--locked"]).args(PACKAGES.iter().flat_map(|package| ["-p", package]));
-    // Of its own, whatever the caller builds with: else each caller would build it again.
+    // A build folder of its own, whatever folder the caller uses; otherwise each caller would build the release again.
     cargo.current_dir(&source).env("CARGO_TARGET_DIR", folder.join("target")).env("CARGO_INCREMENTAL", "0");
     let output = run(&mut cargo);
     assert!(output.status.success(), "release {RELEASE} does not build:\n{}", text(&output));
     Some(folder.join("target/debug"))
 }
 
-/// The tree that `archive` writes, with this clone's toolchain.
+/// Unpacks the tree that `archive` writes, and links this clone's toolchain into it.
 fn unpack(archive: &mut Command, source: &Path) {
     std::fs::create_dir_all(source).expect("folder");
     let packed = source.with_extension("tar");

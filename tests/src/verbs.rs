@@ -1,6 +1,6 @@
-//! What a program can do, as its own `--help` tells: so a test that goes through all verbs knows a new one at once.
+//! Lists the verbs of a program from its own `--help`, so that a test of all verbs covers a new one at once.
 //!
-//! Trap: the list is read from the text that people see, whose form is clap's.
+//! Trap: the list is parsed from the text for users, whose form is clap's.
 
 use crate::{run_ok, tool};
 use std::process::Command;
@@ -8,11 +8,11 @@ use std::process::Command;
 /// A program, or one of its verbs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verb {
-    /// `["policy", "set"]`; empty: the program itself.
+    /// `["policy", "set"]`; empty for the program itself.
     pub words: Vec<String>,
-    /// What `--help` prints.
+    /// Output of `--help`.
     pub help: String,
-    /// It does nothing by itself.
+    /// True if it does nothing without a further verb.
     pub needs_verb: bool,
 }
 
@@ -22,7 +22,7 @@ impl Verb {
     }
 }
 
-/// The program, and each verb before those below it.
+/// Returns the program and all its verbs, each before the verbs below it.
 pub fn of(program: &str) -> Vec<Verb> {
     below(program, &[])
 }
@@ -39,7 +39,7 @@ fn below(program: &str, words: &[String]) -> Vec<Verb> {
     found
 }
 
-/// The verb that a line of the list names; other lines go on with what was said about one.
+/// Returns the verb that a line of the list names; `None` for lines that continue a description.
 fn named(line: &str) -> Option<&str> {
     let verb = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' '))?.split_whitespace().next()?;
     (verb != "help").then_some(verb)

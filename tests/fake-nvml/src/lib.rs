@@ -1,7 +1,7 @@
-//! The part of NVIDIA's management library that `eagerd` uses, with the answers of a file ([`machine`]) in the place of a
-//! driver's. The daemon loads it as it loads NVIDIA's; nothing here is linked into anything.
+//! The part of NVIDIA's management library that `eagerd` uses; a file ([`machine`]) gives the answers instead of a
+//! driver. The daemon loads it as it loads NVIDIA's; nothing links it.
 //!
-//! Trap: a handle is the number of a GPU plus one, because the callers take a null handle for an error.
+//! Trap: a handle is the number of a GPU plus one, because callers take a null handle for an error.
 
 mod machine;
 
@@ -29,17 +29,17 @@ const NOT_AVAILABLE: u64 = u64::MAX;
 /// `nvmlMemory_v2`: the size of the structure and its version.
 const MEMORY_V2: c_uint = size_of::<nvmlMemory_v2_t>() as c_uint | 2 << 24;
 const XID_CRITICAL: u64 = 8;
-/// How often the file is looked at for news.
+/// Pause between checks of the file for new errors.
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// Errors that were delivered.
+/// Number of errors that were delivered.
 static DELIVERED: AtomicUsize = AtomicUsize::new(0);
 
 fn handle(number: usize) -> nvmlDevice_t {
     ptr::without_provenance_mut::<c_void>(number + 1).cast()
 }
 
-/// Answers a function's question about a device: what `ask` does with it.
+/// Answers a query about a device by `ask`, unless the file says that the query fails.
 fn about(function: &str, device: nvmlDevice_t, ask: impl FnOnce(&Gpu) -> nvmlReturn_t) -> nvmlReturn_t {
     let Some(machine) = machine::machine() else { return DRIVER_NOT_LOADED };
     let number = device.addr().wrapping_sub(1);
@@ -56,19 +56,19 @@ fn about(function: &str, device: nvmlDevice_t, ask: impl FnOnce(&Gpu) -> nvmlRet
     }
 }
 
-/// Writes an answer to where the caller wants it.
+/// Writes an answer to the caller's pointer; a null pointer is an invalid argument.
 fn put<T>(place: *mut T, value: T) -> nvmlReturn_t {
     if place.is_null() {
         return INVALID_ARGUMENT;
     }
-    // SAFETY: every function here has NVML's signature, by which such a pointer is null or to a `T` of the caller's.
+    // SAFETY: every function here has NVML's signature, so a pointer that is not null leads to a `T` of the caller.
     unsafe { place.write(value) };
     SUCCESS
 }
 
-/// A text that the caller gave.
+/// Copies a text of the caller; `None` for a null pointer.
 fn text(place: *const c_char) -> Option<String> {
-    // SAFETY: NVML's signature: null, or a text with an end.
+    // SAFETY: by NVML's signature the pointer is null or leads to a text that ends in a zero byte.
     (!place.is_null()).then(|| unsafe { CStr::from_ptr(place) }.to_string_lossy().into_owned())
 }
 
@@ -76,7 +76,7 @@ fn put_text(place: *mut c_char, length: c_uint, text: &str) -> nvmlReturn_t {
     if place.is_null() || text.len() >= length as usize {
         return INSUFFICIENT_SIZE;
     }
-    // SAFETY: NVML's signature: `place` has `length` bytes, and the text with its end is not longer.
+    // SAFETY: by NVML's signature `place` has `length` bytes, and the text with its zero byte is not longer.
     unsafe {
         ptr::copy_nonoverlapping(text.as_ptr(), place.cast(), text.len());
         place.add(text.len()).write(0);
@@ -88,7 +88,7 @@ fn put_processes(gpu: &Gpu, count: *mut c_uint, infos: *mut nvmlProcessInfo_t) -
     if count.is_null() {
         return INVALID_ARGUMENT;
     }
-    // SAFETY: NVML's signature: `count` says how many entries `infos` has room for.
+    // SAFETY: by NVML's signature `count` holds the number of entries that `infos` has room for.
     let room = unsafe { count.read() } as usize;
     let there = gpu.processes.len();
     put(count, u32::try_from(there).unwrap_or(u32::MAX));
@@ -102,17 +102,17 @@ fn put_processes(gpu: &Gpu, count: *mut c_uint, infos: *mut nvmlProcessInfo_t) -
             gpuInstanceId: u32::MAX,
             computeInstanceId: u32::MAX,
         };
-        // SAFETY: there are no more of them than `infos` has room for.
+        // SAFETY: there are at most as many processes as `infos` has room for.
         unsafe { infos.add(at).write(info) };
     }
     SUCCESS
 }
 
-/// Declares functions with NVML's names, which the bodies know as `FUNCTION` (items of a macro are not hygienic).
+/// Declares functions with NVML's names; a body reads its name as `FUNCTION` (items of a macro are not hygienic).
 macro_rules! nvml {
     ($(fn $name:ident($($argument:ident: $kind:ty),*) $body:block)*) => {
         $(
-            // SAFETY: the name is NVML's, and nothing that loads this library has another function of that name.
+            // SAFETY: the name is NVML's, and no program that loads this library has another function of that name.
             #[unsafe(no_mangle)]
             pub extern "C" fn $name($($argument: $kind),*) -> nvmlReturn_t {
                 const FUNCTION: &str = stringify!($name);

@@ -1,12 +1,12 @@
-//! The machine that the file describes, read again at each question.
+//! The machine that the file describes; the file is read again at each query.
 //!
-//! Trap: tests change the file while a daemon looks; they replace it as a whole, so that no half of it is ever read.
+//! Trap: tests change the file under a running daemon. They must replace it as a whole, or half of it may be read.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Names the file.
+/// Environment variable with the path of the file.
 const ENV_MACHINE: &str = "EAGER_FAKE_NVML";
 
 #[derive(Debug, Deserialize)]
@@ -16,7 +16,7 @@ pub struct Machine {
     #[serde(default)]
     pub init: u32,
     pub gpus: Vec<Gpu>,
-    /// `nvmlReturn_t` by functions that fail whatever they are asked.
+    /// `nvmlReturn_t` by name of a function that always fails.
     #[serde(default)]
     pub fails: BTreeMap<String, u32>,
     /// Errors so far, oldest first.
@@ -31,28 +31,28 @@ pub struct Gpu {
     pub uuid: String,
     pub compute: [i32; 2],
     pub cores: u32,
-    /// Bytes, as the other sizes.
+    /// In bytes, as the other sizes.
     pub total: u64,
     pub reserved: u64,
     #[serde(default)]
     pub used: u64,
-    /// Percent; `None`: it does not tell.
+    /// Percent; `None` if the GPU does not report it.
     #[serde(default)]
     pub utilization: Option<u32>,
-    /// Degrees Celsius, and milliwatts; `None`: it does not tell.
+    /// Degrees Celsius; `power` is in milliwatts. `None` if the GPU does not report it.
     #[serde(default)]
     pub temperature: Option<u32>,
     #[serde(default)]
     pub power: Option<u32>,
     #[serde(default)]
     pub mig: bool,
-    /// Every question about it fails with `NVML_ERROR_GPU_IS_LOST`.
+    /// True if every query about this GPU fails with `NVML_ERROR_GPU_IS_LOST`.
     #[serde(default)]
     pub lost: bool,
-    /// `nvmlReturn_t` by functions that fail when they are asked about it.
+    /// `nvmlReturn_t` by name of a function that fails for this GPU.
     #[serde(default)]
     pub fails: BTreeMap<String, u32>,
-    /// Every question about it takes so long.
+    /// Milliseconds that every query about this GPU takes.
     #[serde(default)]
     pub hang_ms: u64,
     #[serde(default)]
@@ -63,7 +63,7 @@ pub struct Gpu {
 #[serde(deny_unknown_fields)]
 pub struct Process {
     pub pid: u32,
-    /// `None`: not to be seen by this user.
+    /// `None` if this user may not see it.
     pub bytes: Option<u64>,
 }
 
@@ -74,7 +74,7 @@ pub struct Xid {
     pub number: u64,
 }
 
-/// `None`: there is no such file, or it says something else.
+/// Reads the file; `None` if it is missing or cannot be parsed.
 pub fn machine() -> Option<Machine> {
     let path = PathBuf::from(std::env::var_os(ENV_MACHINE)?);
     serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()

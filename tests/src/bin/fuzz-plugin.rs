@@ -1,8 +1,8 @@
 //! Fuzzes the compiler plugin with mutated modules, for a time or a number of mutants.
 //!
-//! `cargo run -p eager-tests --bin fuzz-plugin -- --seconds 600 [--first N] [--jobs N] [--keep DIR]`. A failure is
-//! repeated by `--first` with the number of its mutant and `--mutants 1`. Trap: the plugin is the one beside this
-//! program; build it first (`cargo build -p eager-pass`).
+//! `cargo run -p eager-tests --bin fuzz-plugin -- --seconds 600 [--first N] [--jobs N] [--keep DIR]`. To repeat a
+//! failure, pass the number of its mutant as `--first`, with `--mutants 1`. Trap: the plugin is the one beside this
+//! program, so build it first (`cargo build -p eager-pass`).
 #![forbid(unsafe_code)]
 
 use eager_tests::bin_dir;

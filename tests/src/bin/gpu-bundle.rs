@@ -1,6 +1,6 @@
 //! Makes the folder that runs on a machine with a GPU, without compilers: `gpu-bundle FOLDER [--pack]`.
 //!
-//! Trap: it takes the executables beside it, so build those in release first (`make gpu-bundle` does).
+//! Trap: it packs the executables beside it, so build those in release mode first (`make gpu-bundle` does).
 #![forbid(unsafe_code)]
 
 use eager_tests::gpu::make::{Order, make, pack};

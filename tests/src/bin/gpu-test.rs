@@ -1,7 +1,7 @@
-//! Checks Eager on a GPU, from a bundle's folder: one table at the end, and a record.
+//! Checks Eager on a GPU, from a bundle's folder; prints one table at the end and writes a record.
 //!
-//! Without a GPU it says `SKIPPED` and ends with 0. Trap: it is started by the bundle's `run.sh`, which puts the bundle's
-//! libraries first.
+//! Without a GPU it prints `SKIPPED` and exits with 0. Trap: start it through the bundle's `run.sh`, which puts the
+//! bundle's libraries first.
 #![forbid(unsafe_code)]
 
 use clap::Parser;
@@ -84,7 +84,7 @@ fn refused(error: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// How many checks failed.
+/// Runs the checks; returns how many failed.
 fn checked(flags: &Flags, bundle: &Bundle, gpu: &Gpu) -> Result<usize, String> {
     let machine = gpu.machine()?;
     if let Some(warning) = beside(&machine) {

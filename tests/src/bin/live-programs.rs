@@ -1,8 +1,8 @@
-//! Runs random programs under policy `eager-live` and on their own, and compares what they print.
+//! Runs random programs under policy `eager-live` and alone, and compares their output.
 //!
-//! `cargo run -p eager-tests --bin live-programs -- --count 10000 [--seed N] [--batch N] [--jobs N] [--keep DIR]`. A failed
-//! batch is repeated by `--seed` with its seed, and the same `--batch`, for as many programs as it had. Trap: it runs the
-//! executables beside it; build them first (`cargo build --workspace`).
+//! `cargo run -p eager-tests --bin live-programs -- --count 10000 [--seed N] [--batch N] [--jobs N] [--keep DIR]`. To
+//! repeat a failed batch, pass its seed as `--seed`, the same `--batch`, and its number of programs as `--count`. Trap:
+//! it runs the executables beside it, so build them first (`cargo build --workspace`).
 #![forbid(unsafe_code)]
 
 use eager_tests::live::{Batch, Kind, Tally, batches};
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     if failures.is_empty() && tally.declared_dead > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// All batches, `jobs` at a time under one daemon; what was seen, and every failure.
+/// Checks all batches, `jobs` at a time under one daemon; returns the counts and every failure.
 fn check_all(flags: &Flags) -> (Tally, Vec<String>) {
     let mut todo = batches(flags.seed, flags.count, flags.batch);
     if let Some(kind) = flags.only {

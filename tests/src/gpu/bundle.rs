@@ -1,17 +1,17 @@
-//! The folder that a machine with a GPU gets: where things lie in it, and what it was made of.
+//! Layout of the bundle, the folder for a machine with a GPU, and the record of what it was made from.
 //!
-//! Trap: nothing here may look for things outside the folder but the driver's own libraries.
+//! Trap: nothing here may look for files outside the folder, except for the driver's own libraries.
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Whose kernels the bundle's programs run.
+/// Devices that run the kernels of the bundle's programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Devices {
-    /// A GPU's: NVIDIA's runtime is in the folder.
+    /// A GPU: NVIDIA's runtime is in the folder.
     Gpu,
-    /// The CPU's: the stand-in runtime and the stand-in for NVML are in the folder.
+    /// Virtual GPUs on the CPU: the stand-in runtime and the stand-in for NVML are in the folder.
     Virtual,
 }
 
@@ -24,25 +24,25 @@ impl Devices {
     }
 }
 
-/// What `BUNDLE.json` says.
+/// Contents of `BUNDLE.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Contents {
     pub devices: Devices,
     pub commit: String,
-    /// GPUs whose code is in it; newer ones translate the last one's PTX.
+    /// GPU architectures whose code is in the bundle; newer GPUs translate the PTX of the last one.
     pub architectures: Vec<String>,
     pub compiler: String,
     pub cuda: String,
-    /// In the order in which they are run; a test may have made fewer than seven.
+    /// Programs in the order in which they run; a test's bundle may have fewer than seven.
     pub programs: Vec<String>,
-    /// Of [`SUITES`].
+    /// Some of [`SUITES`].
     pub suites: Vec<String>,
     /// Programs of `tests/corpus`.
     #[serde(default)]
     pub corpus: Vec<CorpusProgram>,
 }
 
-/// A program of the corpus, and what it does wherever it runs right.
+/// A program of the corpus, with its correct exit code and output.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CorpusProgram {
     pub name: String,
@@ -51,12 +51,12 @@ pub struct CorpusProgram {
     pub prints: String,
 }
 
-/// With the pass or without.
+/// Variant of a program: with the pass or without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Build {
     /// Compiled by `eagercc`.
     Eager,
-    /// The same compiler and options without the pass: plain CUDA.
+    /// Compiled by the same compiler with the same options but without the pass: plain CUDA.
     Plain,
 }
 
@@ -70,14 +70,16 @@ pub struct Bundle {
 pub const CONTENTS: &str = "BUNDLE.json";
 /// The program of launches, tasks, faults and memory (`tests/gpu/probe.cu`).
 pub const PROBE: &str = "probe";
-/// The tool that lets processes share a virtual device.
+/// The server through which processes share a virtual device.
 pub const SERVER: &str = "eager-vgpud";
 /// The programs of the conformance suite.
 pub const SUITES: [&str; 7] = ["main", "libraries", "functions", "rules", "textures", "clusters", "tensor"];
 
 impl Bundle {
+    /// Opens the bundle in a folder.
+    ///
     /// # Errors
-    /// One line: the folder is none, or of another version.
+    /// One line: the folder is not a bundle, or its bundle is of another version.
     pub fn open(folder: &Path) -> Result<Bundle, String> {
         let file = folder.join(CONTENTS);
         let text = std::fs::read_to_string(&file)
@@ -107,27 +109,27 @@ impl Bundle {
         self.folder.join("conformance").join(name)
     }
 
-    /// A program of the corpus, compiled by `eagercc`.
+    /// Path of a corpus program, compiled by `eagercc`.
     pub fn corpus(&self, name: &str) -> PathBuf {
         self.folder.join("corpus").join(name)
     }
 
-    /// The program of `eager calibrate`, for a GPU and for the virtual one that it is compared with.
+    /// Path of the program of `eager calibrate`, with code for a GPU and for the virtual GPU that it is compared with.
     pub fn calibration(&self) -> PathBuf {
         self.folder.join("calibrate")
     }
 
-    /// What the driver and the card do (`tests/gpu/driver.cu`).
+    /// Path of the program that measures driver and card (`tests/gpu/driver.cu`).
     pub fn driver(&self) -> PathBuf {
         self.folder.join("driver")
     }
 
-    /// What the virtual GPU printed for a suite when the bundle was made.
+    /// Path of the output that a suite printed on the virtual GPU when the bundle was made.
     pub fn expected_suite(&self, name: &str) -> PathBuf {
         self.folder.join("expected").join(format!("{name}.txt"))
     }
 
-    /// What each kernel of a program touched on the virtual GPU.
+    /// Path of the footprints that each kernel of a program had on the virtual GPU.
     pub fn expected_footprints(&self, program: &str) -> PathBuf {
         self.folder.join("expected").join(format!("footprints-{program}.json"))
     }

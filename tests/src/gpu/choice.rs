@@ -1,4 +1,4 @@
-//! Which sizes are run, which programs meet, and how much memory the scheduler is told of. Pure.
+//! Chooses the sizes of programs, the pairs of programs, and the memory that the scheduler may use. Pure.
 
 use crate::measure::timed_run;
 use clap::ValueEnum;
@@ -25,7 +25,7 @@ impl Sizes {
     }
 }
 
-/// Reading a graph of 32 M nodes takes longer than all else together.
+/// Program whose input is text: reading a graph of 32 M nodes takes longer than everything else together.
 const TEXT_INPUT: &str = "bfs";
 
 pub fn run_of(program: &Program, sizes: Sizes) -> &Run {
@@ -38,7 +38,7 @@ pub fn run_of(program: &Program, sizes: Sizes) -> &Run {
     }
 }
 
-/// Each meets its neighbour once; of two there is one pair.
+/// Pairs each program with its successor, in a ring; two programs make one pair.
 pub fn pairs(count: usize) -> Vec<(usize, usize)> {
     match count {
         0 | 1 => Vec::new(),
@@ -47,19 +47,19 @@ pub fn pairs(count: usize) -> Vec<(usize, usize)> {
     }
 }
 
-/// What the daemon sets aside for the context of a client on a GPU (`context_bytes`).
+/// Bytes that the daemon reserves for the context of a client on a GPU (`context_bytes`).
 pub const CONTEXT_BYTES: u64 = 512 << 20;
 
-/// A capacity in which either fits and both together do not, up to the largest that may be told.
+/// Returns a capacity, of at most `most` bytes, in which either program fits and both together do not.
 pub fn pressed(first: u64, second: u64, most: u64) -> u64 {
     let (large, small) = (first.max(second), first.min(second));
     (large + small / 2 + 2 * CONTEXT_BYTES).min(most)
 }
 
-/// A capacity in which the largest of all fits, and otherwise about a third of them together.
+/// Returns a capacity in which the largest program fits, and otherwise about a third of all programs together.
 ///
-/// With contexts of half of them only: programs that are smaller than their contexts would all fit where the contexts of
-/// all do, because whoever has not begun yet leaves its context's room to the others.
+/// It has room for the contexts of half of the programs. With room for all contexts, programs smaller than a context
+/// would all fit, because a program that has not begun leaves the room of its context to the others.
 pub fn squeezed(bytes: &[u64], most: u64) -> u64 {
     let (sum, largest) = (bytes.iter().sum::<u64>(), bytes.iter().copied().max().unwrap_or(0));
     let contexts = bytes.len().div_ceil(2).max(2) as u64;
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Whatever their sizes: when half of them are there, one more of the same size does not fit whole.
+    /// For any size: when half of the programs are running, one more of the same size does not fit whole.
     #[test]
     fn half_of_equal_programs_leave_no_room_for_one_more() {
         for (count, bytes) in [(7, 1), (7, CONTEXT_BYTES / 20), (7, 3 * CONTEXT_BYTES), (2, 5), (3, 5)] {

@@ -1,32 +1,32 @@
-//! What a daemon's journal says of a run. Pure.
+//! Reads from a daemon's journal how the tasks of a run started. Pure.
 //!
-//! Trap: a program may begin several tasks, and wait for each; its wait is the sum of them.
+//! Trap: a program may begin several tasks and wait for each; its wait is their sum.
 
 use eager_core::journal::JournalLine;
 use eager_units::{Class, Nanos};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A task that was given a device.
+/// A task that got a device.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Task {
-    /// From its begin until it was given the device.
+    /// Seconds from its begin until it got the device.
     pub wait_s: f64,
-    /// In which it started.
+    /// Class in which the task started.
     pub class: Class,
-    /// Of an eager one: from its start until it had all that it asked for, if it ever had.
+    /// For an eager task, seconds from its start until it had all the memory that it asked for, if it ever had.
     pub promoted_after_s: Option<f64>,
 }
 
 /// The tasks of each label, in the order in which they began.
 pub type Tasks = BTreeMap<String, Vec<Task>>;
 
-/// Those that started with less than they asked for.
+/// Counts the tasks that started with less than they asked for.
 pub fn eager_starts(tasks: &Tasks) -> usize {
     tasks.values().flatten().filter(|task| task.class == Class::Eager).count()
 }
 
-/// What the lines say of tasks that were given a device.
+/// Returns the tasks that got a device, by label.
 pub fn tasks(lines: &[JournalLine]) -> Tasks {
     let mut tasks = Tasks::new();
     for program in eager_journal::programs::programs(lines) {

@@ -1,7 +1,7 @@
-//! The record's file. It is written again after each step, since a GPU may be lent for minutes only: a run that is ended half-way
-//! keeps what it has.
+//! The record's file. It is written again after each step: a GPU may be lent for minutes only, and a run that is cut
+//! off must keep its results.
 //!
-//! Trap: a record may be hours of a GPU, so none that is there is written over.
+//! Trap: a record may hold hours of a GPU's work, so an existing file is never overwritten.
 
 use super::process::said;
 use super::record::Record;
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 pub struct Kept(PathBuf);
 
 impl Kept {
-    /// Before the work, not after it: is there a place for the record?
+    /// Creates the record's file before the work starts, so that a bad path fails early.
     ///
     /// # Errors
-    /// One line: something is there already, or nothing can be written there.
+    /// One line: a file exists there already, or the path cannot be written.
     pub fn at(path: &Path) -> Result<Kept, String> {
         let shown = path.display();
         let made = OpenOptions::new().append(true).create(true).open(path);
@@ -28,10 +28,10 @@ impl Kept {
         }
     }
 
-    /// In the place of what was written before, as a whole.
+    /// Replaces the file's contents as a whole.
     ///
     /// # Errors
-    /// One line.
+    /// One line: the file cannot be written.
     pub fn write(&self, record: &Record<'_>) -> Result<(), String> {
         let text = serde_json::to_string_pretty(record).map_err(|error| error.to_string())?;
         let fresh = self.0.with_added_extension("part");

@@ -1,6 +1,6 @@
-//! The machine and its GPU, as NVML and the kernel tell of them.
+//! Describes the machine and its GPU, as NVML and the kernel report them.
 //!
-//! Trap: the stand-in for NVML says what a file says; memory in use never changes there.
+//! Trap: the stand-in for NVML reports what a file says, so memory in use never changes there.
 
 use crate::root;
 use eager_measure::Stamp;
@@ -8,29 +8,29 @@ use nvml_wrapper::{Device, Nvml};
 use serde::Serialize;
 use std::ffi::OsString;
 
-/// As for `eagerd`: another library in the place of NVIDIA's.
+/// Variable that names a library to load instead of NVIDIA's, as for `eagerd`.
 pub const ENV_LIBRARY: &str = "EAGER_NVML";
 const LIBRARY: &str = "libnvidia-ml.so.1";
 const MIB: u64 = 1 << 20;
 
-/// What stands in the record. What cannot be found out is left out, or "unknown".
+/// Description of the machine in the record. A fact that cannot be determined is left out, or is "unknown".
 #[derive(Debug, Clone, Serialize)]
 pub struct Machine {
     pub gpu: String,
     pub driver: String,
-    /// Newest CUDA that the driver serves, as 1000 times the major version and 10 times the minor.
+    /// Newest CUDA that the driver supports, as 1000 times the major version plus 10 times the minor.
     pub cuda: Option<i32>,
     pub compute: String,
     pub total_bytes: u64,
     pub free_bytes: u64,
     pub processes: usize,
     pub kernel: String,
-    /// Its commit is "unknown" outside a checkout: the bundle's is what counts.
+    /// Its commit is "unknown" outside a checkout; use the bundle's commit.
     pub host: Stamp,
 }
 
 impl Machine {
-    /// One line.
+    /// Describes the machine in one line.
     pub fn line(&self) -> String {
         format!(
             "{}, compute {}, {} MiB, {} free; driver {}; {} on {} cores; kernel {}",
@@ -55,24 +55,26 @@ pub struct Gpu {
     pub compute: (i32, i32),
 }
 
-/// Why there is nothing to check, in one line.
+/// Reason why no check can run, in one line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Absent {
-    /// This machine has no GPU that can be used.
+    /// This machine has no usable GPU.
     Gpu(String),
-    /// It has, and another was named.
+    /// This machine has GPUs, but not the one that was named.
     Chosen(String),
 }
 
 impl Gpu {
+    /// Opens GPU `number`, as NVML counts.
+    ///
     /// # Errors
-    /// No driver, no such GPU, or one that does not tell what it is.
+    /// There is no driver or no such GPU, or the GPU does not report what it is.
     pub fn open(number: u32) -> Result<Gpu, Absent> {
         let named = std::env::var_os(ENV_LIBRARY).filter(|path| !path.is_empty());
         let path = named.unwrap_or_else(|| OsString::from(LIBRARY));
         let nvml = Nvml::builder().lib_path(&path).init();
         let nvml = nvml.map_err(|error| Absent::Gpu(format!("no NVML: {error}")))?;
-        // For the rest of the process, as its threads ask.
+        // Leaked, because threads query it for the rest of the process.
         let nvml: &'static Nvml = Box::leak(Box::new(nvml));
         let said = |error| Absent::Gpu(format!("GPU {number}: {error}"));
         let count = nvml.device_count().map_err(said)?;
@@ -94,7 +96,7 @@ impl Gpu {
         self.nvml.device_by_index(self.number).map_err(|error| error.to_string())
     }
 
-    /// Bytes in use by all, the driver's own left out.
+    /// Bytes in use by all processes, without the driver's own.
     pub fn used(&self) -> Result<u64, String> {
         self.device()?.memory_info().map(|memory| memory.used).map_err(|error| error.to_string())
     }
@@ -103,7 +105,7 @@ impl Gpu {
         self.device()?.memory_info().map(|memory| memory.free).map_err(|error| error.to_string())
     }
 
-    /// Process ids of programs that compute on it.
+    /// Returns the ids of processes that compute on the GPU.
     pub fn processes(&self) -> Result<Vec<u32>, String> {
         let found = self.device()?.running_compute_processes().map_err(|error| error.to_string())?;
         Ok(found.into_iter().map(|process| process.pid).collect())

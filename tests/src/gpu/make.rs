@@ -1,7 +1,7 @@
 //! Fills a bundle's folder on a machine with the toolchain, and packs it.
 //!
-//! Trap: NVIDIA's licence lets its runtime be handed on unmodified only, so everything is stripped but that
-//! (`tests/gpu/NOTICE`).
+//! Trap: NVIDIA's licence allows its runtime to be passed on unmodified only, so everything except the runtime is
+//! stripped (`tests/gpu/NOTICE`).
 
 use super::bundle::{Build, Bundle, CONTENTS, Contents, CorpusProgram, Devices, PROBE, SERVER, SUITES};
 use super::choice::run_of;
@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What goes in. A test takes less than all.
+/// Contents to put into a bundle. A test orders less than everything.
 #[derive(Debug, Clone)]
 pub struct Order {
     pub devices: Devices,
     pub programs: Vec<String>,
     pub suites: Vec<String>,
-    /// Names of programs of the corpus.
+    /// Names of corpus programs.
     pub corpus: Vec<String>,
 }
 
@@ -29,11 +29,11 @@ const ARCHITECTURE: &str = "sm_90";
 const TOOLS: [&str; 3] = ["gpu-test", "eager", "eagerd"];
 const LIMIT: Duration = Duration::from_secs(900);
 const SIZE_MAX: u64 = 60 << 20;
-/// In the folder itself.
+/// Files at the top of the folder.
 const PAGES: [&str; 3] = ["run.sh", "README.md", "NOTICE"];
 
 impl Order {
-    /// Everything, for a GPU; of the corpus what asks for no more than a GPU has.
+    /// Orders everything, for a GPU; of the corpus, the programs that ask for no more than a GPU has.
     pub fn whole() -> Order {
         let programs = eager_rodinia::programs().iter().map(|program| program.name.clone()).collect();
         let may_run = |program: &corpus::Program| program.requirement != Requirement::None;
@@ -41,7 +41,8 @@ impl Order {
         Order { devices: Devices::Gpu, programs, suites: SUITES.map(String::from).into(), corpus }
     }
 
-    /// Words for every compile. Of a GPU's, the code and its PTX, and nothing of C++ that the other machine may lack.
+    /// Returns the compiler arguments for every compile. For a GPU: code and its PTX, and no C++ library that the other
+    /// machine may lack.
     fn words(&self) -> Vec<String> {
         let words: &[&str] = match self.devices {
             Devices::Gpu => &["--cuda-include-ptx=all", "-static-libstdc++", "-static-libgcc"],
@@ -51,7 +52,8 @@ impl Order {
         words.iter().map(|word| (*word).to_owned()).chain([target]).collect()
     }
 
-    /// What turns the pass off. Without CPU kernels too it is plain clang, which a virtual device cannot run.
+    /// Returns the arguments that turn the pass off. Without CPU kernels too, the compile is that of plain clang, whose
+    /// output a virtual device cannot run.
     fn plain(&self) -> &'static [&'static str] {
         match self.devices {
             Devices::Gpu => &["--eager-no-instrument", "--eager-no-cpu-kernels"],
@@ -109,7 +111,7 @@ fn contents(order: &Order) -> Result<Contents, String> {
     })
 }
 
-/// A command's output.
+/// Runs a command; returns its output.
 fn done(command: &mut Command) -> Result<String, String> {
     let shown = format!("{command:?}");
     run(command, LIMIT)
@@ -128,14 +130,14 @@ fn tools(bundle: &Bundle, order: &Order) -> Result<(), String> {
             stripped(&built("libeager.so"), &bundle.libraries().join("libeager.so"))?;
             let cuda = root().join(".toolchain/cuda-13.0/lib/libcudart.so.13");
             copied(&cuda, &bundle.libraries().join("libcudart.so.13"))?;
-            // Where only `eager` looks, for the model's side of the calibration.
+            // In a folder that only `eager` searches: the model's side of the calibration needs it.
             let stand_in = bundle.libraries().join("eager");
             std::fs::create_dir(&stand_in).map_err(said(stand_in.display()))?;
             stripped(&built("libcudart.so"), &stand_in.join("libcudart.so"))?;
             let link = stand_in.join("eager-virtual/libcudart.so.13");
             std::fs::create_dir(stand_in.join("eager-virtual")).map_err(said(link.display()))?;
             std::os::unix::fs::symlink("../libcudart.so", &link).map_err(said(link.display()))?;
-            // What Rust's programs need besides glibc.
+            // Library that Rust's programs need besides glibc.
             let unwinder = done(Command::new("cc").arg("-print-file-name=libgcc_s.so.1"))?;
             copied(Path::new(unwinder.trim()), &bundle.libraries().join("libgcc_s.so.1"))?;
             for page in PAGES {
@@ -170,7 +172,7 @@ fn stripped(from: &Path, to: &Path) -> Result<(), String> {
     done(Command::new("strip").arg("--strip-all").arg("-o").arg(to).arg(from)).map(drop)
 }
 
-/// A program that was compiled into its place: where it is carried to a GPU, it is stripped there.
+/// Finishes a compiled program: strips it if it is for a GPU.
 fn ready(order: &Order, place: &Path) -> Result<(), String> {
     match order.devices {
         Devices::Gpu => done(Command::new("strip").arg(place)).map(drop),
@@ -185,7 +187,7 @@ fn linked(from: &Path, to: &Path) -> Result<(), String> {
     std::os::unix::fs::symlink(from, to).map_err(said(to.display()))
 }
 
-/// Both builds of a program.
+/// Compiles a program with the pass and without.
 fn build(
     bundle: &Bundle,
     order: &Order,
@@ -197,7 +199,7 @@ fn build(
     for (which, words) in [(Build::Eager, &words), (Build::Plain, &plain)] {
         eprintln!("{binary}, {which:?}");
         let out = bundle.program(which, binary);
-        // A fault that the CPU cannot have without checks.
+        // The CPU detects the probe's fault only with checks.
         let mut command = command(words, &out);
         if binary == PROBE && order.devices == Devices::Virtual {
             command.arg("--eager-strict");
@@ -208,18 +210,18 @@ fn build(
     Ok(())
 }
 
-/// A source below `tests/`.
+/// Returns the command that compiles a source below `tests/`.
 fn eagercc(words: &[std::ffi::OsString], source: &str, out: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(bin_dir().join("eagercc"));
     command.arg("-O2").args(words).args(more).arg(root().join("tests").join(source)).arg("-o").arg(out);
     command
 }
 
-/// The suite's programs, and what they print on the virtual GPU.
+/// Compiles the suite's programs, and keeps what they print on the virtual GPU.
 fn suites(bundle: &Bundle, order: &Order) -> Result<(), String> {
     let words: Vec<std::ffi::OsString> = order.words().into_iter().map(Into::into).collect();
-    // As the suite's own test compiles it: bytes are to be equal. With CPU kernels also for a GPU, since plain clang knows no
-    // managed variables, and one program then tells what both say.
+    // The flags of the suite's own test, because output must be equal to the byte. CPU kernels are built for a GPU too,
+    // since plain clang knows no managed variables; one program then gives both outputs.
     let fixed = ["-O1", "-std=c++17", "-ffp-contract=off", "--eager-no-instrument"];
     for suite in &order.suites {
         eprintln!("conformance, {suite}");
@@ -234,7 +236,7 @@ fn suites(bundle: &Bundle, order: &Order) -> Result<(), String> {
     Ok(())
 }
 
-/// Programs of the corpus that were ordered.
+/// Returns the corpus programs that were ordered.
 fn chosen(order: &Order) -> impl Iterator<Item = corpus::Program> {
     corpus::programs().into_iter().filter(|program| order.corpus.contains(&program.name))
 }
@@ -243,7 +245,7 @@ fn expected(program: corpus::Program) -> CorpusProgram {
     CorpusProgram { name: program.name, exit: program.exit, prints: program.prints }
 }
 
-/// As many at a time as there are processors: they are the most of what is compiled.
+/// Compiles the corpus programs, as many at a time as there are processors: they are most of the compiles.
 fn corpus_programs(bundle: &Bundle, order: &Order) -> Result<(), String> {
     let programs: Vec<corpus::Program> = chosen(order).collect();
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -270,8 +272,8 @@ fn compiled(bundle: &Bundle, order: &Order, programs: &[corpus::Program]) -> Res
     Ok(())
 }
 
-/// A program that knows nothing of Eager, of both kinds of code: virtual devices run it too, and the card that calibration
-/// finds is compared with the model.
+/// Compiles a program without instrumentation, with both kinds of code: virtual devices run it too, and the card that
+/// calibration finds is compared with the model.
 fn uninstrumented(order: &Order, source: &str, place: &Path) -> Result<(), String> {
     eprintln!("{source}");
     let words: Vec<std::ffi::OsString> = order.words().into_iter().map(Into::into).collect();
@@ -279,7 +281,7 @@ fn uninstrumented(order: &Order, source: &str, place: &Path) -> Result<(), Strin
     ready(order, place)
 }
 
-/// What the kernels of a program touch on the virtual GPU.
+/// Records what the kernels of a program touch on the virtual GPU.
 fn count_pages(bundle: &Bundle, program: &Program, scratch: &Path) -> Result<(), String> {
     eprintln!("pages of {}", program.name);
     let words = arguments(run_of(program, footprints::SIZES), scratch)?;
@@ -288,10 +290,10 @@ fn count_pages(bundle: &Bundle, program: &Program, scratch: &Path) -> Result<(),
     done(command.arg(bundle.program(Build::Eager, &program.binary)).args(words)).map(drop)
 }
 
-/// The folder as a file beside it; its size in bytes. Equal folders give equal files.
+/// Packs the folder into one file beside it; returns the file and its size in bytes. Equal folders give equal files.
 ///
 /// # Errors
-/// It does not fit where it is to be carried.
+/// One line: a command failed, or the file is too large to be carried.
 pub fn pack(bundle: &Bundle) -> Result<(PathBuf, u64), String> {
     let name = bundle.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let parent = bundle.folder.parent().unwrap_or(Path::new("/"));

@@ -1,8 +1,8 @@
-//! The checks of a real GPU: a folder that runs without compilers (the bundle), and what is run from it.
+//! Checks on a real GPU: a folder that runs without compilers (the bundle), and the steps that run from it.
 //!
-//! [`make`] fills the folder on a machine with the toolchain; [`suite`] runs everything from it and ends with one table and
-//! one record. Trap: the same code runs on the stand-in runtime, as a test of itself: [`bundle::Devices`] says which it was,
-//! and table and record repeat it, so that no number can be taken for a GPU's.
+//! [`make`] fills the folder on a machine with the toolchain; [`suite`] runs every step and ends with one table and one
+//! record. Trap: the same code runs on the stand-in runtime to test itself. [`bundle::Devices`] tells the two apart,
+//! and table and record repeat it, so that a virtual number cannot be taken for a GPU's.
 
 pub mod bundle;
 pub mod choice;

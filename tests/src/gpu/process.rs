@@ -1,7 +1,7 @@
-//! Programs with a time limit, of which nothing is left at the end.
+//! Runs programs with a time limit, and leaves no process behind.
 //!
-//! Every child carries a mark in its environment, which its own children inherit: whoever has it at the end was left behind.
-//! Trap: a program on a broken GPU may not end even by SIGKILL; waits for it have a limit too.
+//! Every child has a mark in its environment, which its own children inherit; a process that still has the mark at the
+//! end was left behind. Trap: a program on a broken GPU may not end even by SIGKILL, so waits for it have a limit too.
 
 use eager_shm::daemon::open_pidfd;
 use nix::poll::{PollFd, PollFlags, PollTimeout};
@@ -17,10 +17,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const MARK: &str = "EAGER_GPU_TEST";
-/// After SIGKILL.
+/// Limit of the wait after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
 
-/// How a program ended by itself.
+/// Result of a program that ended by itself.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
@@ -30,8 +30,10 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Returns the result if the program succeeded.
+    ///
     /// # Errors
-    /// How it ended, and the last two lines that it said: Eager's may follow the program's own.
+    /// How the program ended, and the last two lines that it printed: Eager's line may follow the program's own.
     pub fn succeeded(self) -> Result<Ended, String> {
         if self.status.success() {
             return Ok(self);
@@ -44,7 +46,7 @@ impl Ended {
     }
 }
 
-/// The last two lines of the first of these that has any.
+/// Returns the last two lines of the first text that has any.
 pub fn last_words(printed: &[&str]) -> String {
     let lines =
         |text: &&str| text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
@@ -65,13 +67,13 @@ pub struct Running {
     started: Instant,
 }
 
-/// The line that a system error becomes.
+/// Turns a system error into a line that begins with `what`.
 pub fn said(what: impl Display) -> impl FnOnce(std::io::Error) -> String {
     move |error| format!("{what}: {error}")
 }
 
 impl Running {
-    /// Starts it in a process group of its own, with the mark.
+    /// Starts the command in a process group of its own, with the mark.
     pub fn start(command: &mut Command) -> Result<Running, String> {
         let program = command.get_program().to_string_lossy().into_owned();
         let started = Instant::now();
@@ -89,7 +91,7 @@ impl Running {
         }
     }
 
-    /// True when it has ended within this time.
+    /// True if the program ends within this time.
     pub fn ends_within(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         loop {
@@ -104,7 +106,8 @@ impl Running {
         }
     }
 
-    /// The first line that it prints, if it does within this time. Trap: only once, and nothing else of its output.
+    /// Returns the first line that the program prints, if it comes within this time. Trap: it takes the pipe, so it
+    /// works once and all later output is lost.
     pub fn first_line(&mut self, limit: Duration) -> Option<String> {
         let out = self.child.stdout.take()?;
         let (send, receive) = mpsc::channel();
@@ -116,10 +119,10 @@ impl Running {
         receive.recv_timeout(limit).ok()
     }
 
-    /// Kills it and its children.
+    /// Kills the program and its children.
     pub fn kill(&mut self) -> Result<(), String> {
         let group = Pid::from_raw(self.child.id().cast_signed());
-        // Nobody may be left.
+        // The group may be empty already.
         let _ = killpg(group, Signal::SIGKILL);
         if !self.ends_within(KILL_LIMIT) {
             return Err(format!("process {group} does not end after SIGKILL"));
@@ -158,7 +161,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Ended, String> {
     Ok(Ended { status, out: text(out), err: text(err), elapsed })
 }
 
-/// Reads a pipe to its end, so that nobody waits for a full one.
+/// Reads a pipe to its end in a thread, so that the writer never waits on a full pipe.
 pub fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -169,12 +172,12 @@ pub fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// What was read, once the pipe is at its end.
+/// Returns the text that was read, once the pipe has ended.
 pub fn text(reader: JoinHandle<Vec<u8>>) -> String {
     reader.join().map_or_else(|_| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Process ids of what was started here and still runs.
+/// Returns the ids of processes that were started here and still run.
 pub fn left_behind() -> Vec<i32> {
     let mark = format!("{MARK}={}", std::process::id());
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
@@ -186,7 +189,7 @@ pub fn left_behind() -> Vec<i32> {
     ids.filter(is_marked).collect()
 }
 
-/// Ends what is left, at the end of everything.
+/// Kills the processes that are left behind; returns their ids.
 pub fn end_left_behind() -> Vec<i32> {
     let left = left_behind();
     for id in &left {
@@ -202,7 +205,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// One test at a time: what another one runs has the same mark.
+    /// One test at a time, because processes of another test have the same mark.
     static ONE: Mutex<()> = Mutex::new(());
 
     fn only_one() -> MutexGuard<'static, ()> {
@@ -247,7 +250,7 @@ mod tests {
         let _one = only_one();
         let mut running = Running::start(&mut sh("setsid sleep 1000 & wait")).expect("starts");
         let start = Instant::now();
-        // While a process is in the middle of an exec, its environment reads as empty: the mark is looked for afterwards.
+        // During an exec, a process's environment reads as empty, so the test waits until the process is `sleep`.
         let sleeps = |id: &i32| {
             std::fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "sleep\n")
         };
@@ -255,7 +258,7 @@ mod tests {
             assert!(start.elapsed() < LONG, "{:?}", left_behind());
         }
         running.kill().expect("ends");
-        // It has left the group.
+        // The process left the group, so `kill` did not reach it.
         while !end_left_behind().is_empty() {
             assert!(start.elapsed() < LONG, "{:?} left", left_behind());
         }

@@ -1,6 +1,7 @@
-//! What was seen: rows, the table of them, and the record that is committed. Pure.
+//! Rows of results, their table, and the record that is committed. Pure.
 //!
-//! Trap: a row of the stand-in runtime looks like a GPU's. Every row of the table and the record's first field say which.
+//! Trap: a row of the stand-in runtime looks like a GPU's. Every row of the table and the record's first field name the
+//! devices.
 
 use super::bundle::{Contents, Devices};
 use super::journal::Task;
@@ -9,18 +10,18 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Raised when a field changes its meaning.
+/// Version of the record; raised when a field changes its meaning.
 pub const SCHEMA: u32 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     Ok,
-    /// Wrong, or it did not end.
+    /// The result is wrong, or the program did not end.
     Failed,
-    /// Right, and worse than its goal.
+    /// The result is right, but worse than its goal.
     Missed,
-    /// Not tried, for the reason that the row says.
+    /// Not run, for the reason in the row.
     Skipped,
 }
 
@@ -39,19 +40,19 @@ impl Status {
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     pub step: &'static str,
-    /// The program, or the two, or the case.
+    /// The program, the pair of programs, or the case.
     pub what: String,
     pub status: Status,
-    /// One line.
+    /// Outcome in one line.
     pub said: String,
     pub elapsed_s: f64,
     /// Every sample, by name; the name ends with the unit.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub samples: BTreeMap<String, Vec<f64>>,
-    /// Of a program under the daemon: what each of its tasks met, by round.
+    /// For a program under the daemon: what each of its tasks met, by round.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<Vec<Task>>,
-    /// A file that came out of it, as text.
+    /// A file that the check produced, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
@@ -68,7 +69,7 @@ impl Row {
         self
     }
 
-    /// Done, or what went wrong.
+    /// Makes the row of an outcome: a success, or what went wrong.
     pub fn of(step: &'static str, what: impl Into<String>, outcome: Result<String, String>) -> Row {
         let row = Row::new(step, what);
         match outcome {
@@ -96,18 +97,18 @@ impl Row {
 #[derive(Debug, Serialize)]
 pub struct Record<'a> {
     pub schema: u32,
-    /// `virtual`: no number in it is a GPU's.
+    /// `virtual` means that no number in the record is a GPU's.
     pub devices: Devices,
     pub machine: &'a Machine,
     pub bundle: &'a Contents,
-    /// As they were given.
+    /// Command-line arguments as given.
     pub arguments: Vec<String>,
-    /// `false`: the run was ended before its last step.
+    /// `false` if the run ended before its last step.
     pub whole: bool,
     pub rows: &'a [Row],
 }
 
-/// What is counted at its end.
+/// Counts the failed rows.
 pub fn failed(rows: &[Row]) -> usize {
     rows.iter().filter(|row| row.status == Status::Failed).count()
 }

@@ -1,18 +1,20 @@
 //! The rule of managed memory: never ask for more of it in sum than the card has free. Pure.
 //!
-//! Trap: a card that is asked for more can hang, for everybody. Pressure is made by the scheduler's logical capacity.
+//! Trap: a card that is asked for more can hang, for all its users. The scheduler's logical capacity creates the
+//! pressure instead.
 
 use super::choice::CONTEXT_BYTES;
 
-/// Left alone beside what is asked for: the driver's own, and what cannot be foreseen.
+/// Bytes to leave free: the driver's own memory, and a reserve for what cannot be foreseen.
 const MARGIN_BYTES: u64 = 2 << 30;
-/// As said where memory sizes are for people.
+/// Unit of memory sizes in messages.
 const MIB: u64 = 1 << 20;
 
-/// May programs that run at once ask for so much memory each, all of which may become managed? What is compared, in one line.
+/// Checks whether programs that run at once may ask for so much memory each, all of which may become managed. Returns
+/// the comparison in one line.
 ///
 /// # Errors
-/// The same line: they may not.
+/// The comparison in one line, if they may not.
 pub fn allows(free_bytes: u64, asked: &[u64]) -> Result<String, String> {
     let sum = asked.iter().try_fold(0_u64, |sum, bytes| sum.checked_add(*bytes));
     let kept = kept_bytes(asked.len());
@@ -26,12 +28,12 @@ pub fn allows(free_bytes: u64, asked: &[u64]) -> Result<String, String> {
     if is_free { Ok(line) } else { Err(format!("not run: {line}")) }
 }
 
-/// The most of `wanted` that may be managed by one program.
+/// Returns how many of `wanted` bytes one program may have managed.
 pub fn at_most(free_bytes: u64, wanted: u64) -> u64 {
     wanted.min(free_bytes.saturating_sub(kept_bytes(1)))
 }
 
-/// Each program has a context beside its memory.
+/// Bytes to leave free: each program also has a context.
 fn kept_bytes(programs: usize) -> u64 {
     (programs as u64).saturating_mul(CONTEXT_BYTES).saturating_add(MARGIN_BYTES)
 }

@@ -1,26 +1,28 @@
-//! Samples by name, as `tests/gpu/driver.cu` prints them: `NAME VALUE UNIT`, or `NAME skipped WHY`. Pure.
+//! Parses samples by name, as `tests/gpu/driver.cu` prints them: `NAME VALUE UNIT`, or `NAME skipped WHY`. Pure.
 //!
-//! Trap: what was not measured has no number, so a name has samples or a reason, never both.
+//! Trap: a skipped measurement has no number, so a name has samples or a reason, never both.
 
 use super::record::{Row, Status};
 use eager_measure::statistics::median;
 
-/// What was seen under one name.
+/// Results of one name.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Seen {
     Samples {
         unit: String,
         values: Vec<f64>,
     },
-    /// Why not.
+    /// Reason for the skip.
     Skipped(String),
 }
 
-/// Names in the order in which they were printed first.
+/// Results by name, in the order in which the names were printed first.
 pub type Series = Vec<(String, Seen)>;
 
+/// Parses the output of a program.
+///
 /// # Errors
-/// The line that is none of these, or says otherwise than one before it; or there is no line.
+/// The first line that has neither form or contradicts an earlier line; or that there is no line.
 pub fn read(printed: &str) -> Result<Series, String> {
     let mut all = Series::new();
     for line in printed.lines() {
@@ -46,7 +48,7 @@ fn one(line: &str) -> Option<(&str, Seen)> {
     Some((name, seen))
 }
 
-/// None: they differ in more than values.
+/// Merges two results of a name; `None` if they differ in more than values.
 fn add(known: &mut Seen, more: Seen) -> Option<()> {
     match (known, more) {
         (Seen::Samples { unit, values }, Seen::Samples { unit: as_before, values: more })
@@ -60,7 +62,7 @@ fn add(known: &mut Seen, more: Seen) -> Option<()> {
     }
 }
 
-/// The row of a name: the median, and every sample.
+/// Makes the row of a name: the median, and every sample.
 pub fn row(step: &'static str, what: String, seen: Seen) -> Row {
     let row = Row::new(step, what);
     match seen {

@@ -1,6 +1,6 @@
 //! An `eagerd` for one step, and programs under it.
 //!
-//! Unlike the tests' own daemon it answers with errors in words: a step that fails must not end the others.
+//! Unlike the tests' own daemon, it reports errors as text: a step that fails must not end the others.
 
 use super::bundle::{Build, Bundle, Devices};
 use super::machine::{ENV_LIBRARY, Gpu};
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 const ASK_LIMIT: Duration = Duration::from_secs(20);
-/// What the daemon sees of the device, this often: kill and fault cases look at it.
+/// Milliseconds between the daemon's looks at the device, which the kill and fault cases depend on.
 const OBSERVE_MS: &str = "20";
 
 /// A daemon that serves one GPU.
@@ -28,7 +28,7 @@ pub struct Served<'a> {
     folder: TempDir,
 }
 
-/// A program's environment: the bundle's libraries, the GPU under test, and nothing of an Eager around it.
+/// Sets a program's environment: the bundle's libraries, the GPU under test, and no variable of another Eager.
 pub fn environment(command: &mut Command, bundle: &Bundle, gpu: &Gpu) {
     for (name, _) in std::env::vars_os() {
         let kept = [ENV_LIBRARY, "EAGER_FAKE_NVML"];
@@ -36,7 +36,7 @@ pub fn environment(command: &mut Command, bundle: &Bundle, gpu: &Gpu) {
             command.env_remove(name);
         }
     }
-    // The driver's own libraries may be where only the caller's path leads.
+    // The driver's own libraries may be found only by the caller's path.
     let further = std::env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
     let folders = further.iter().flat_map(std::env::split_paths);
     let path = std::env::join_paths(std::iter::once(bundle.libraries()).chain(folders));
@@ -47,7 +47,7 @@ pub fn environment(command: &mut Command, bundle: &Bundle, gpu: &Gpu) {
     };
 }
 
-/// A program of the bundle by itself, without a daemon.
+/// Returns the command for a program of the bundle by itself, without a daemon.
 pub fn alone(bundle: &Bundle, gpu: &Gpu, build: Build, binary: &str) -> Command {
     let mut command = Command::new(bundle.program(build, binary));
     environment(&mut command, bundle, gpu);
@@ -56,8 +56,10 @@ pub fn alone(bundle: &Bundle, gpu: &Gpu, build: Build, binary: &str) -> Command 
 }
 
 impl<'a> Served<'a> {
+    /// Starts the daemon.
+    ///
     /// # Errors
-    /// It does not come up; what it said is on standard error.
+    /// The daemon does not start; its own message is on standard error.
     pub fn start(bundle: &'a Bundle, gpu: &'a Gpu, policy: &str, capacity: u64) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(said("run directory"))?;
         let mut command = Command::new(bundle.tool("eagerd"));
@@ -78,12 +80,12 @@ impl<'a> Served<'a> {
         self.folder.path().join("run")
     }
 
-    /// `eager run PROGRAM` under it: one of those that are measured.
+    /// Returns the command that runs one of the measured programs under the daemon.
     pub fn program(&self, binary: &str, label: &str) -> Command {
         self.command(&self.bundle.program(Build::Eager, binary), label)
     }
 
-    /// `eager run` of any program under it.
+    /// Returns the command that runs any program under the daemon.
     pub fn command(&self, program: &Path, label: &str) -> Command {
         let mut command = Command::new(self.bundle.tool("eager"));
         environment(&mut command, self.bundle, self.gpu);
@@ -102,7 +104,7 @@ impl<'a> Served<'a> {
         info["devices"][0]["granted_bytes"].as_u64().ok_or_else(|| format!("eager info: {info}"))
     }
 
-    /// Ends it in order; what it decided.
+    /// Ends the daemon in order; returns its journal.
     pub fn stop(mut self) -> Result<Journal, String> {
         eager_shm::process::signal(&self.running.pidfd, Signal::SIGTERM).map_err(said("eagerd"))?;
         if !self.running.ends_within(STOP_LIMIT) {
@@ -119,7 +121,7 @@ impl<'a> Served<'a> {
     }
 }
 
-/// Arguments after the program, and its end.
+/// Runs a command with these arguments to its end; it must succeed.
 pub fn run_with<S: AsRef<OsStr>>(
     command: &mut Command,
     words: &[S],

@@ -1,6 +1,6 @@
-//! All checks in order, and what comes out of them.
+//! Runs all checks in order, and collects their rows.
 //!
-//! Trap: a step that panics is a failed row, not the end: machines with a GPU are lent for minutes.
+//! Trap: a step that panics must become a failed row and not end the run: machines with a GPU are lent for minutes.
 
 use super::bundle::Bundle;
 use super::choice::Sizes;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 type Check = fn(&Context<'_>) -> Vec<Row>;
 
-/// In the order of their worth, should time run out.
+/// The steps, the most valuable first, in case time runs out.
 pub const STEPS: [(&str, Check); 11] = [
     (programs::ALONE, programs::alone),
     (conformance::STEP, conformance::rows),
@@ -31,26 +31,26 @@ pub const STEPS: [(&str, Check); 11] = [
     (calibration::STEP, calibration::rows),
 ];
 
-/// Code of a newer GPU's does not run on an older one; PTX is translated upwards only.
+/// Code for a newer GPU does not run on an older one; PTX is translated upwards only.
 const COMPUTE_MIN: (i32, i32) = (9, 0);
 
-/// What a user chose.
+/// Options that a user chose.
 #[derive(Debug, Clone)]
 pub struct Choice {
     pub only: Vec<String>,
     pub sizes: Sizes,
     pub rounds: usize,
     pub capacity: u64,
-    /// Of one program.
+    /// Time limit of one program.
     pub limit: Duration,
-    /// After which no further step begins.
+    /// Time after which no further step begins.
     pub budget: Duration,
 }
 
-/// Why nothing can run here.
+/// Checks that the steps can run on this GPU.
 ///
 /// # Errors
-/// One line.
+/// One line: why they cannot.
 pub fn check(gpu: &Gpu) -> Result<(), String> {
     let (major, minor) = gpu.compute;
     if gpu.compute < COMPUTE_MIN {
@@ -60,7 +60,7 @@ pub fn check(gpu: &Gpu) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs what was chosen. After each step `keep` is given the rows so far.
+/// Runs the chosen steps; passes the rows so far to `keep` after each step.
 pub fn run(bundle: &Bundle, gpu: &Gpu, choice: &Choice, scratch: &Path, keep: impl Fn(&[Row])) -> Vec<Row> {
     let Choice { sizes, rounds, capacity, limit, .. } = *choice;
     let context = Context { bundle, gpu, sizes, rounds, capacity, scratch, limit };
@@ -96,7 +96,7 @@ fn nobody_left(gpu: &Gpu) -> Row {
     }
 }
 
-/// Numbers of a GPU that others use are theirs too.
+/// Returns a warning if other processes use the GPU, because they change its times.
 pub fn beside(machine: &Machine) -> Option<String> {
     (machine.processes > 0)
         .then(|| format!("{} other processes use the GPU: times are worth little", machine.processes))

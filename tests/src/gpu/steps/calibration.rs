@@ -1,7 +1,7 @@
-//! `eager calibrate` with the bundle's program: a card file that describes the GPU, and the model's time beside each
-//! measured one.
+//! Runs `eager calibrate` with the bundle's program: a card file that describes the GPU, and the model's time beside
+//! each measured time.
 //!
-//! Trap: on a virtual device what is measured is the model itself, so the two are alike whatever they say.
+//! Trap: on a virtual device the measured times are the model's own, so their agreement shows nothing.
 
 use super::{Context, timed};
 use crate::gpu::bundle::Devices;
@@ -14,9 +14,9 @@ use std::process::Command;
 
 pub const STEP: &str = "calibrate";
 const MIB: u64 = 1 << 20;
-/// Of each of the program's buffers, of which one is managed.
+/// MiB of each of the program's buffers; one of the buffers is managed.
 const BUFFER_MIB: u64 = 256;
-/// So little that a processor does it in seconds.
+/// Sizes so small that a processor finishes in seconds.
 const SMALL: [&str; 6] = ["--mib", "32", "--rounds", "3", "--work", "64"];
 const KIB: f64 = 1024.0;
 
@@ -36,7 +36,7 @@ pub fn rows(context: &Context<'_>) -> Vec<Row> {
     rows
 }
 
-/// The card file's text, and the measures.
+/// Returns the card file's text, and the measures.
 fn calibrated(context: &Context<'_>) -> Result<(String, Vec<Value>), String> {
     rule::allows(context.gpu.free()?, &[BUFFER_MIB * MIB])?;
     let card = context.scratch.join("card.toml");
@@ -56,7 +56,7 @@ fn calibrated(context: &Context<'_>) -> Result<(String, Vec<Value>), String> {
     Ok((std::fs::read_to_string(&card).map_err(said(card.display()))?, measures))
 }
 
-/// A measure's row; what is no number is none.
+/// Makes the row of a measure; a missing number becomes NaN.
 fn measure(measure: &Value) -> Row {
     let number = |name: &str| measure[name].as_f64().unwrap_or(f64::NAN);
     let (amount, measured, modelled) = (number("amount"), number("measured_ms"), number("modelled_ms"));

@@ -1,7 +1,7 @@
-//! The conformance suite on this machine's CUDA, beside what the virtual GPU printed when the bundle was made.
+//! Runs the conformance suite on this machine's CUDA, beside what the virtual GPU printed when the bundle was made.
 //!
-//! Traps: bytes may differ where both are right (the last bits of mathematical functions are the GPU's own); and a digest
-//! covers all bytes read back so far, so from the first difference on every test differs.
+//! Traps: bytes may differ where both are right (the last bits of mathematical functions are the GPU's own); and a
+//! digest covers all bytes read back so far, so from the first difference on every test differs.
 
 use super::{Context, timed};
 use crate::gpu::process::{last_words, run, said};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 pub const STEP: &str = "conformance";
-/// Of tests that are not right.
+/// Most names that a row lists.
 const NAMED_MAX: usize = 8;
 
 pub fn rows(context: &Context<'_>) -> Vec<Row> {
@@ -24,7 +24,7 @@ fn check(context: &Context<'_>, suite: &str) -> Row {
         let expected = std::fs::read_to_string(context.bundle.expected_suite(suite)).map_err(said(suite))?;
         let mut command = Command::new(context.bundle.suite(suite));
         environment(&mut command, context.bundle, context.gpu);
-        // It ends with 1 if a test failed; the lines say which.
+        // The program ends with 1 if a test failed; its lines name the test.
         let ended = run(&mut command, context.limit)?;
         if tests(&ended.out).is_empty() {
             return Err(format!("no test ran: {}", last_words(&[&ended.err, &ended.out])));
@@ -38,7 +38,7 @@ fn check(context: &Context<'_>, suite: &str) -> Row {
     }
 }
 
-/// Name → passed, digest, from lines `ok NAME DIGEST` and `FAILED NAME DIGEST`.
+/// Parses lines `ok NAME DIGEST` and `FAILED NAME DIGEST` into name → (passed, digest).
 fn tests(printed: &str) -> BTreeMap<&str, (bool, &str)> {
     let test = |line| {
         let mut words = str::split_whitespace(line);
@@ -67,7 +67,7 @@ fn judged(printed: &str, expected: &str) -> (Status, String) {
     }
 }
 
-/// The first of many names.
+/// Lists the first names of many, and counts the others.
 fn named(names: &[&str]) -> String {
     let (first, others) = names.split_at(names.len().min(NAMED_MAX));
     match others.len() {

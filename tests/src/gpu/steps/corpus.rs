@@ -1,7 +1,7 @@
-//! Programs of the corpus under `eagerd`: patterns of allocation, streams, errors and exits that the benchmarks do not have.
-//! Each must print, and end with, what its first lines say.
+//! Runs programs of the corpus under `eagerd`: patterns of allocation, streams, errors and exits that the benchmarks do
+//! not have. The output and exit code of each must be those that its first lines state.
 //!
-//! Trap: they were written for two devices of the virtual GPU; what one prints of devices is compared as well.
+//! Trap: the programs were written for two devices of the virtual GPU; output about devices is compared as well.
 
 use super::{Context, timed};
 use crate::gpu::bundle::CorpusProgram;
@@ -12,7 +12,7 @@ use crate::gpu::served::Served;
 pub const STEP: &str = "corpus";
 const POLICY: &str = "eager-opt";
 
-/// A row for all that are right, and one for each that is not.
+/// Returns one row for all programs that are right, and one for each that is not.
 pub fn rows(context: &Context<'_>) -> Vec<Row> {
     let programs = &context.bundle.contents.corpus;
     if programs.is_empty() {

@@ -1,6 +1,7 @@
-//! What Eager costs a program that is alone: whole programs, one launch, one task. Plain CUDA and Eager take turns.
+//! Measures what Eager costs a program that runs alone: whole programs, one launch, one task. Plain CUDA and Eager
+//! alternate.
 //!
-//! Trap: only a GPU's numbers are judged. On the stand-in runtime both sides are the CPU's.
+//! Trap: only a GPU's numbers are judged. On the stand-in runtime both sides measure the CPU.
 
 use super::{Context, timed};
 use crate::gpu::bundle::{Devices, PROBE};
@@ -15,14 +16,14 @@ use std::process::Command;
 
 pub const OVERHEAD: &str = "overhead";
 pub const CALLS: &str = "calls";
-/// Of a program's time, at the median.
+/// Goal for the added share of a program's time, at the median.
 const GOAL: f64 = 0.01;
 const POLICY: &str = "eager-opt";
-/// A kernel of this many times the added time loses one percent.
+/// A kernel that takes this many times the added time loses one percent.
 const PER_PERCENT: f64 = 100.0;
 const NS_PER_US: f64 = 1000.0;
 
-/// Seconds of both, by round.
+/// Seconds of both sides, by round.
 type Turns = [Vec<f64>; 2];
 
 pub fn overhead(context: &Context<'_>) -> Vec<Row> {
@@ -70,7 +71,7 @@ fn in_turns(context: &Context<'_>, program: &Program) -> Result<Turns, String> {
     Ok(found)
 }
 
-/// Each once to warm up, then by turns; who begins changes.
+/// Runs each side once to warm up, then both alternately; the side that begins changes each round.
 fn take_turns(rounds: usize, both: [&dyn Fn() -> Result<f64, String>; 2]) -> Result<Turns, String> {
     both.iter().try_for_each(|one| one().map(drop))?;
     let mut found = Turns::default();
@@ -82,7 +83,7 @@ fn take_turns(rounds: usize, both: [&dyn Fn() -> Result<f64, String>; 2]) -> Res
     Ok(found)
 }
 
-/// A launch with and without the gate, and a task with and without its round trip.
+/// Measures a launch with and without the gate, and a task with and without its round trip.
 pub fn calls(context: &Context<'_>) -> Vec<Row> {
     ["launch", "task"].map(|what| timed(|| call(context, what))).into()
 }
@@ -111,7 +112,7 @@ fn call(context: &Context<'_>, what: &'static str) -> Row {
     }
 }
 
-/// The median of the lines `NS`.
+/// Returns the median of the printed lines, which are nanoseconds.
 fn nanoseconds(printed: &str) -> Result<f64, String> {
     let samples: Vec<f64> = printed.lines().filter_map(|line| line.parse().ok()).collect();
     if samples.is_empty() { Err("the probe printed no time".to_owned()) } else { Ok(median(&samples)) }

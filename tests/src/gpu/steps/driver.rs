@@ -1,7 +1,8 @@
-//! What documents leave open about the driver and a card: what memory costs that is plain, managed or mapped to addresses that
-//! stay; where bytes are after a copy into managed memory; how a kernel fares beside another process without MPS.
+//! Measures what documents leave open about the driver and a card: the cost of memory that is plain, managed, or mapped
+//! to addresses that stay; where bytes are after a copy into managed memory; how a kernel fares beside another process
+//! without MPS.
 //!
-//! Trap: nothing here is right or wrong. A row says what was measured, and no row fails for its number.
+//! Trap: nothing here is right or wrong. A row reports a measurement, and no row fails for its number.
 
 use super::{Context, timed};
 use crate::gpu::bundle::{Devices, SERVER};
@@ -17,21 +18,21 @@ use std::time::Duration;
 
 pub const STEP: &str = "driver";
 const MIB: u64 = 1 << 20;
-/// Where programs look for MPS (its user's guide, "Environment Variables").
+/// Variable with the folder in which programs look for MPS (its user's guide, "Environment Variables").
 const ENV_MPS: &str = "CUDA_MPS_PIPE_DIRECTORY";
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// What the program is asked for.
+/// Parts of the program, by its argument.
 const PARTS: [&str; 3] = ["memory", "copies", "neighbour"];
 
-/// MiB of a buffer, and multiply-adds of a thread: about a millisecond of a card.
+/// MiB of a buffer, and multiply-adds of a thread: about a millisecond on a card.
 struct Size {
     mib: u64,
     work: u64,
 }
 
 impl Size {
-    /// A driver may take memory in pieces of 128 MiB, so a card's buffers are some of these.
+    /// A driver may take memory in pieces of 128 MiB, so a card's buffers are several of these.
     fn on(devices: Devices) -> Size {
         match devices {
             Devices::Gpu => Size { mib: 512, work: 100_000 },
@@ -44,7 +45,7 @@ pub fn rows(context: &Context<'_>) -> Vec<Row> {
     PARTS.into_iter().flat_map(|part| one(context, part)).collect()
 }
 
-/// How long a part took, and a row for each of its names.
+/// Returns a row for the time of a part, and a row for each of its names.
 fn one(context: &Context<'_>, part: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     let whole = timed(|| match measured(context, part) {
@@ -61,7 +62,7 @@ fn one(context: &Context<'_>, part: &str) -> Vec<Row> {
 
 fn measured(context: &Context<'_>, part: &str) -> Result<series::Series, String> {
     let Size { mib, work } = Size::on(context.bundle.contents.devices);
-    // One buffer in one process at a time; the other process has none that is managed.
+    // One process at a time has one managed buffer; the other process has none.
     rule::allows(context.gpu.free()?, &[mib * MIB, 0])?;
     let server = match context.bundle.contents.devices {
         Devices::Gpu => None,
@@ -69,7 +70,7 @@ fn measured(context: &Context<'_>, part: &str) -> Result<series::Series, String>
     };
     let mut command = Command::new(context.bundle.driver());
     environment(&mut command, context.bundle, context.gpu);
-    // Where no MPS is, whoever else of this machine has one.
+    // A folder without MPS, even if this machine runs MPS elsewhere.
     command.env(ENV_MPS, context.scratch);
     if let Some(server) = &server {
         command.env(ENV_VGPU_SOCKET, &server.socket);
@@ -78,7 +79,7 @@ fn measured(context: &Context<'_>, part: &str) -> Result<series::Series, String>
     series::read(&run(&mut command, context.limit)?.succeeded()?.out)
 }
 
-/// What lets two processes share a virtual device; without it each has one of its own.
+/// The server through which two processes share a virtual device; without it each process has a device of its own.
 struct Server {
     socket: PathBuf,
     _running: Running,

@@ -1,8 +1,8 @@
-//! Kill and fault cases on a device: G1 (killed in a kernel), G2 (an illegal address beside a neighbour), G3 (memory in NVML
-//! against what was granted).
+//! Kill and fault cases on a device: G1 (killed in a kernel), G2 (an illegal address beside a neighbour), G3 (memory in
+//! NVML against granted memory).
 //!
-//! Trap: where NVML is a stand-in, memory in use never changes; what would be compared with it is then not measured, and
-//! the row says so.
+//! Trap: where NVML is a stand-in, memory in use never changes; a comparison with it is then not made, and the row says
+//! so.
 
 use super::{Context, timed};
 use crate::gpu::bundle::{Devices, PROBE};
@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 pub const STEP: &str = "faults";
 const POLICY: &str = "eager-opt";
 const MIB: u64 = 1 << 20;
-/// Of the case G1 where the card has room.
+/// Bytes of the case G1, if the card has room.
 const KILLED_BYTES: u64 = 100 << 30;
-/// What a program may have more than before when its memory is said to be back.
+/// Memory counts as returned when no more than this many bytes above the earlier value are in use.
 const TOLERANCE_BYTES: u64 = 64 * MIB;
 const BACK_LIMIT: Duration = Duration::from_secs(60);
-/// So that the kernel is on the device for sure.
+/// Wait after which the kernel is on the device for sure.
 const KERNEL_STARTS: Duration = Duration::from_millis(500);
-/// Of a probe that has said something else than it should.
+/// Wait for the end of a probe that printed something unexpected.
 const END_LIMIT: Duration = Duration::from_secs(1);
 const MILLI: f64 = 1e3;
 
@@ -44,7 +44,7 @@ fn is_virtual(context: &Context<'_>) -> bool {
     context.bundle.contents.devices == Devices::Virtual
 }
 
-/// A program whose lines are read one by one.
+/// A program whose output is read line by line.
 struct Talker {
     running: Running,
     lines: mpsc::Receiver<(String, Instant)>,
@@ -79,7 +79,7 @@ impl Talker {
         }
     }
 
-    /// How it ended and what it said last; it is killed if it has not.
+    /// Kills the program if it has not ended; returns how it ended and its last words.
     fn end(&mut self) -> String {
         if !self.running.ends_within(END_LIMIT)
             && let Err(why) = self.running.kill()
@@ -98,7 +98,7 @@ impl Talker {
         stdin.write_all(b"\n").map_err(said("the probe"))
     }
 
-    /// When its end of the pipe was closed.
+    /// Returns when the program's end of the pipe was closed.
     fn closed(&self) -> Option<Instant> {
         let until = Instant::now() + BACK_LIMIT;
         while let Ok((line, when)) = self.lines.recv_timeout(until.saturating_duration_since(Instant::now()))
@@ -111,7 +111,7 @@ impl Talker {
     }
 }
 
-/// Lines with the time at which they came, an empty one at the end.
+/// Sends each line with the time of its arrival, and an empty line at the end.
 fn tell(out: ChildStdout, send: &mpsc::Sender<(String, Instant)>) {
     let mut out = BufReader::new(out);
     loop {
@@ -123,7 +123,7 @@ fn tell(out: ChildStdout, send: &mpsc::Sender<(String, Instant)>) {
     }
 }
 
-/// Milliseconds after SIGKILL.
+/// Milliseconds from SIGKILL to each sign that the process and its memory are gone.
 #[derive(Debug, Clone, Copy)]
 struct Back {
     pidfd: f64,
@@ -194,7 +194,7 @@ fn kill_in_kernel(context: &Context<'_>) -> Result<(u64, Back), String> {
     Ok((bytes, back))
 }
 
-/// When it first held.
+/// Polls until the condition holds; returns that time.
 fn until(holds: impl Fn() -> Result<bool, String>) -> Result<Instant, String> {
     let start = Instant::now();
     loop {
@@ -208,7 +208,7 @@ fn until(holds: impl Fn() -> Result<bool, String>) -> Result<Instant, String> {
     }
 }
 
-/// A program that checks itself, while others beside it write where nothing is.
+/// Runs a program that checks itself, while others beside it write to an illegal address.
 fn neighbour(context: &Context<'_>) -> Result<String, String> {
     let program = *context.bundle.programs().first().ok_or("the bundle has no program")?;
     let sizes = if context.sizes == Sizes::Smoke { Sizes::Smoke } else { Sizes::Small };
@@ -226,7 +226,7 @@ fn neighbour(context: &Context<'_>) -> Result<String, String> {
     let faults = std::thread::scope(|scope| {
         let neighbour = scope.spawn(verified);
         let mut faults = 0;
-        // At least one while it runs, as many as there is time for.
+        // At least one fault while the program runs, and as many as there is time for.
         loop {
             let ended = run(daemon.program(PROBE, "illegal").arg("illegal"), context.limit)?;
             if !ended.status.success() {
@@ -271,7 +271,7 @@ fn memory(context: &Context<'_>) -> Row {
     }
 }
 
-/// What the probe has; bytes in use beyond those before it; bytes granted.
+/// Returns for each state of the probe its name, the bytes in use beyond those before it, and the bytes granted.
 fn states(context: &Context<'_>) -> Result<Vec<(&'static str, u64, u64)>, String> {
     let bytes = if is_virtual(context) { 16 * MIB } else { 1024 * MIB };
     rule::allows(context.gpu.free()?, &[bytes, bytes])?;

@@ -1,7 +1,8 @@
-//! What each kernel touches: `eager profile --gpu` here, against the pages that the virtual GPU counted for the bundle.
+//! Compares what each kernel touches: `eager profile --gpu` here, against the pages that the virtual GPU counted for
+//! the bundle.
 //!
-//! Trap: the driver moves managed memory within blocks of 2 MiB, and the two count blocks from other places, so less than a
-//! block's difference is none. A row that differs by more is a finding (`MISSED`), no failure.
+//! Trap: the driver moves managed memory in blocks of 2 MiB, and the two sides count blocks from different starts, so a
+//! difference of less than one block counts as none. A row that differs by more is a finding (`MISSED`), not a failure.
 
 use super::{Context, timed};
 use crate::gpu::bundle::Build;
@@ -18,10 +19,10 @@ use std::path::Path;
 use std::process::Command;
 
 pub const STEP: &str = "footprints";
-/// The sizes that the bundle's expectations were made at.
+/// Sizes at which the bundle's expectations were made.
 pub const SIZES: Sizes = Sizes::Small;
 const MIB: f64 = (1 << 20) as f64;
-/// In which the driver moves memory.
+/// Bytes of the blocks in which the driver moves memory.
 const BLOCK: u64 = 2 << 20;
 
 pub fn rows(context: &Context<'_>) -> Vec<Row> {
@@ -59,7 +60,7 @@ fn profile(path: &Path) -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|_| format!("{} is no profile", path.display()))
 }
 
-/// Kernel → bytes.
+/// Returns bytes by kernel.
 fn footprints(profile: &Value, of: impl Fn(&Value) -> &Value) -> Result<BTreeMap<String, u64>, String> {
     let kernels = profile["kernels"].as_object();
     let sizes = kernels.and_then(|kernels| {
@@ -70,7 +71,7 @@ fn footprints(profile: &Value, of: impl Fn(&Value) -> &Value) -> Result<BTreeMap
 
 fn judged(seen: &BTreeMap<String, u64>, counted: &BTreeMap<String, u64>) -> (Status, String) {
     let mib = |bytes: u64| format!("{:.1}", bytes as f64 / MIB);
-    // Of a kernel that touches less than a block, at least that it touches something.
+    // For a kernel that touches less than a block, both sides must at least agree that it touches something.
     let near = |seen: u64, counted: u64| seen.abs_diff(counted) < BLOCK && (seen == 0) == (counted == 0);
     let is_equal = |name: &str, counted: u64| seen.get(name).is_some_and(|&seen| near(seen, counted));
     let differ: Vec<String> = counted

@@ -1,8 +1,9 @@
-//! All programs at once where about a third of their memory fits: what `eager-opt` makes of what `case` lets wait.
-//! Makespan, and for each program its slowdown and what each of its tasks met: wait, class, promotion.
+//! Runs all programs at once where about a third of their memory fits, and compares `eager-opt` with `case`, under
+//! which tasks wait. Reports the makespan, and for each program its slowdown and what each of its tasks met: wait,
+//! class, promotion.
 //!
-//! Traps: the capacity is logical, so that the card itself is never over-subscribed; and programs that are alone in turn have
-//! the whole card, so a slowdown holds both the wait and the neighbours.
+//! Traps: the capacity is logical, so the card itself is never over-subscribed; and the times alone are measured on the
+//! whole card, so a slowdown includes both the wait and the neighbours.
 
 use super::programs::POLICIES;
 use super::reference::{Reference, beside_others, references};
@@ -22,10 +23,10 @@ pub const STEP: &str = "mix";
 /// Each round runs all programs under both policies.
 const ROUNDS_MAX: usize = 3;
 
-/// One run of all under one policy.
+/// One run of all programs under one policy.
 struct Run {
     makespan_s: f64,
-    /// By program.
+    /// Seconds by program.
     elapsed_s: Vec<f64>,
     tasks: Tasks,
 }
@@ -67,7 +68,8 @@ pub fn rows(context: &Context<'_>) -> Vec<Row> {
     rows
 }
 
-/// Before anything of the step runs: what would be managed at most, and what is free.
+/// Checks before the step's first run that all programs may run together: the most memory that may be managed, against
+/// what is free.
 fn may_run_together(context: &Context<'_>) -> Result<String, String> {
     let programs = context.bundle.programs();
     let bytes: Vec<u64> = programs.iter().map(|program| run_of(program, context.sizes).bytes).collect();
@@ -76,7 +78,7 @@ fn may_run_together(context: &Context<'_>) -> Result<String, String> {
 
 fn all_at_once(context: &Context<'_>, policy: &str, references: &[Reference]) -> Result<Run, String> {
     let bytes: Vec<u64> = references.iter().map(|one| one.bytes).collect();
-    // Others may have come meanwhile.
+    // Other processes may have started meanwhile.
     rule::allows(context.gpu.free()?, &bytes)?;
     let capacity = squeezed(&bytes, context.capacity);
     let daemon = Served::start(context.bundle, context.gpu, policy, capacity)?;
@@ -120,7 +122,7 @@ fn by_program(policy: &str, references: &[Reference], runs: &[Run]) -> Vec<Row> 
     references.iter().enumerate().map(|one| timed(|| row(one))).collect()
 }
 
-/// `2 of 3 tasks eager, 1 promoted after 0.31 s`.
+/// Returns text such as `2 of 3 tasks eager, 1 promoted after 0.31 s`.
 fn started(tasks: &[Task]) -> String {
     let eager = tasks.iter().filter(|task| task.class == Class::Eager).count();
     let promoted: Vec<f64> = tasks.iter().filter_map(|task| task.promoted_after_s).collect();
@@ -135,9 +137,9 @@ fn all(context: &Context<'_>, policy: &str, runs: &[Run], memory: &str) -> Row {
     let makespans: Vec<f64> = runs.iter().map(|run| run.makespan_s).collect();
     let starts: usize = runs.iter().map(|run| eager_starts(&run.tasks)).sum();
     let status = match (policy, starts) {
-        // A task that does not fit waits.
+        // Under `case` a task that does not fit must wait.
         ("case", 1..) => Status::Failed,
-        // Programs that are over at once need not meet; of others nothing was shown.
+        // Programs that end at once need not meet. Longer ones must, or the run showed nothing.
         ("eager-opt", 0) if context.sizes != Sizes::Smoke => Status::Missed,
         _ => Status::Ok,
     };
@@ -151,7 +153,7 @@ fn all(context: &Context<'_>, policy: &str, runs: &[Run], memory: &str) -> Row {
     row.samples("makespan_s", makespans).samples("eager_starts", vec![starts as f64])
 }
 
-/// Round by round, as far as both ran.
+/// Compares the policies round by round, as far as both ran.
 fn compared(context: &Context<'_>, [case, eager]: &[Vec<Run>; 2]) -> Option<Row> {
     if case.is_empty() || eager.is_empty() {
         return None;

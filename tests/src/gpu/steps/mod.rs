@@ -1,7 +1,7 @@
-//! The checks, one file for each kind. Each gives rows; none ends the others.
+//! The checks, one file for each kind. Each returns rows; none ends the others.
 //!
-//! Trap: all of them run programs of the bundle, in the environment that [`super::served::environment`] makes; a program
-//! started otherwise could find another CUDA.
+//! Trap: every program must run in the environment that [`super::served::environment`] makes; otherwise it could find
+//! another CUDA.
 
 pub mod calibration;
 pub mod conformance;
@@ -24,26 +24,26 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// What all steps are given.
+/// Inputs of every step.
 #[derive(Debug)]
 pub struct Context<'a> {
     pub bundle: &'a Bundle,
     pub gpu: &'a Gpu,
-    /// Where time matters.
+    /// Sizes of the programs where time matters.
     pub sizes: Sizes,
     pub rounds: usize,
-    /// The most that the scheduler is told of.
+    /// Most bytes that the scheduler may give away.
     pub capacity: u64,
     pub scratch: &'a Path,
-    /// Of one program.
+    /// Time limit of one program.
     pub limit: Duration,
 }
 
-/// Inputs are the same wherever they are made.
+/// Fixed, so that inputs are the same wherever they are made.
 const SEED: u64 = 1;
 
 impl Context<'_> {
-    /// The programs' arguments at these sizes; their input is made if they read one.
+    /// Returns a program's arguments at these sizes; makes its input if it reads one.
     pub fn arguments(&self, program: &Program, sizes: Sizes) -> Result<Vec<String>, String> {
         arguments(run_of(program, sizes), self.scratch)
     }
@@ -52,19 +52,19 @@ impl Context<'_> {
         alone(self.bundle, self.gpu, Build::Plain, binary)
     }
 
-    /// Where a program's result goes.
+    /// Path for a program's result.
     pub fn result(&self, name: &str) -> PathBuf {
         self.scratch.join(format!("{name}.result"))
     }
 }
 
-/// Arguments of a run with its input, which is made in this folder.
+/// Returns the arguments of a run; makes its input in `folder`.
 pub fn arguments(run: &Run, folder: &Path) -> Result<Vec<String>, String> {
     let input = run.input.as_ref().map(|input| input.make(SEED, folder)).transpose();
     Ok(run.arguments(input.map_err(|error| format!("input: {error}"))?.as_deref()))
 }
 
-/// Fills in how long it took.
+/// Runs a check and fills in how long it took.
 pub fn timed(check: impl FnOnce() -> Row) -> Row {
     let start = Instant::now();
     let mut row = check();

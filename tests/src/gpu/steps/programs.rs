@@ -1,8 +1,8 @@
-//! The seven programs under `eagerd`: alone, checked against the CPU; two at a time where one only fits, checked against
-//! what plain CUDA writes.
+//! Runs the seven programs under `eagerd`: alone, checked against the CPU; and in pairs where only one fits, checked
+//! against what plain CUDA writes.
 //!
-//! Trap: the capacity is logical. The card has room for both, so nothing is paged out: the eager path runs, over-subscription
-//! of the card itself is not measured (managed memory beyond what is free can hang it).
+//! Trap: the capacity is logical. The card has room for both, so nothing is paged out: the eager path runs, but
+//! over-subscription of the card itself is not measured (managed memory beyond what is free can hang it).
 
 use super::reference::{Reference, beside_others, references};
 use super::{Context, timed};
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 pub const ALONE: &str = "alone";
 pub const PAIRS: &str = "pairs";
-/// What is compared: a task that does not fit waits, or is started all the same.
+/// Policies to compare: under the first a task that does not fit waits, under the second it starts all the same.
 pub const POLICIES: [&str; 2] = ["case", "eager-opt"];
 
 pub fn alone(context: &Context<'_>) -> Vec<Row> {
@@ -62,7 +62,7 @@ fn pair(context: &Context<'_>, policy: &str, two: [&Reference; 2]) -> Row {
     match both(context, policy, two) {
         Ok((eager, elapsed)) => {
             let said = format!("both write what plain CUDA writes; {eager} eager start(s)");
-            // Under `case` a task that does not fit waits.
+            // Under `case` a task that does not fit must wait.
             let fits = policy != "case" || eager == 0;
             let status = if fits { Status::Ok } else { Status::Failed };
             row.with(status, said)
@@ -74,7 +74,7 @@ fn pair(context: &Context<'_>, policy: &str, two: [&Reference; 2]) -> Row {
     }
 }
 
-/// Eager starts; seconds of the first, of the second, of both together.
+/// Returns the number of eager starts, and the seconds of the first program, of the second, and of both together.
 fn both(context: &Context<'_>, policy: &str, two: [&Reference; 2]) -> Result<(usize, [f64; 3]), String> {
     let [first, second] = two;
     rule::allows(context.gpu.free()?, &[first.bytes, second.bytes])?;

@@ -1,6 +1,6 @@
-//! Programs beside others, with results that are compared with what plain CUDA writes.
+//! Runs programs beside others, and compares their results with what plain CUDA writes.
 //!
-//! Trap: published sizes write gigabytes, so a result is hashed and its files go.
+//! Trap: results at published sizes are gigabytes, so a result is hashed and its files are removed.
 
 use super::Context;
 use crate::gpu::choice::run_of;
@@ -13,22 +13,23 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Read at once.
+/// Bytes that are read at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A program with what plain CUDA makes of it.
+/// A program and its result under plain CUDA.
 #[derive(Debug)]
 pub struct Reference {
     pub program: &'static Program,
     words: Vec<String>,
-    /// Of device memory.
+    /// Bytes of device memory.
     pub bytes: u64,
     result: Fingerprint,
-    /// Alone, by plain CUDA.
+    /// Seconds under plain CUDA, alone.
     pub elapsed_s: f64,
 }
 
-/// What plain CUDA makes of each program of the bundle; a failed row for each that it cannot run.
+/// Runs each program of the bundle under plain CUDA. Returns the results, and a failed row for each program that does
+/// not run.
 pub fn references(context: &Context<'_>, step: &'static str) -> (Vec<Reference>, Vec<Row>) {
     let (mut references, mut rows) = (Vec::new(), Vec::new());
     for program in context.bundle.programs() {
@@ -42,7 +43,8 @@ pub fn references(context: &Context<'_>, step: &'static str) -> (Vec<Reference>,
     (references, rows)
 }
 
-/// Runs a program under the daemon; its seconds, if it writes what plain CUDA writes. `which` tells apart who runs at once.
+/// Runs a program under the daemon; returns its seconds if it writes what plain CUDA writes. `which` tells apart
+/// programs that run at once.
 pub fn beside_others(
     context: &Context<'_>,
     daemon: &Served<'_>,
@@ -74,7 +76,7 @@ fn reference(context: &Context<'_>, program: &'static Program) -> Result<Referen
 /// Length and hash of a result.
 type Fingerprint = (u64, u64);
 
-/// A result, whose files go: published sizes write gigabytes. Some programs write several, `PLACE.r` and so on.
+/// Hashes a result and removes its files. Some programs write several: `PLACE.r` and so on.
 fn taken(place: &Path) -> Result<Fingerprint, String> {
     let shown = || place.display();
     let (mut hash, mut length) = (DefaultHasher::new(), 0);
@@ -90,7 +92,7 @@ fn taken(place: &Path) -> Result<Fingerprint, String> {
     if length == 0 { Err(format!("nothing was written to {}", shown())) } else { Ok((length, hash.finish())) }
 }
 
-/// Its length.
+/// Adds a file to the hash; returns its length in bytes.
 fn hash_file(path: &Path, hash: &mut DefaultHasher) -> std::io::Result<u64> {
     let (mut file, mut length, mut piece) = (std::fs::File::open(path)?, 0, vec![0; PIECE_BYTES]);
     loop {
