@@ -1,5 +1,5 @@
-//! An object of an interface version that was never released does not link with `libeager.so`, and a program of one does not
-//! start with it; a program of a release before is told what to compile again.
+//! An object of an interface version that was never released does not link with `libeager.so`, and a program of such a
+//! version does not start with it. A program of an earlier release gets a message that names what to compile again.
 
 use eager_tests::place::Place;
 use eager_tests::{bin_dir, corpus, has_toolchain, root, run, run_ok, text, tool};
@@ -10,7 +10,7 @@ const CLANG: &str = "clang++-22";
 const OBJCOPY: &str = "/usr/lib/llvm-22/bin/llvm-objcopy";
 const OTHER: &str = "eager_abi_v1";
 
-/// An instrumented object that speaks another version of the interface; `None` without the tools.
+/// Compiles an instrumented object of another interface version; `None` without the tools.
 fn foreign_object(test: &str, folder: &Path) -> Option<PathBuf> {
     if !has_toolchain(test) {
         return None;
@@ -42,7 +42,8 @@ fn an_object_of_another_version_does_not_link() {
 fn a_program_of_another_version_does_not_start() {
     let folder = tempfile::tempdir().expect("folder");
     let Some(object) = foreign_object("start with another version", folder.path()) else { return };
-    // What the other version's library was at its link: this one's, and its own version symbol.
+    // Stands for the other version's library at link time: this version's symbols come from `eagercc`, the other's
+    // version symbol from here.
     let library = folder.path().join("libeager_other.so");
     std::fs::write(folder.path().join("other.c"), format!("char {OTHER};\n")).expect("write other.c");
     run_ok(
@@ -54,7 +55,7 @@ fn a_program_of_another_version_does_not_start() {
     );
     let program = folder.path().join("program");
     run_ok(Command::new(tool("eagercc")).arg(&object).arg(&library).arg("-o").arg(&program));
-    // Gone like an old installation: an empty library takes its place.
+    // An empty library replaces it, as if the other version had been uninstalled.
     std::fs::write(folder.path().join("other.c"), "").expect("write other.c");
     run_ok(
         Command::new(CLANG)
@@ -72,7 +73,7 @@ fn a_program_of_another_version_does_not_start() {
     assert!(said.lines().any(|line| line.contains("undefined symbol") && line.contains(OTHER)), "{said}");
 }
 
-/// What an older `eagercc` made of two source files, with calls whose arguments mean something else by now.
+/// Output of an older `eagercc` for two source files, with calls whose arguments have another meaning now.
 const OLDER: &str = r#"
 #include <stdint.h>
 #include <stdio.h>
@@ -130,7 +131,7 @@ fn a_program_of_an_older_version_is_told_what_to_compile_again_and_takes_nothing
     }
 }
 
-/// What it holds it keeps; what the older part asks for is no request.
+/// The program keeps what it holds; the calls of the older part request nothing.
 #[test]
 fn a_library_of_an_older_version_that_is_loaded_late_ends_the_scheduling_with_a_line() {
     let Some(place) = Place::new("program.c", &older(), &[]) else { return };

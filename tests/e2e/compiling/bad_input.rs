@@ -1,4 +1,4 @@
-//! Bad input gets one clear line and the right exit code, and leaves nothing behind.
+//! Bad input causes one clear line and the right exit code, and leaves nothing behind.
 
 use eager_tests::{compiled, daemon::Daemon, has_toolchain, run, run_ok, script, text, tool, until_holds};
 use nix::sys::signal::{Signal, kill};
@@ -8,7 +8,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Ended with `code`, and one line of its messages holds every word.
+/// Asserts that the command exited with `code` and that one line of its output has every word.
 fn assert_line(output: &Output, code: i32, words: &[&str]) {
     let all = text(output);
     assert_eq!(output.status.code(), Some(code), "exit code; it printed:\n{all}");
@@ -94,7 +94,7 @@ fn an_output_that_is_an_input_is_refused_by_whatever_name() {
         assert_line(&output, 1, &["main.cu is an input", "-o"]);
         assert_eq!(std::fs::read_to_string(&source).expect("source"), "int main() { return 0; }\n");
     }
-    // A test of a compiler's flags, as configure scripts make it.
+    // A configure script tests compiler flags in this way.
     let output = run(Command::new(tool("eagercc")).args(["-c", "-x", "c", "/dev/null", "-o", "/dev/null"]));
     assert!(output.status.success(), "{}", text(&output));
 }
@@ -107,7 +107,8 @@ fn an_interrupted_compile_leaves_no_scratch_files_and_no_compiler() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let folder = tempfile::tempdir().expect("folder");
         let clang = folder.path().join("clang++");
-        // As clang's own driver: it has a scratch file and a process that does the work. It says both numbers, then rests.
+        // Imitates clang's own driver, with a scratch file and a child process that does the work. It writes both
+        // process ids, then sleeps.
         let said = folder.path().join("pid");
         let text = format!(
             "#!/bin/sh\n[ \"$1\" = -dumpversion ] && echo 22.1 && exit\nmktemp > /dev/null\nsleep 600 &\n\
@@ -118,7 +119,8 @@ fn an_interrupted_compile_leaves_no_scratch_files_and_no_compiler() {
         let source = write(folder.path(), "main.cu", "int main() { return 0; }\n");
         let scratch = folder.path().join("scratch");
         std::fs::create_dir(&scratch).expect("folder");
-        // Under `nohup`, or in the background of a script, signals are ignored from the start, and stay so.
+        // Under `nohup`, or in the background of a script, signals are ignored from the start and stay so; this
+        // restores their defaults.
         let mut command = Command::new("env");
         command.arg("--default-signal").arg(tool("eagercc")).arg(&source);
         command.env("EAGER_CLANG", &clang).env("TMPDIR", &scratch).current_dir(folder.path());
@@ -131,7 +133,7 @@ fn an_interrupted_compile_leaves_no_scratch_files_and_no_compiler() {
         assert_eq!(files(&scratch), [""; 0]);
         let pids = std::fs::read_to_string(&said).expect("their numbers");
         for pid in pids.split_whitespace() {
-            // The one whose parent has ended is a zombie until init has seen it.
+            // The process whose parent has ended is a zombie until init reaps it.
             until_holds("their end", || {
                 let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
                 stat.rsplit(')')
@@ -171,7 +173,7 @@ fn limits_of_the_shell_and_locked_memory_are_said_and_crash_nobody() {
     let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0"]);
     std::fs::set_permissions(daemon.run_dir(), std::fs::Permissions::from_mode(0o755))
         .expect("open to others");
-    // The first makes a folder beside the tools, which others may not.
+    // The first run makes a folder beside the tools, which other users may not.
     run_ok(&mut daemon.run(&program));
     let limits = ["-v 100000", "-v 1000000", "-u 1", "-u 2", "-u 3", "-u 4", "-l 64", "-l 8192"];
     for limit in limits {

@@ -1,8 +1,8 @@
-//! Ways to build a program with `eagercc`, each built and run: make, CMake, nvcc's lines, nvcc itself, separate device
-//! code, link-time optimisation, another CUDA, a compiler cache.
+//! Ways to build a program with `eagercc`, each built and run: make, CMake, nvcc's command lines, nvcc itself, separate
+//! device code, link-time optimisation, another CUDA, a compiler cache.
 //!
-//! Command lines themselves are checked by golden files in `compiler-pass/driver`; here are the few real builds. Trap: a
-//! tool that is not installed skips its test, loudly.
+//! Golden files in `compiler-pass/driver` check the command lines themselves; here are the few real builds. Trap: a
+//! tool that is not installed skips its test, with a message.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -12,7 +12,7 @@ use eager_tests::{has_toolchain, root, run, run_ok, text, tool};
 
 const EXAMPLES: &str = "compiler-pass/driver/examples";
 
-/// `sum.cu` and `main.cpp` print this.
+/// Output of `sum.cu` and `main.cpp`.
 const SUM: &str = "sum 499500\n";
 
 fn eagercc(folder: &Path) -> Command {
@@ -25,7 +25,7 @@ fn compile(folder: &Path, line: &str) {
     run_ok(eagercc(folder).args(line.split_whitespace()));
 }
 
-/// Runs a program on a virtual GPU; its output.
+/// Runs a program on a virtual GPU; returns its output.
 fn output_of(program: &Path) -> String {
     run_ok(Command::new(tool("eager")).args([OsStr::new("run"), "--plain".as_ref(), program.as_ref()]))
 }
@@ -72,7 +72,7 @@ fn cmake_package_builds_a_target_through_eagercc() {
     let cuda = root().join(".toolchain/cuda-13.0");
     let package = root().join("compiler-pass/driver/cmake");
     let set = |name: &str, value: &Path| format!("-D{name}={}", value.display());
-    // Configured for nvcc, with eagercc put in front by the package; and for eagercc itself.
+    // Configured for nvcc, where the package makes CMake call eagercc; and for eagercc itself.
     for compiler in [cuda.join("bin/nvcc"), tool("eagercc")] {
         let build = tempfile::tempdir().unwrap();
         run_ok(Command::new("cmake").arg("-S").arg(root().join(EXAMPLES).join("cmake")).args([
@@ -89,7 +89,7 @@ fn cmake_package_builds_a_target_through_eagercc() {
     }
 }
 
-/// CMake links with the C++ compiler and takes the static CUDA runtime unless both are said.
+/// CMake links with the C++ compiler and takes the static CUDA runtime unless the project sets both.
 #[test]
 fn cmake_project_without_the_package_takes_eagercc_for_both_compilers() {
     if !has_toolchain("cmake project") || !has_command("cmake", "cmake project") {
@@ -136,7 +136,7 @@ fn nvcc_line_builds_the_same_program() {
     assert!(symbols(&folder.path().join("sum")).contains("eager_task_begin"));
 }
 
-/// nvcc compiles device code itself; eagercc, called for the host code, makes the CPU kernels besides.
+/// nvcc compiles device code itself; eagercc, called for the host code, adds the CPU kernels.
 #[test]
 fn nvcc_itself_takes_eagercc_as_its_host_compiler() {
     let nvcc = root().join(".toolchain/cuda-13.0/bin/nvcc");
@@ -184,12 +184,12 @@ fn device_code_of_several_files_is_linked() {
     );
     compile(folder.path(), "--nvcc -dc -arch=sm_90 main.cu -o main.o");
     compile(folder.path(), "--nvcc -rdc=true -arch=sm_90 -lib library.cu -o liblibrary.a");
-    // The link finds out by itself that device code is left to link.
+    // The link detects by itself that device code is left to link.
     compile(folder.path(), "main.o liblibrary.a -o program");
     assert_eq!(output_of(&folder.path().join("program")), "42\n");
 }
 
-/// Only host code calls what the library has: the linker of device code alone would take nothing of it.
+/// Only host code calls the library's function, so the linker of device code alone would take nothing from the library.
 const MAIN: &str = "int run(int);\n#include <cstdio>\nint main() { printf(\"%d\\n\", run(20)); }\n";
 const RUNS: &str = "__device__ int twice(int);\n\
     __global__ void k(int *a) { *a = twice(*a) + 2; }\n\
@@ -290,7 +290,7 @@ fn whole_program_is_instrumented_once_by_the_linker() {
     );
     let unit = &report["units"][0];
     assert_eq!(unit["kernels"][0]["function"], "number(int*)", "{report}");
-    // Allocated in a function of one file and launched in a function of the other: one task of main.
+    // One file's function allocates and the other's launches: one task of `main`.
     let tasks = unit["tasks"].as_array().expect("tasks");
     let is_static = |task: &&serde_json::Value| task["placement"] == "static" && task["function"] == "main";
     assert_eq!(tasks.iter().filter(is_static).count(), 1, "{report}");
@@ -314,7 +314,7 @@ fn another_cuda_tree_is_linked_where_it_is_named() {
     assert_eq!(output_of(&folder.path().join("sum")), SUM);
 }
 
-/// A header that only the device half includes: clang alone does not name it.
+/// Writes a source with a header that only the device half includes; clang alone does not list that header.
 fn source_with_device_header(folder: &Path, value: u32) {
     let source = "#ifdef __CUDA_ARCH__\n#include \"device.h\"\n#else\n#define VALUE 0\n#endif\n\
                   __global__ void k(int *a) { *a = VALUE; }\n";

@@ -1,13 +1,14 @@
-//! Two files of a program that name a static kernel and a static device variable alike each run their own code.
+//! Two files of a program have a static kernel and a static device variable of the same names; each file runs its own
+//! code.
 //!
-//! Trap: the host sees two stubs and CUDA two registrations under one name; which code a launch runs must not depend on
-//! the order in which the files are linked.
+//! Trap: the host sees two stubs, and CUDA two registrations, under one name; which code a launch runs must not depend
+//! on the order in which the files are linked.
 
 use eager_tests::{eagercc, has_toolchain, run_ok, tool};
 use std::path::Path;
 use std::process::Command;
 
-/// A file whose kernel adds its own constant, through a host function `name`.
+/// Returns a file whose kernel adds its own constant, called through a host function `name`.
 fn source(name: &str, constant: u32) -> String {
     format!(
         "#include <cuda_runtime.h>

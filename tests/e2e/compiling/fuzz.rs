@@ -1,4 +1,4 @@
-//! A short, repeatable run of the plugin's fuzzer; `cargo run -p eager-tests --bin fuzz-plugin` runs it for longer.
+//! A short, repeatable run of the plugin's fuzzer; `cargo run -p eager-tests --bin fuzz-plugin` runs it longer.
 
 use eager_tests::fuzz::{fuzz, seeds};
 use eager_tests::{bin_dir, has_toolchain};

@@ -1,8 +1,8 @@
-//! What the compiler says of kernels against what the virtual GPU saw them touch.
+//! Compares what the compiler states about kernels with what the virtual GPU saw them touch.
 //!
 //! The compiler's side is the text that `eager-pass` tests against its output; the other side is the touch map of real
 //! runs, in blocks of 4 KiB. Trap: kernels touch allocations, not arguments, so where two arguments lead to one
-//! allocation, what is said of either holds.
+//! allocation, either statement may hold for it.
 
 use eager_tests::{has_toolchain, rodinia_arguments, rodinia_binary, root, run_ok, tool};
 use serde::Deserialize;
@@ -23,7 +23,7 @@ struct Touched {
     blocks_written: u64,
 }
 
-/// What the compiler says of one argument.
+/// The compiler's statement about one argument.
 #[derive(Clone, Debug)]
 struct Said {
     reads: bool,
@@ -32,7 +32,7 @@ struct Said {
 }
 
 impl Said {
-    /// `rw one-pass`, `unused`, …
+    /// Parses `rw one-pass`, `unused`, …
     fn parse(text: &str) -> Said {
         let (used, class) = text.split_once(' ').unwrap_or(("", text));
         Said { reads: used.contains('r'), writes: used.contains('w'), class: class.to_owned() }
@@ -52,7 +52,7 @@ fn said_of_programs() -> BTreeMap<String, Vec<Said>> {
         .collect()
 }
 
-/// Of one kernel's launches: the largest share of an allocation that an argument saw touched, by argument.
+/// For each kernel and argument, the largest share of the argument's allocation that a launch touched.
 type Shares = BTreeMap<(String, usize), f64>;
 
 fn hold_against(line: &KernelLine, said: &[Said], shares: &mut Shares) {
@@ -116,7 +116,7 @@ fn no_promise_is_broken_and_streams_touch_all_they_go_through() {
     assert!(of_class("one-pass").len() > 20 && of_class("unused").len() >= 3, "{shares:?}");
 }
 
-/// Sparse is about each launch: of a large matrix a diagonal uses little.
+/// Sparse is a statement about each launch: a diagonal uses little of a large matrix.
 #[test]
 fn a_sparse_kernel_touches_a_part_of_its_buffer() {
     if !has_toolchain("sparse kernels against the touch map") {

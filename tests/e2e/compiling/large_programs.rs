@@ -1,6 +1,6 @@
-//! Programs that are large in one way each: the pass bounds its work and compiles them, with less precision if need be.
+//! Programs that are each large in one way: the pass bounds its work and compiles them, with less precision if need be.
 //!
-//! Trap: what is too slow here was once exponential, and then takes hours; the watchdog is no measurement.
+//! Trap: a slow case was once exponential and would take hours; the watchdog ends it and measures nothing.
 
 use eager_tests::{has_toolchain, root, run, text, tool};
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! What a launch may be: `__launch_bounds__`, and kernels that launch kernels, which are refused in one line.
+//! Limits of a launch: `__launch_bounds__`, and kernels that launch kernels, which are refused in one line.
 //!
 //! Trap: a launch beyond the bounds is an error of the call, which does not stay.
 
@@ -33,7 +33,7 @@ fn a_launch_beyond_its_bounds_is_refused() {
     for (program, tree) in programs(folder.path(), BOUNDS, &[]) {
         let mut command = Command::new(tool("eager"));
         command.args(["run", "--plain", "--time-scale", "0", "--"]).arg(&program);
-        // More than any kernel may have is another error in CUDA 12.
+        // In CUDA 12, more threads than any kernel may have is a different error.
         let line = |most: u32| {
             let is_shape = most == 1024 && tree.ends_with("cuda-12.9");
             let beyond = if is_shape { "cudaErrorInvalidConfiguration" } else { "cudaErrorInvalidValue" };
@@ -75,7 +75,7 @@ fn a_kernel_launched_from_a_kernel_is_named_with_its_line() {
         let line = said.lines().find(|line| line.contains("a kernel launched from a kernel"));
         assert!(line.is_some_and(|line| line.contains("nested.cu:4: ")), "{words:?}: {said}");
     }
-    // The same program with a loop instead.
+    // The same program, with a store instead of the nested launch.
     std::fs::write(&file, NESTED.replace("child<<<1, 1>>>(p);", "*p = 2;")).expect("write");
     eagercc_with(&[], &[&file], &folder.path().join("plain"));
 }

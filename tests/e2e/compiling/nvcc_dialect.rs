@@ -1,5 +1,5 @@
-//! Sources written for nvcc (`dialect/`), each for one thing that nvcc gives a source and clang does not: they compile with
-//! both CUDA trees and compute what they say. And what is no source's business: old GPUs, what CUDA 13 took away.
+//! Sources written for nvcc (`dialect/`), each for one feature that nvcc offers and clang does not: they compile with
+//! both CUDA trees and compute the right results. Also cases outside a source: old GPUs, and what CUDA 13 removed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -20,7 +20,7 @@ fn run_alone(program: &Path) -> String {
     text(&run(Command::new(tool("eager")).args(["run", "--plain", "--time-scale", "0", "--"]).arg(program)))
 }
 
-/// Compiles and runs it, with each CUDA.
+/// Compiles and runs a source with each CUDA.
 fn is_taken(name: &str, words: &[&str]) {
     if !has_toolchain(name) {
         return;
@@ -112,7 +112,7 @@ fn what_cuda_13_took_away_is_named_and_built_with_12_9_when_asked() {
         assert!(compiled.status.success(), "{words:?}: {}", text(&compiled));
         assert_eq!(run_alone(&program), "ok\n", "{words:?}");
     }
-    // What has nothing of it gets the newest; a link of objects goes by what they ask for.
+    // A source without removed calls gets the newest CUDA; a link of objects selects it by the calls in the objects.
     let shown = |words: &[&str], file: &Path| text(&compile(&[words, &["--show"]].concat(), file, &program));
     assert!(shown(&["--cuda", "auto"], &source("minima.cu")).contains("cuda-13.0"));
     let object = folder.path().join("removed.o");

@@ -16,7 +16,7 @@ fn the_readers_program_runs_plain_and_under_a_daemon() {
     assert!(plain.contains("0 of 1048576 wrong"), "plain: {plain}");
 
     let profile = run(Command::new(tool("eager")).arg("profile").arg(&program));
-    // Three buffers of 4 MiB, of which each of the two launches touches one half.
+    // Three buffers of 4 MiB; each of the two launches touches one half.
     let row = text(&profile).lines().find(|line| line.ends_with(" add")).map(str::to_owned).expect("a row");
     let cells: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(
@@ -32,7 +32,7 @@ fn the_readers_program_runs_plain_and_under_a_daemon() {
     assert!(journal.contains("\"bind\""), "the daemon bound no task:\n{journal}");
 }
 
-/// The program that the page says to save.
+/// Returns the program that the page says to save.
 fn cuda_block() -> String {
     let page = book::read(&book::text_of(Path::new("docs/quick-start.md")));
     let block = page.blocks.into_iter().find(|block| block.is(&["cuda", "save", "vadd.cu"]));

@@ -1,22 +1,23 @@
-//! The worked example of `compiler-pass/README.md`: its program is compiled and run, and what the text shows is held
-//! against what comes out.
+//! The worked example of `compiler-pass/README.md`: compiles and runs its program, and compares the output with the
+//! text.
 //!
-//! Shown lines must come in their order; `...` lets lines out, and of IR a shown line is the start of a real one. Trap:
-//! the text gives values names of its own: a name stands for the same value wherever it appears, `SITE` for one number.
+//! Shown lines must come in their order; `...` leaves lines out, and a shown line of IR is the start of a real one.
+//! Trap: the text gives values names of its own: a name stands for the same value wherever it appears, `SITE` for one
+//! number.
 
 use eager_tests::{has_toolchain, root, run, run_ok, text, tool};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// The section of the README.
+/// Returns the section of the README.
 fn section() -> String {
     let text = std::fs::read_to_string(root().join("compiler-pass/README.md")).expect("README.md");
     let (_, rest) = text.split_once("## One program, from source to IR\n").expect("the section");
     rest.split("\n## ").next().expect("a first part").to_owned()
 }
 
-/// The blocks of a language.
+/// Returns the blocks of a language.
 fn blocks<'a>(section: &'a str, language: &str) -> Vec<&'a str> {
     let fence = format!("```{language}\n");
     section.split(&fence).skip(1).map(|rest| rest.split("\n```").next().expect("a block")).collect()
@@ -28,14 +29,14 @@ fn eagercc(folder: &Path, words: &str) -> String {
     text(&compiled)
 }
 
-/// IR lines without debug locations, attribute groups and comments.
+/// Removes debug locations, attribute groups and comments from a line of IR.
 fn bare(line: &str) -> &str {
     let line = line.split(", !dbg").next().unwrap_or(line);
     let line = line.split(" ;").next().unwrap_or(line);
     line.split(" #").next().unwrap_or(line).trim()
 }
 
-/// Words of an IR line: names of values and numbers are words of their own.
+/// Splits a line of IR into words: names of values and numbers are words of their own.
 fn words(line: &str) -> Vec<&str> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "%@._-".contains(c);
     let mut words = Vec::new();
@@ -48,12 +49,13 @@ fn words(line: &str) -> Vec<&str> {
     words
 }
 
-/// Whether a word of the text stands for something else in the IR.
+/// True if a word of the text stands for something else in the IR.
 fn is_name(word: &str) -> bool {
     word == "SITE" || (word.starts_with('%') && !word.starts_with("%struct"))
 }
 
-/// Reads a shown line as the start of a real one, under the names so far; `None` if it is not.
+/// Matches a shown line with the start of a real one, under the names so far. Returns the names, or `None` if it
+/// differs.
 fn read<'a>(
     shown: &'a str,
     real: &'a str,
@@ -74,7 +76,7 @@ fn read<'a>(
     Some(names)
 }
 
-/// Holds the lines of a block against the real ones from `start` on.
+/// Asserts that the lines of a block match the real lines.
 fn assert_shown<'a>(block: &'a str, real: &'a [String]) {
     let mut names = BTreeMap::new();
     let (mut at, mut gap) = (0, true);

@@ -1,5 +1,5 @@
-//! A job killed in the middle gives its memory back at once, and the others complete; a daemon killed in the middle is replaced,
-//! and what programs compute on its virtual GPUs comes out right.
+//! A job killed half-way gives its memory back at once, and the others complete. A daemon killed half-way is replaced,
+//! and programs on its virtual GPUs compute right results.
 
 use eager_tests::{compiled, daemon::Daemon, has_toolchain, text, until_holds};
 use nix::sys::signal::{Signal, kill};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-/// Takes 10 GiB, says so, and holds it until its standard input ends.
+/// Takes 10 GiB, prints so, and holds them until its standard input ends.
 const HOLDER: &str = r#"
 #include <cstdio>
 __global__ void touch(char *p) { p[threadIdx.x] = 1; }
@@ -69,7 +69,7 @@ fn a_killed_job_frees_its_grant_and_the_next_one_runs() {
         eprintln!("under {policy}: the killed job was gone from the table after {took:?}");
         first.wait().expect("reap");
 
-        // Closing its input lets the survivor end; it must do so with its whole grant and exit code 0.
+        // Closing its input lets the surviving job end, with its whole grant and exit code 0.
         let output = second.wait_with_output().expect("second job");
         assert!(
             output.status.success() && text(&output).contains("done"),
@@ -80,8 +80,8 @@ fn a_killed_job_frees_its_grant_and_the_next_one_runs() {
     }
 }
 
-/// Computes in rounds, on the device and on the host, until its standard input ends: with memory that it `keeps`, or with memory
-/// of each round, which the compiler announces (`rounds`) or not (`lazy`). A value that differs ends it.
+/// Computes in rounds, on the device and on the host, until its standard input ends: with memory that it `keeps`, or
+/// with memory of each round, which the compiler announces (`rounds`) or not (`lazy`). A wrong value ends it.
 const COMPUTES: &str = r#"
 #include <atomic>
 #include <cstdio>
@@ -152,7 +152,7 @@ int main(int, char **words) {
 }
 "#;
 
-/// A program that computes, and how many rounds it has done so far.
+/// A program that computes, and the number of its rounds so far.
 struct Computes {
     child: Child,
     rounds: Arc<AtomicUsize>,
@@ -161,7 +161,7 @@ struct Computes {
 
 impl Computes {
     fn start(mut command: Command) -> Computes {
-        // A machine under load may take its time to start a daemon; that is not what is asked here.
+        // A machine under load may take long to start a daemon; that time is not tested here.
         command.env("EAGER_CONNECT_MAX", "120").env("EAGER_ON_DAEMON_LOSS", "wait:120").current_dir("/");
         let streams = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = streams.spawn().expect("start");
@@ -183,7 +183,7 @@ impl Computes {
         self.rounds.load(Ordering::Relaxed)
     }
 
-    /// Lets it end; what it said besides its rounds and why it waited.
+    /// Closes the program's input; returns its output without rounds and reasons of waiting.
     fn end(mut self) -> String {
         drop(self.child.stdin.take());
         let mut said = self.output.take().expect("once").join().expect("its output") + "\n";
@@ -195,17 +195,18 @@ impl Computes {
 
 impl Drop for Computes {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The program may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Of another user, where there can be one.
+/// Another user, if the test runs as root.
 const ALICE: u32 = 61_001;
 const KILLS: usize = 5;
 
-/// The daemon dies by `kill -9`, again and again, while four programs of two users compute on its device, which holds two.
+/// Kills the daemon several times with SIGKILL, while four programs of two users compute on its device, which has room
+/// for two.
 fn daemon_dies_while_programs_compute(policy: &str, program: &Path, other: Option<u32>) {
     let arguments = ["--virtual", "1xV100-16GB", "--time-scale", "0.1", "--policy", policy, "--mps"];
     let mut daemon = Daemon::start(&arguments);

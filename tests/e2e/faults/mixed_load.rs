@@ -1,10 +1,10 @@
-//! A mixed load: programs of two users that take, check and give back memory while neighbours, the daemon and they themselves
-//! are killed, users attack, settings are read again, tasks are held and cancelled, and policies change. At quiet moments the
-//! daemon's ledger is compared with what the programs say they hold.
+//! A mixed load: programs of two users take, check and give back memory while neighbours, the daemon and the programs
+//! themselves are killed, users attack, settings are read again, tasks are held and cancelled, and policies change. At
+//! quiet moments the daemon's ledger is compared with what the programs report to hold.
 //!
-//! Half a minute here; `make test-long` runs an hour. `EAGER_TEST_SECONDS=N` sets the time, `EAGER_TEST_SEED=N` repeats a seed,
-//! which is printed. Trap: a moment is quiet when every program stands between two calls or inside one that waits; the ledger
-//! follows within moments, so a difference is one that stays.
+//! The short test takes half a minute; `make test-long` runs an hour. `EAGER_TEST_SECONDS=N` sets the time,
+//! `EAGER_TEST_SEED=N` repeats a seed, which is printed. Trap: a moment is quiet when every program is between two
+//! calls or inside one that waits. The ledger follows with a short delay, so only a difference that stays is an error.
 
 use eager_core::policy::PolicyName;
 use eager_tests::mixed::{ALICE, Draw, Server, Watch, Worker, differences};
@@ -18,11 +18,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const WORKERS: usize = 8;
-/// Eight of them want twice what two devices have.
+/// Eight programs want twice the memory of two devices.
 const MIB_EACH: u64 = 120;
-/// What a quiet moment is given to become one: programs that wait for a daemon, devices that page, a machine under load.
+/// Longest wait for a quiet moment: programs wait for a daemon, devices page, the machine is under load.
 const SETTLES: Duration = Duration::from_secs(60);
-/// Attacks by what the hostile client is told; those with a dot are for the virtual GPUs' server.
+/// Arguments of the hostile client; an attack with a dot is on the virtual GPUs' server.
 const ATTACKS: [&[&str]; 14] = [
     &["--scribble", "1000"],
     &["--flood", "1000"],
@@ -40,7 +40,7 @@ const ATTACKS: [&[&str]; 14] = [
     &["--deaf"],
 ];
 
-/// All that may decide for devices.
+/// Returns all policies that may decide for devices.
 fn policies() -> Vec<&'static str> {
     let served = PolicyName::ALL.into_iter().filter(|policy| policy.for_devices().is_ok());
     served.map(PolicyName::as_str).collect()
@@ -53,9 +53,9 @@ struct Mix<'a> {
     draw: Draw,
     started: u64,
     counts: BTreeMap<&'static str, u32>,
-    /// Bytes that programs said they hold, over all comparisons.
+    /// Sum of the bytes that programs reported to hold, over all comparisons.
     compared: u64,
-    /// Policies that decided.
+    /// Policies that were set.
     decided: BTreeSet<&'static str>,
     watch: Watch,
 }
@@ -71,7 +71,7 @@ impl Mix<'_> {
         Worker::start(&self.server, self.program, self.started, MIB_EACH, other.then_some(ALICE))
     }
 
-    /// One thing happens.
+    /// Does one random action.
     fn step(&mut self) {
         let which = self.draw.below(self.workers.len() as u64) as usize;
         let action = self.draw.below(16);
@@ -127,14 +127,14 @@ impl Mix<'_> {
         }
     }
 
-    /// One of the tasks that there are, and whether it waits.
+    /// Picks one of the tasks; returns its number and whether it waits.
     fn any_task(&mut self) -> Option<(u64, bool)> {
         let tasks = self.server.tasks();
         let at = self.draw.below((tasks.len() as u64).max(1)) as usize;
         tasks.get(at).copied()
     }
 
-    /// A task that waits does not start for a while.
+    /// Holds a waiting task, so that it does not start for a while.
     fn hold(&mut self) {
         let waiting: Vec<u64> =
             self.server.tasks().into_iter().filter(|(_, waits)| *waits).map(|(task, _)| task).collect();
@@ -152,7 +152,7 @@ impl Mix<'_> {
         }
     }
 
-    /// A task that waits is refused, and the program of one that runs is ended.
+    /// Cancels a task: one that waits is refused, and the program of one that runs is ended.
     fn cancel(&mut self) {
         let Some((task, _)) = self.any_task() else { return };
         let said = self.server.hear(&["cancel", &task.to_string()]);
@@ -161,7 +161,7 @@ impl Mix<'_> {
         }
         let pid = said.split_once(" was sent to pid ").and_then(|(_, rest)| rest.split_once(','));
         let Some(pid) = pid.and_then(|(pid, _)| pid.parse::<u32>().ok()) else { return };
-        // It may be an attacker's.
+        // The task may be an attacker's.
         if let Some(which) = self.workers.iter().position(|worker| worker.pid() == pid) {
             self.workers[which].is_ended_by_a_signal();
             self.workers[which] = self.start_worker();
@@ -183,7 +183,7 @@ impl Mix<'_> {
         text + "[options]\nhold_ns_max = 2000000000\ncircle_ns = 1000000000\n"
     }
 
-    /// Everything comes to rest, is compared, and goes on. What differs, if it stays so.
+    /// Stops all programs, compares the ledger, and lets them go on. Returns the differences if they stay.
     fn quiet_moment(&mut self) -> Result<(), String> {
         self.watch.begins(format!("a quiet moment, after {:?}", self.counts));
         self.server.end_attacks();
@@ -206,8 +206,9 @@ impl Mix<'_> {
         Ok(())
     }
 
-    /// All programs end by themselves. A program may need the device of a later one, so all are told before one is waited
-    /// for; and nothing may be kept from them that an earlier step, whose answer was lost, keeps.
+    /// Lets all programs end by themselves. A program may need the device of a later one, so all are told before the
+    /// first wait. An earlier step whose answer was lost may still hold tasks or drain a device, so both are undone
+    /// until all have ended.
     fn end(mut self) {
         self.watch.begins("the programs' ends");
         self.workers.iter_mut().for_each(Worker::is_told_to_end);
@@ -238,7 +239,7 @@ fn mixed_load(seconds: u64) {
     }
     let draw = Draw::new(seed);
     let server = Server::start();
-    // The first makes a folder beside the tools, which others may not.
+    // The first run makes a folder beside the tools, which other users may not.
     run_ok(server.run(Path::new("true")).stdout(std::process::Stdio::null()));
     let watch = Watch::start(&server);
     let mut mix = Mix {
@@ -280,7 +281,7 @@ fn the_ledger_is_what_programs_hold_whatever_happens_around_them() {
     mixed_load(30);
 }
 
-/// An hour, unless `EAGER_TEST_SECONDS` says otherwise.
+/// Runs an hour, unless `EAGER_TEST_SECONDS` sets another time.
 #[test]
 #[ignore = "long"]
 fn long_the_ledger_is_what_programs_hold_after_an_hour_of_mixed_load() {

@@ -1,6 +1,6 @@
-//! Programs that start while the daemon is being started again wait for it: none runs unscheduled, none finds the GPU full.
+//! Programs that start while the daemon restarts wait for it: none runs unscheduled, none finds the GPU full.
 //!
-//! Trap: two programs fit on the device at once only by accident of what they ask for, so that one which runs unscheduled
+//! Trap: the programs' requests are chosen so that no two fit on the device; a program that runs unscheduled therefore
 //! takes the memory of another. Nothing here asserts how long a program waits.
 
 use eager_tests::daemon::ready;
@@ -49,7 +49,7 @@ fn end(daemon: &mut Child, signal: Signal) {
 fn newcomer_command(run_dir: &Path, program: &Path) -> Command {
     let mut command = Command::new(tool("eager"));
     command.args(["run", "--run-dir"]).arg(run_dir).arg("--").arg(program).current_dir("/");
-    // A machine under load may take its time to start a daemon; that is not what is asked here.
+    // A machine under load may take long to start a daemon; that time is not tested here.
     command.env("EAGER_CONNECT_MAX", "120").env("EAGER_ON_DAEMON_LOSS", "wait:120");
     command
 }
@@ -62,7 +62,7 @@ fn newcomer(run_dir: &Path, program: &Path, uid: Option<u32>) -> Output {
     run(&mut command)
 }
 
-/// What a program says that was not scheduled, or found the memory taken.
+/// True if the program was not scheduled, or found the memory taken.
 fn is_harmed(output: &Output) -> bool {
     let said = text(output);
     let words = ["plain CUDA", "unscheduled", "out of memory", "CUDA calls fail"];
@@ -82,7 +82,7 @@ fn newcomers_under_restarts(restarts: usize) {
     }
     let (is_over, harmed, served) = (AtomicBool::new(false), Mutex::new(Vec::new()), Mutex::new(0));
     let mut daemon = start(&run_dir);
-    // The first makes a folder beside the tools, which others may not.
+    // The first run makes a folder beside the tools, which other users may not.
     run_ok(&mut newcomer_command(&run_dir, &program));
     std::thread::scope(|scope| {
         for index in 0..4 {
@@ -111,7 +111,7 @@ fn newcomers_under_restarts(restarts: usize) {
             }
             let signal = if index % 2 == 0 { Signal::SIGKILL } else { Signal::SIGTERM };
             end(&mut daemon, signal);
-            // The gap in which newcomers ran free.
+            // The gap in which newcomers used to run unscheduled.
             std::thread::sleep(Duration::from_millis(200));
             daemon = start(&run_dir);
         }
@@ -135,8 +135,8 @@ fn long_newcomers_over_200_restarts_all_wait() {
     newcomers_under_restarts(200);
 }
 
-/// `eager run` of one user, so many at once, each of which must end well: those that are put out before they could speak, or
-/// are told that there are too many of them, come again.
+/// Starts 80 `eager run` of one user at once, each of which must end well. A program that is disconnected before its
+/// first message, or refused because there are too many, must retry.
 fn crowd_ends_well(run_dir: &Path, uid: u32, arguments: &[&str]) {
     let one = |index: usize| {
         let mut command = Command::new(tool("eager"));
@@ -152,7 +152,7 @@ fn crowd_ends_well(run_dir: &Path, uid: u32, arguments: &[&str]) {
     assert!(failed.is_empty(), "{arguments:?}: {} of 80 failed:\n{}", failed.len(), failed.join(""));
 }
 
-/// Also where the daemon has few descriptors, and so few places for those that have not spoken yet.
+/// One daemon has few descriptors, and so few places for programs that have not sent their first message.
 #[test]
 fn eighty_programs_of_one_user_that_start_at_once_all_end_well() {
     if !Uid::effective().is_root() {
@@ -167,7 +167,7 @@ fn eighty_programs_of_one_user_that_start_at_once_all_end_well() {
         command.args(["-c", "ulimit -n $1; shift; exec \"$@\"", "sh", descriptors]).arg(tool("eagerd"));
         command.args(["--virtual", "2xV100-16GB", "--time-scale", "0", "--run-dir"]).arg(&run_dir);
         let mut daemon = ready(command);
-        // The first makes a folder beside the tools, which others may not.
+        // The first run makes a folder beside the tools, which other users may not.
         run_ok(Command::new(tool("eager")).args(["run", "--plain", "true"]));
         let first = ["run", "--mem", "1MiB", "--run-dir"];
         run_ok(Command::new(tool("eager")).args(first).arg(&run_dir).args(["--", "true"]));
@@ -180,7 +180,7 @@ fn eighty_programs_of_one_user_that_start_at_once_all_end_well() {
 #[test]
 fn a_run_without_a_daemon_is_refused_unless_it_may_be_plain() {
     let folder = tempfile::tempdir().expect("folder");
-    // A daemon was here and none comes.
+    // The state file shows that a daemon ran here; no new one starts.
     std::fs::write(folder.path().join("eagerd.state"), "").expect("state");
     let eager = |flags: &[&str]| {
         let mut command = Command::new(tool("eager"));

@@ -1,5 +1,5 @@
-//! Programs that end in every way there is, and a daemon that is killed under a running one: the real shim, the real
-//! daemon, devices from a file, and a runtime of a few lines in C.
+//! Programs that end in every possible way, and a daemon that is killed under a running program: the real shim, the
+//! real daemon, devices from a file, and a runtime of a few lines in C.
 
 use eager_tests::place::{MIB, Place};
 use eager_tests::{run_ok, tool};
@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::Duration;
 
-/// Takes 64 MiB, says so, waits for a line, and ends as its argument says.
+/// Takes 64 MiB, prints so, waits for a line, and ends as its argument says.
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -140,19 +140,20 @@ fn a_program_that_ends_anyhow_frees_its_grant_and_keeps_its_exit_code() {
     }
 }
 
-/// Numbers that are the same on every Linux that Eager runs on.
+/// Signal numbers that are the same on every Linux that Eager runs on.
 mod libc_signal {
     pub const ABORT: i32 = 6;
     pub const SEGV: i32 = 11;
 }
 
-/// Four threads at a time, 32 in all, each with tasks of its own; beside them eight that are cancelled wherever they are.
+/// Four threads at a time, 32 in all, each with tasks of its own; beside them eight threads that are cancelled at any
+/// point.
 #[test]
 fn threads_end_and_are_cancelled_without_costing_the_others_anything() {
     let Some(place) = Place::new("program.c", PROGRAM, &[]) else { return };
     let mut program = place.program("threads", "open");
     program.says("holding");
-    // What the cancelled threads held may be left, 1 MiB each; it is their program's, and goes with it.
+    // Cancelled threads may leave memory, 1 MiB each; it belongs to their program and goes with it.
     assert!((64 * MIB..=72 * MIB).contains(&place.granted()), "{} granted", place.granted());
     program.go_on();
     program.says("second");
@@ -167,7 +168,7 @@ fn children_of_a_program_do_not_keep_its_grant_alive() {
     let mut program = place.program("children", "open");
     program.says("holding");
     assert_eq!(place.granted(), 64 * MIB);
-    // A grandchild lives on for half a minute, with whatever descriptors it was given.
+    // A grandchild lives on for half a minute, with the descriptors that it inherited.
     program.child.kill().expect("kill -9");
     program.end();
     place.until_granted(0, "after its end");
@@ -206,7 +207,7 @@ fn a_running_program_does_not_notice_that_its_daemon_was_killed_and_started_agai
         place.restart_daemon_under(&[]);
         assert_eq!(place.granted(), 64 * MIB, "{on_loss}: before it came back");
         assert_eq!(place.info()["daemon"]["unattached"].as_u64(), Some(1));
-        // It ends a task that the first daemon had bound, and begins one that only the second knows.
+        // The program ends a task that the first daemon bound, and begins one that only the second knows.
         program.go_on();
         program.says("second");
         assert_eq!(place.granted(), 32 * MIB, "{on_loss}");

@@ -1,8 +1,9 @@
-//! CUDA programs on one device whose holder is stopped: what fits is served, an over-subscribed program goes on, all results
-//! are right. A task that only the stopped one's memory would help is in `scheduler/daemon/tests/daemon/truth.rs`.
+//! CUDA programs on one device whose holder is stopped: a program that fits is served, an over-subscribed program goes
+//! on, all results are right. A task that only the stopped program's memory would help is in
+//! `scheduler/daemon/tests/daemon/truth.rs`.
 //!
-//! Trap: on virtual GPUs a kernel is computed by its own process, and its time is kept by the server: whether kernels of a
-//! stopped process still run is a question of time there, not of results.
+//! Trap: on virtual GPUs the program's own process computes a kernel, and the server keeps its time. Whether kernels of
+//! a stopped process still run is therefore a question of time there, not of results.
 
 use eager_tests::{compiled, daemon::Daemon, has_toolchain, run_ok, text, tool, until, until_holds};
 use nix::sys::signal::{Signal, kill};
@@ -14,8 +15,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-/// Works on so many MiB: for so many rounds, or without end until its standard input ends. Then compares all of it.
-/// A program that can hand its memory to others has none by name (specification S-326), so each policy may over-subscribe it.
+/// Works on a number of MiB: for a number of rounds, or until its standard input ends. Then compares all of it. A
+/// program that can hand its memory to others has none by name (specification S-326), so each policy may over-subscribe
+/// it.
 const WORKS: &str = r#"
 #include <atomic>
 #include <cstdio>
@@ -52,7 +54,7 @@ int main(int count_of_words, char **words) {
 }
 "#;
 
-/// Of other users, where there can be some.
+/// Other users, if the test runs as root.
 const ALICE: u32 = 61_001;
 const BOB: u32 = 61_002;
 
@@ -86,7 +88,7 @@ impl Works {
 
 impl Drop for Works {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The program may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -110,13 +112,13 @@ fn holder_is_stopped(arguments: &[&str], program: &Path, users: [Option<u32>; 2]
     assert_eq!(line, "works\n", "{arguments:?}");
     holder.signal(Signal::SIGSTOP);
 
-    // What fits beside it is served without a wait.
+    // A program that fits beside it is served without a wait.
     let mut small = Works::start(&daemon, program, users[0], ["1", "16"]);
     small.until_ended("the end of the small program");
     let words = is_right(&small.end(), "small");
     assert!(!words.contains("waits"), "{arguments:?}: {words}");
 
-    // What does not is over-subscribed, and its kernels go once those of the stopped one have ended.
+    // A program that does not fit is over-subscribed; its kernels go once those of the stopped program have ended.
     let mut eager = Works::start(&daemon, program, users[1], ["10", "0"]);
     let task = until(|| {
         let tasks = daemon.ask("ps")["tasks"].clone();
@@ -131,7 +133,7 @@ fn holder_is_stopped(arguments: &[&str], program: &Path, users: [Option<u32>; 2]
     until(|| if explain().contains(&named) { Ok(()) } else { Err(explain()) });
     let mut line = String::new();
     let mut said_of_eager = BufReader::new(eager.0.stdout.take().expect("stdout"));
-    // It ends the test's process at its limit if the gate stays closed.
+    // `until_holds` ends the test at its limit if the gate stays closed.
     let reads = std::thread::spawn(move || {
         said_of_eager.read_line(&mut line).expect("its output");
         (line, said_of_eager)
@@ -143,7 +145,7 @@ fn holder_is_stopped(arguments: &[&str], program: &Path, users: [Option<u32>; 2]
     assert!(explain().contains("Its kernels have ended, and nobody waits for them"), "{}", explain());
 
     holder.signal(Signal::SIGCONT);
-    // Both compute beside each other again, and each finds what it wrote.
+    // Both programs compute again, and each finds the values that it wrote.
     for (mut works, mut said, whose) in [(eager, rest, "eager"), (holder, said, "holder")] {
         drop(works.0.stdin.take());
         let mut words = String::new();
@@ -166,7 +168,7 @@ fn a_stopped_holder_of_a_device_is_in_no_programs_way_and_all_results_are_right(
         eprintln!("SKIPPED: programs of other users: only root can be several users");
         [None, None]
     };
-    // Under the default policy first.
+    // The default policy comes first.
     for arguments in [&[][..], &["--policy", "eager-opt"], &["--policy", "eager-fair"]] {
         holder_is_stopped(arguments, &program, users);
     }

@@ -1,15 +1,14 @@
-//! Programs that are put together or behave in unusual ways: exceptions, jumps, signal handlers, destructors, sanitizers,
-//! long core dumps, containers. The real shim, the real daemon, a device from a file.
+//! Programs that are built or behave in unusual ways: exceptions, jumps, signal handlers, destructors, sanitizers, long
+//! core dumps, containers. The real shim, the real daemon, a device from a file.
 //!
-//! Trap: what a test waits for it waits for without a limit of its own but the harness's; only what must *not* come is
-//! given a time.
+//! Trap: a wait for an expected event has only the harness's limit; only an event that must *not* come gets a time.
 
 use eager_tests::place::{MIB, Place, Running};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Numbers that are the same on every Linux that Eager runs on.
+/// A signal number that is the same on every Linux that Eager runs on.
 const SIGABRT: i32 = 6;
 
 const PROGRAM: &str = r#"
@@ -131,7 +130,7 @@ fn exceptions_through_frames_that_hold_tasks_give_them_back() {
     ends_with_nine(&place, &mut program, "exceptions");
 }
 
-/// A callback of the runtime that throws ends the program, as on NVIDIA's; it never unwinds through the shim.
+/// A callback of the runtime that throws ends the program, as with NVIDIA's runtime; it never unwinds through the shim.
 #[test]
 fn an_exception_out_of_a_callback_ends_the_program_and_leaves_nothing() {
     let Some(place) = place() else { return };
@@ -142,7 +141,8 @@ fn an_exception_out_of_a_callback_ends_the_program_and_leaves_nothing() {
     place.until_granted(0, "after the callback");
 }
 
-/// The jump leaves the shim in the middle of a wait: that thread is not scheduled any more, and nobody else notices.
+/// The jump leaves the shim during a wait: that thread is not scheduled any more, and other threads and programs are
+/// not affected.
 #[test]
 fn a_program_that_jumps_out_of_a_wait_goes_on_and_its_other_threads_are_served() {
     let Some(place) = place() else { return };
@@ -187,7 +187,8 @@ fn what_lives_before_and_after_main_and_with_a_thread_is_scheduled_and_given_bac
     ends_with_nine(&place, &mut program, "destructors");
 }
 
-/// The grant stays while the process writes its memory into a file: it is not gone, and nor is its device memory.
+/// The grant stays while the process writes its memory into a file: the process still exists, and so does its device
+/// memory.
 #[test]
 fn a_program_keeps_its_grant_while_it_dumps_its_core() {
     let Some(place) = place() else { return };
@@ -207,7 +208,7 @@ fn a_program_keeps_its_grant_while_it_dumps_its_core() {
     let (mut looks, mut held) = (0, 0);
     while dumps() {
         let granted = place.granted();
-        // What was asked before the dump ended was answered before the process did.
+        // An answer about the dump came before the process ended.
         if dumps() {
             looks += 1;
             held += u32::from(granted == 64 * MIB);
@@ -250,8 +251,8 @@ fn empty_main() -> std::fs::File {
     file
 }
 
-/// In a user namespace that does not map root the daemon looks like nobody's. Whoever starts the container may say that it is
-/// to be trusted all the same; unasked, nobody does.
+/// In a user namespace that does not map root, the daemon seems to belong to the user nobody. The starter of the
+/// container may say that this user is to be trusted; by default it is not.
 #[test]
 fn a_container_that_does_not_map_root_is_served_where_its_starter_says_so() {
     let wrapper = ["unshare", "--user"];
@@ -276,7 +277,8 @@ fn a_container_that_does_not_map_root_is_served_where_its_starter_says_so() {
     ends_with_nine(&place, &mut program, "in a container");
 }
 
-/// The wall clock, as everything in daemon and program reads it through the C library, an hour forward and back at each look.
+/// A wall clock that jumps an hour forward and back at each look, for everything that daemon and program read through
+/// the C library.
 const JUMPING_CLOCK: &str = r#"
 #define _GNU_SOURCE
 #include <stdatomic.h>
@@ -304,8 +306,8 @@ time_t time(time_t *out) {
 }
 "#;
 
-/// Daemon and programs under that clock; and programs whose clocks since boot say that days have passed (as after a sleep of
-/// the machine): a wait that lasts is a wait that lasts, and one that ends ends at once.
+/// Daemon and programs run under that clock; then programs whose clocks since boot are days ahead (as after a sleep of
+/// the machine). A wait must neither end early nor last longer.
 #[test]
 fn waits_neither_end_nor_lengthen_when_clocks_jump() {
     let Some(mut place) = place() else { return };
@@ -325,7 +327,7 @@ fn waits_neither_end_nor_lengthen_when_clocks_jump() {
         let mut holder = place.program_under(&wrapper, "", "wait:60");
         holder.says("holding");
         let mut program = place.program_under(&wrapper, "handler", "wait:60");
-        // A third of a second into its wait.
+        // The program is a third of a second into its wait.
         program.says("handled");
         assert_eq!(place.granted(), 64 * MIB, "{wrapper:?}: it still waits");
         let start = Instant::now();

@@ -1,8 +1,9 @@
-//! Upgrades under running programs: daemon, shim and virtual GPUs of the release before, built from this repository's history,
-//! and of this one, in every order in which a package replaces them. `make test-long` runs these, since they build a release.
+//! Upgrades under running programs: daemon, shim and virtual GPUs of the previous release, built from this repository's
+//! history, and of this release, in every order in which a package replaces them. `make test-long` runs these tests,
+//! since they build a release.
 //!
-//! Trap: a program keeps the library that it was started with; so what is replaced under it is the daemon, and what meets the old
-//! daemon is a program that starts before the daemon is restarted.
+//! Trap: a running program keeps its library, so only the daemon is replaced under it; and only a program that starts
+//! before the daemon restarts meets the old daemon with the new library.
 
 use eager_tests::daemon::ready;
 use eager_tests::place::{MIB, Place, Running};
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use tempfile::TempDir;
 
-/// Takes as many MiB as it is told, says so, waits for a line; twice.
+/// Takes as many MiB as its argument says, prints so, waits for a line; twice.
 const PROGRAM: &str = r#"
 #include <stdint.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ int main(int count, char **arguments) {
 }
 "#;
 
-/// Who holds and who waits while the daemon is replaced.
+/// Checks that programs that hold and programs that wait go on while the daemon is replaced.
 fn goes_on(place: &mut Place, signal: Signal, next: &Path, when: &str) {
     let (mut holder, mut small) = (place.program("700", "wait:120"), place.program("100", "wait:120"));
     holder.says("holding");
@@ -59,7 +60,7 @@ fn goes_on(place: &mut Place, signal: Signal, next: &Path, when: &str) {
     }
     assert!(small.end().success(), "{when}");
     place.until_granted(750 * MIB, when);
-    // Its next task finds the memory given to the one that waited.
+    // The holder's next task finds its memory given to the program that waited.
     holder.go_on();
     waits.says("holding");
     place.until_granted(650 * MIB, when);
@@ -107,7 +108,7 @@ fn long_programs_start_under_the_other_releases_daemon() {
     }
 }
 
-/// A package that was taken back.
+/// A downgrade of the package.
 #[test]
 #[ignore = "long"]
 fn long_programs_go_on_under_the_daemon_of_the_release_before() {
@@ -117,7 +118,7 @@ fn long_programs_go_on_under_the_daemon_of_the_release_before() {
     goes_on(&mut place, Signal::SIGKILL, &before, "downgrade");
 }
 
-/// Fills 4 GiB and says what is in them, twice; waits for a line in between.
+/// Fills 4 GiB and prints what is in them, twice; waits for a line in between.
 const CUDA: &str = r#"
 #include <cstdio>
 __global__ void fill(int *to, int value) { to[threadIdx.x] = value * threadIdx.x; }
@@ -138,7 +139,7 @@ static int round(int value) {
 int main() { return round(1) || round(2); }
 "#;
 
-/// A daemon on one virtual GPU, of either release, in a place that the next one finds.
+/// A daemon of either release on one virtual GPU, in a folder that the next daemon finds.
 struct VirtualGpus {
     dir: TempDir,
     daemon: Child,
@@ -178,7 +179,7 @@ impl VirtualGpus {
 
 impl Drop for VirtualGpus {
     fn drop(&mut self) {
-        // In order, so that it takes the server with it.
+        // SIGTERM, so that the daemon ends the server too.
         let _ = kill(Pid::from_raw(self.daemon.id() as i32), Signal::SIGTERM);
         let _ = self.daemon.wait();
     }
@@ -203,7 +204,7 @@ fn compiled_by(bin: &Path, folder: &Path) -> PathBuf {
 
 const GRANTED: u64 = 4 << 30;
 
-/// Release 0.1.0's virtual GPUs end with their daemon; what was on them gets an error and a line, and the ledger follows.
+/// Release 0.1.0's virtual GPUs end with their daemon; their programs get an error and a line, and the ledger follows.
 #[test]
 #[ignore = "long"]
 fn long_a_program_compiled_by_the_release_before_runs_with_this_one() {
@@ -244,8 +245,9 @@ fn long_a_program_compiled_by_the_release_before_runs_with_this_one() {
     run_ok(Command::new(now.join("eager")).arg("trace").arg(piece).arg("-o").arg(&trace));
 }
 
-/// Between the replacement of the files and the restart of the daemon, a program that starts has the new library and finds the
-/// old server; one that was started before and makes its first call afterwards has it the other way.
+/// After the files are replaced and before the daemon restarts, a program that starts has the new library and finds the
+/// old server. A program that was started before, and makes its first call after the restart, has the old library and
+/// finds the new server.
 #[test]
 #[ignore = "long"]
 fn long_a_library_of_one_release_and_virtual_gpus_of_the_other_say_so_in_a_line() {
@@ -257,7 +259,7 @@ fn long_a_library_of_one_release_and_virtual_gpus_of_the_other_say_so_in_a_line(
     let program = compiled_by(&before, folder.path());
     for (server, library) in [(&before, &now), (&now, &before)] {
         let gpus = VirtualGpus::start(server);
-        // It makes the folder with the library under CUDA's name.
+        // This run makes the folder with the library under CUDA's name.
         run_ok(Command::new(library.join("eager")).args(["run", "--plain", "--", "true"]));
         let folders = [library.join("eager-virtual"), library.to_path_buf()];
         let output = run(Command::new(&program)

@@ -1,4 +1,5 @@
-//! The checks for a GPU, run on the stand-ins for CUDA and NVML: they work, and nothing they say can be taken for a GPU's.
+//! Runs the checks for a GPU on the stand-ins for CUDA and NVML: they work, and nothing in their output can be taken
+//! for a GPU's.
 
 use eager_tests::gpu::bundle::{Bundle, Devices};
 use eager_tests::gpu::make::{Order, make, pack};
@@ -10,7 +11,7 @@ use std::process::{Command, Output};
 
 const GIB: u64 = 1 << 30;
 
-/// A card with so much memory, as NVML tells of it.
+/// Writes a file by which NVML reports a card with so much memory.
 fn card(folder: &Path, bytes: u64) -> std::path::PathBuf {
     let file = folder.join(format!("{bytes}.json"));
     let gpu = json!({
@@ -21,7 +22,7 @@ fn card(folder: &Path, bytes: u64) -> std::path::PathBuf {
     file
 }
 
-/// Of the corpus: one that runs, and one that ends with another exit code.
+/// Names two corpus programs: one that succeeds, and one that ends with another exit code.
 fn corpus() -> Vec<String> {
     ["straight", "exit_between"].map(String::from).into()
 }
@@ -33,7 +34,7 @@ fn small_bundle(folder: &Path) -> Bundle {
     make(&folder.join("bundle"), &order).expect("a bundle")
 }
 
-/// All that a GPU would run, on stand-ins.
+/// Runs on stand-ins everything that a GPU would run.
 #[test]
 #[ignore = "takes minutes: make test-long"]
 fn long_every_program_of_every_step_is_right_on_stand_ins() {
@@ -63,7 +64,8 @@ fn long_every_program_of_every_step_is_right_on_stand_ins() {
     assert!(eager_tasks(&mix, "eager-opt") > 0, "{mix:?}");
 }
 
-/// Tasks of the mix that started eagerly under a policy: as counted, and as each of them is recorded.
+/// Counts the tasks of the mix that started eagerly under a policy, and checks the row's count against the recorded
+/// tasks.
 fn eager_tasks(mix: &[&Value], policy: &str) -> usize {
     let of_policy = |row: &&&Value| row["what"].as_str().is_some_and(|what| what.ends_with(policy));
     let rows = || mix.iter().filter(of_policy);
@@ -80,7 +82,7 @@ fn eager_tasks(mix: &[&Value], policy: &str) -> usize {
     eager
 }
 
-/// As `run.sh` starts it, on this card.
+/// Runs the checks on this card, as `run.sh` does; returns output and record.
 fn checked(bundle: &Bundle, card: &Path, words: &[&str]) -> (Output, Value) {
     let record = bundle.folder.join("record.json");
     let mut command = Command::new(bundle.tool("gpu-test"));
@@ -117,7 +119,8 @@ fn every_check_runs_and_says_that_it_was_virtual() {
         let samples = row.and_then(|row| row["samples"].as_object()?.values().next()?.as_array());
         assert_eq!(samples.map(Vec::len), Some(2), "{name}: a sample of each round: {said}");
     }
-    // Programs this small need not meet, so nobody promises an eager start; how many there were is always said.
+    // Programs this small need not meet, so an eager start is not required; but its row always states how many there
+    // were.
     let pairs = rows.iter().filter(|row| row["step"] == "pairs");
     let counted = |row: &Value| row["said"].as_str().is_some_and(|said| said.contains("eager start(s)"));
     assert!(pairs.clone().count() == 2 && pairs.clone().all(counted), "{said}");
@@ -129,7 +132,7 @@ fn every_check_runs_and_says_that_it_was_virtual() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("there is no GPU 1: this machine has 1"), "{}", text(&output));
 
-    // More than is free would be managed: said, and not asked for.
+    // More memory than is free would be managed: the row says so, and the program is not run.
     let record = bundle.folder.join("record.json");
     let whole = std::fs::read(&record).expect("a record");
     let (output, _) = checked(&bundle, &card(folder.path(), 3 * GIB), &[]);
@@ -143,7 +146,7 @@ fn every_check_runs_and_says_that_it_was_virtual() {
     assert!(record["rows"].as_array().expect("rows").iter().filter(refused).count() > 1, "{record}");
 }
 
-/// Two programs under two policies: each with every sample of both rounds.
+/// Checks the rows of two programs under two policies: each has every sample of both rounds.
 fn all_at_once(rows: &[&Value]) {
     let samples = |row: &Value, name: &str| row["samples"][name].as_array().map_or(0, Vec::len);
     let is_of_program = |row: &&&Value| {
@@ -155,11 +158,11 @@ fn all_at_once(rows: &[&Value]) {
     assert_eq!((of_programs.count(), of_policies.count(), rows.len()), (4, 2, 7), "{rows:?}");
 }
 
-/// What glibc brings.
+/// Libraries of glibc.
 const OF_THE_MACHINE: [&str; 6] =
     ["libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"];
 
-/// Files below a folder, without links.
+/// Returns the files below a folder, without links.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("folder").map(|entry| entry.expect("entry").path());
     entries
@@ -171,7 +174,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A root folder with a shell and glibc, and nothing else.
+/// Makes a root folder with a shell and glibc, and nothing else.
 fn bare_root(folder: &Path) -> PathBuf {
     let root = folder.join("root");
     for name in ["bin", "proc", "tmp", "dev"] {
@@ -192,7 +195,7 @@ fn bare_root(folder: &Path) -> PathBuf {
     root
 }
 
-/// The bundle for GPUs in a root folder of its own, where NVML tells of a GPU and NVIDIA's runtime finds no driver.
+/// Runs the bundle for GPUs in a root folder of its own, where NVML reports a GPU and NVIDIA's runtime finds no driver.
 #[test]
 fn a_bundle_for_gpus_needs_nothing_else_and_says_row_by_row_what_fails() {
     if !has_toolchain("the bundle for GPUs") {
@@ -255,7 +258,7 @@ fn a_bundle_for_gpus_needs_nothing_else_and_says_row_by_row_what_fails() {
     }
 }
 
-/// Equal folders are equal files, so that two people can see that they have the same.
+/// Equal folders give equal files, so two people can verify that they have the same bundle.
 #[test]
 fn a_bundle_is_carried_as_one_file_that_depends_on_nothing_but_the_folder() {
     let packed = |parent: &Path| {
@@ -279,7 +282,7 @@ fn a_bundle_is_carried_as_one_file_that_depends_on_nothing_but_the_folder() {
     }
 }
 
-/// Of a bundle with nothing in it.
+/// `BUNDLE.json` of an empty bundle.
 fn contents() -> Value {
     json!({
         "devices": "gpu", "commit": "none", "architectures": ["sm_90"], "compiler": "", "cuda": "",

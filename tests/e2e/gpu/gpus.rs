@@ -1,4 +1,4 @@
-//! `eagerd` on the GPUs of a machine, which NVML tells of: here a library that tells what a file says. Programs run on the
+//! `eagerd` on the GPUs of a machine as NVML reports them; here a library reports what a file says. Programs run on the
 //! stand-in runtime, whose devices have the same uuids in another order.
 
 use eager_tests::daemon::Daemon;
@@ -41,7 +41,7 @@ fn memory_is_reserved_on_a_gpu_that_the_program_knows_by_its_uuid() {
     let daemon = machine.daemon(&["--gpus", "1", "--policy", "case"]);
     let mut command = Command::new(tool("eager"));
     command.arg("run").arg("--run-dir").arg(daemon.run_dir()).args(["--mem", "1GiB", "--", "sh", "-c"]);
-    // The only one of the daemon, the second of NVML, the first of CUDA.
+    // The device is the daemon's only one, NVML's second and CUDA's first.
     let printed = run_ok(command.arg("echo $CUDA_VISIBLE_DEVICES"));
     assert_eq!(printed, "GPU-00000000-0000-0000-0000-000000000000\n");
 }
@@ -54,7 +54,7 @@ fn what_others_use_of_a_gpu_is_seen_and_not_given_away() {
     used["gpus"][0]["processes"] = json!([{ "pid": 1, "bytes": 5 * GIB }]);
     machine.becomes(&used);
     wait_for(&daemon, |device| device["foreign_bytes"] == json!(5 * GIB));
-    // What a user may not see in detail counts too.
+    // Memory of a process that the user may not see in detail counts too.
     used["gpus"][0]["processes"] = json!([{ "pid": 1, "bytes": null }]);
     used["gpus"][0]["used"] = json!(7 * GIB);
     machine.becomes(&used);
@@ -86,7 +86,8 @@ fn how_much_a_gpu_is_used_is_shown_as_long_as_it_tells() {
     wait_for(&daemon, |device| device["utilization_percent"].is_null());
 }
 
-/// Where MPS runs, one program's page faults stall no other; and each program has the priority that its starter gave it.
+/// With MPS, one program's page faults stall no other program; and each program keeps the priority that its starter
+/// set.
 #[test]
 fn mps_is_found_at_the_start_and_its_variables_reach_programs() {
     let machine = Machine::new(&machine());
@@ -103,14 +104,14 @@ fn mps_is_found_at_the_start_and_its_variables_reach_programs() {
         assert_eq!(run_ok(&mut command), "1, 50\n");
     };
     faults_stall(true);
-    // Of an MPS that was killed: the number is another program's by now.
+    // The file of an MPS that was killed: its process id belongs to another program now.
     std::fs::write(pipes.path().join(mps::PID_FILE), std::process::id().to_string()).expect("write");
     faults_stall(true);
     let _control = mps::Control::start(pipes.path());
     faults_stall(false);
 }
 
-/// Of a client that NVML does not name, as in another container, the ledger knows.
+/// The ledger knows a client that NVML does not list, such as one in another container.
 #[test]
 fn a_client_that_is_not_named_is_not_taken_for_a_stranger() {
     let mut used = machine();
@@ -119,7 +120,7 @@ fn a_client_that_is_not_named_is_not_taken_for_a_stranger() {
     let holder = daemon.reserve("100GiB", &["sleep", "1000"]);
     wait_for(&daemon, |device| device["granted_bytes"] == json!(100 * GIB));
     let context = devices(&daemon)[0]["context_bytes"].as_u64().expect("bytes");
-    // Nobody is named; then one whose memory may not be told.
+    // First NVML lists no process, then one whose memory it may not show.
     for processes in [json!([]), json!([{ "pid": 1, "bytes": null }])] {
         used["gpus"][0]["processes"] = processes;
         for (gib, foreign) in [(107, 7 * GIB - context), (100, 0)] {
@@ -128,7 +129,7 @@ fn a_client_that_is_not_named_is_not_taken_for_a_stranger() {
             wait_for(&daemon, |device| device["foreign_bytes"] == json!(foreign));
         }
     }
-    // With the client's end nobody is left whose memory it can be, until the driver has taken it back.
+    // After the client's end, its memory belongs to no process until the driver has taken it back.
     drop(holder);
     wait_for(&daemon, |device| device["unaccounted_bytes"] == json!(100 * GIB));
     used["gpus"][0]["used"] = json!(0);
@@ -136,7 +137,7 @@ fn a_client_that_is_not_named_is_not_taken_for_a_stranger() {
     wait_for(&daemon, |device| device["unaccounted_bytes"] == json!(0));
 }
 
-/// `device-memory` keeps the rest for others: what they use of it takes nothing from programs.
+/// `device-memory` leaves the rest to other users: their use of the rest takes nothing from programs.
 #[test]
 fn others_may_use_what_is_kept_for_them() {
     let mut used = machine();
@@ -158,7 +159,7 @@ fn a_gpu_that_needs_a_reset_takes_nothing_new() {
     let mut failing = machine();
     let machine = Machine::new(&failing);
     let daemon = machine.daemon(&["--observe-ms", "20"]);
-    // A program's own error first: it costs the device nothing.
+    // A program's own error comes first: it does not drain the device.
     failing["xids"] = json!([{ "gpu": 0, "number": 31 }, { "gpu": 0, "number": 79 }]);
     machine.becomes(&failing);
     wait_for(&daemon, |device| device["drained_ms"].is_u64());
@@ -179,7 +180,7 @@ fn a_gpu_that_falls_off_the_bus_takes_nothing_until_it_is_back() {
     wait_for(&daemon, |device| device["lost"] == json!(false));
 }
 
-/// A driver hangs when a device falls off the bus: nobody's grant waits for it.
+/// A driver hangs when a device falls off the bus; no grant waits for it.
 #[test]
 fn a_driver_that_does_not_answer_any_more_costs_nobody_a_grant() {
     let mut hanging = machine();
@@ -198,7 +199,7 @@ fn a_driver_that_does_not_answer_any_more_costs_nobody_a_grant() {
     wait_for(&daemon, |device| device["granted_bytes"] == json!(0));
 }
 
-/// A GPU that is gone keeps its number while a program knows it; what befalls the others is seen all the same.
+/// A missing GPU keeps its number while a program knows it; errors of the other GPUs are still seen.
 #[test]
 fn a_gpu_that_is_gone_does_not_hide_the_errors_of_others() {
     let before = machine();
@@ -216,7 +217,7 @@ fn a_gpu_that_is_gone_does_not_hide_the_errors_of_others() {
     });
 }
 
-/// Name, granted GiB, drained, lost.
+/// Returns each device's name, granted GiB, and whether it is drained and lost.
 fn standing(daemon: &Daemon) -> Vec<(String, u64, bool, bool)> {
     let row = |device: &Value| {
         let name = device["name"].as_str().expect("name").to_owned();
@@ -226,7 +227,8 @@ fn standing(daemon: &Daemon) -> Vec<(String, u64, bool, bool)> {
     devices(daemon).iter().map(row).collect()
 }
 
-/// A number is all that a grant says of its device; the driver counts anew, and an administrator chooses anew.
+/// A grant names its device by number only, but the driver may count devices anew, and an administrator may choose
+/// others.
 #[test]
 fn a_device_keeps_its_number_over_a_restart_while_programs_know_it() {
     let before = machine();

@@ -1,7 +1,8 @@
-//! Every question that `eagerd` asks NVML, answered with every kind of error: about one of two GPUs, the other one goes on; about
-//! the library itself, one line says why nothing is served.
+//! Answers every query of `eagerd` to NVML with every kind of error. If it concerns one of two GPUs, the other keeps
+//! working; if it concerns the library itself, one line says why nothing is served.
 //!
-//! Trap: what a question costs when it fails at the start (the GPU is left out) differs from later (what was seen last goes on
+//! Trap: a query that fails at the start (the GPU is left out) has another effect than later (the last values stay in
+//! use), so each has a table.
 //! counting), so each has a table.
 
 use eager_tests::daemon::Daemon;
@@ -15,7 +16,7 @@ const GPU_IS_LOST: u32 = 15;
 const UNKNOWN: u32 = 999;
 const CODES: [u32; 4] = [NOT_SUPPORTED, NO_PERMISSION, GPU_IS_LOST, UNKNOWN];
 
-/// Without an answer to these a GPU cannot be served.
+/// Queries without whose answer a GPU cannot be served.
 const NEEDED: [&str; 6] = [
     "nvmlDeviceGetHandleByIndex_v2",
     "nvmlDeviceGetUUID",
@@ -24,10 +25,10 @@ const NEEDED: [&str; 6] = [
     "nvmlDeviceGetName",
     "nvmlDeviceGetNumGpuCores",
 ];
-/// What is asked at each look.
+/// Queries of each look at a device.
 const LOOKED: [&str; 3] =
     ["nvmlDeviceGetHandleByUUID", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetComputeRunningProcesses_v3"];
-/// Errors without which the daemon does its work.
+/// Queries whose failure leaves the daemon working.
 const SPARED: [&str; 7] = [
     "nvmlDeviceGetMigMode",
     "nvmlDeviceGetUtilizationRates",
@@ -38,7 +39,7 @@ const SPARED: [&str; 7] = [
     "nvmlSystemGetDriverVersion",
 ];
 
-/// The machine whose first GPU answers this question with this error; all do where the question is about none.
+/// A machine whose first GPU answers this query with this error; for a query about no GPU, the library answers so.
 fn failing(function: &str, code: u32) -> Value {
     let mut failing = machine();
     failing["gpus"][0]["fails"] = json!({ function: code });
@@ -86,7 +87,7 @@ fn a_gpu_divided_by_mig_is_left_out_beside_another_and_refused_by_name() {
     assert!(machine.refusal(&["--gpus", "0"]).contains("divided by MIG"));
 }
 
-/// Waits until the daemon's problem with the devices is one that is asked for; none is the empty text.
+/// Waits until the daemon's problem with the devices satisfies `what`; no problem is the empty text.
 fn wait_for_problem(daemon: &Daemon, what: impl Fn(&str) -> bool, when: &str) {
     until(|| {
         let info = daemon.ask("info");
@@ -95,7 +96,7 @@ fn wait_for_problem(daemon: &Daemon, what: impl Fn(&str) -> bool, when: &str) {
     });
 }
 
-/// The second GPU's foreign use, in GiB.
+/// Sets the second GPU's foreign use, in GiB.
 fn others_on_second(machine: &mut Value, gib: u64) {
     machine["gpus"][1]["processes"] = json!([{ "pid": 1, "bytes": gib * GIB }]);
 }

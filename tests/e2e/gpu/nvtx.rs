@@ -1,4 +1,4 @@
-//! Ranges that a program's tasks show to tools of NVTX, such as Nsight Systems: told to a tool of our own (`tests/nvtx`).
+//! Ranges that a program's tasks show to NVTX tools such as Nsight Systems; a test tool (`tests/nvtx`) receives them.
 
 use eager_tests::daemon::Daemon;
 use eager_tests::{compiled, has_toolchain, root, run, run_ok, text};
@@ -18,7 +18,7 @@ int main() {
 }
 "#;
 
-/// Compiles the tool.
+/// Compiles the test tool.
 fn tool(folder: &Path) -> PathBuf {
     let library = folder.join("tool.so");
     let source = root().join("tests/nvtx/tool.c");

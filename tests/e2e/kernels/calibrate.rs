@@ -1,4 +1,4 @@
-//! `eager calibrate` on a virtual GPU, whose card is known: the card that comes out must be that one.
+//! `eager calibrate` on a virtual GPU, whose card is known: the resulting card must equal it.
 
 use eager_gpu_model::{Card, parse_cards};
 use eager_tests::{eagercc_with, has_toolchain, root, run, run_ok, script, text, tool};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// What is measured of a card; small, since a processor does the work.
+/// Returns the command that measures a card; the work is small, since a processor does it.
 fn calibrate(cards: &str, out: &Path) -> Command {
     let mut command = Command::new(tool("eager"));
     command.args(["calibrate", "--virtual", cards, "--mib", "32", "--rounds", "5", "--work", "64", "--json"]);
@@ -44,7 +44,7 @@ fn a_virtual_gpu_is_found_to_be_what_its_card_says() {
         near("migrate", link.migrate_bytes_per_s, expected.migrate_bytes_per_s, 0.1);
         near("batch", link.batch_ns, expected.batch_ns, 0.1);
         assert_eq!(link.eviction_ns, expected.eviction_ns, "of the nearest link");
-        // Of so little work a launch is a large part.
+        // With so little work, a launch is a large part of the time.
         near("memory", found.dram_bytes_per_s, known.dram_bytes_per_s, 0.3);
         let measures = answer["measures"].as_array().expect("measures");
         assert!(measures.iter().any(|row| row["measure"] == "fault_in" && row["modelled_ms"].is_f64()));
@@ -74,7 +74,7 @@ fn what_cannot_be_calibrated_is_said_in_one_line_and_nothing_is_lost() {
 
 const DEVICE: &str = r#"{"name":"NVIDIA H200","major":9,"minor":0,"memory_bytes":1,"sms":1,"threads_per_sm":1,"blocks_per_sm":1,"shared_bytes_per_sm":1,"registers_per_sm":1}"#;
 
-/// Minutes of a GPU are not spent on a card that has no place.
+/// A GPU's time must not be spent on a card that cannot be written.
 #[test]
 fn a_card_without_a_place_is_refused_before_anything_is_measured() {
     let folder = tempfile::tempdir().expect("folder");
@@ -92,12 +92,12 @@ fn a_card_without_a_place_is_refused_before_anything_is_measured() {
     for name in ["mine.toml", "H200.toml"] {
         std::fs::write(place(name), "precious").expect("write");
     }
-    // Known from the flags: the program is not even started.
+    // The flags show the conflict: the program is not even started.
     assert!(refused(&["--name", "mine"]).contains("mine.toml is there already"));
     assert!(refused(&["--out", "none/card.toml"]).contains("none/card.toml: cannot be written"));
     assert!(refused(&["--out", "a,b.toml"]).contains("has a comma"));
     assert!(!place("started").exists());
-    // Known from its first line: it is ended there.
+    // The program's first line shows the conflict: it is ended there.
     assert!(refused(&[]).contains("H200.toml is there already"));
     let started = std::fs::read_to_string(place("started")).expect("its process number");
     assert!(!Path::new("/proc").join(started.trim()).exists(), "process {started} is left");
@@ -106,7 +106,7 @@ fn a_card_without_a_place_is_refused_before_anything_is_measured() {
     }
 }
 
-/// A program that does as the one of `eager calibrate`, and fails in the middle or when it is run again, on the model.
+/// Runs a program that works like that of `eager calibrate` on the model, but fails half-way or when it runs again.
 #[test]
 fn a_calibration_that_fails_half_way_says_where_and_keeps_what_it_has() {
     if !has_toolchain("calibration") {
@@ -128,13 +128,13 @@ fn a_calibration_that_fails_half_way_says_where_and_keeps_what_it_has() {
     };
     let said = fails("./real \"$@\" | head -5; echo 'calibrate: copy: device lost' >&2; exit 3");
     assert!(said.contains("failed (exit status: 3): calibrate: copy: device lost"), "{said}");
-    // The rule of managed memory: never near to what is free.
+    // The rule of managed memory: stay far below what is free.
     let said = fails("shift; exec ./real 32768 \"$@\"");
     assert!(said.contains("32768 MiB are more than an eighth of the "), "{said}");
     assert!(fails("./real \"$@\" | head -5; kill -9 $$").contains("(signal: 9 (SIGKILL)): it said nothing"));
     assert!(fails("./real \"$@\" | head -5").contains("printed makes no card: there is no time of "));
     assert!(!out.exists(), "no card of half of the measures");
-    // Taken while it was measured.
+    // The path was taken during the measurement.
     let said = fails("./real \"$@\"; echo precious >card.toml");
     assert!(said.contains("card.toml: entity already exists: the card is printed instead"), "{said}");
     assert_eq!(std::fs::read_to_string(&out).expect("read"), "precious\n");

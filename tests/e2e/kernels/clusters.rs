@@ -1,6 +1,6 @@
-//! Clusters of blocks with both CUDAs: results, what a card without clusters says, and strict mode.
+//! Clusters of blocks with both CUDAs: results, the error on a card without clusters, and strict mode.
 //!
-//! Trap: they need a card of compute capability 9.0, which is not the one that programs get by default.
+//! Trap: clusters need a card of compute capability 9.0, which is not the default card.
 
 use eager_tests::cudas::TREES;
 use eager_tests::{eagercc_with, has_toolchain, root, run, text, tool};

@@ -1,8 +1,8 @@
-//! Small CUDA programs with results computed independently on the CPU (`conformance/`), on the virtual GPU in every mode
-//! of the CPU kernels: all pass, and all bytes read back are equal between the modes.
+//! Small CUDA programs whose results are also computed on the CPU (`conformance/`), on the virtual GPU in every mode of
+//! the CPU kernels: all pass, and all bytes read back are equal between the modes.
 //!
-//! Trap: the programs are compiled without contraction of floating-point operations, for only then are the modes equal
-//! bit for bit. The same sources also build for a real GPU.
+//! Trap: the programs must be compiled without contraction of floating-point operations, or the modes differ in their
+//! bits. The same sources also build for a real GPU.
 
 use eager_tests::{has_toolchain, root, run, text, tool};
 use std::path::Path;
@@ -10,11 +10,11 @@ use std::process::Command;
 
 const SECONDS_MAX: &str = "300";
 
-/// Each way to run a kernel; `strict` is the default one with checks.
+/// Each way to run a kernel; `strict` is the default way with checks.
 const MODES: [&str; 5] = ["auto", "loops", "fission", "coroutines", "strict"];
 
-/// Compiles a program of the suite in one mode and runs it alone; what it printed. In mode `strict` the virtual GPU may have
-/// nothing to say. Device code of several files is linked.
+/// Compiles a program of the suite in one mode and runs it alone; returns its output. In mode `strict` the virtual GPU
+/// must report nothing. Device code of several files is linked.
 fn outcome(sources: &[&str], mode: &str, folder: &Path) -> Result<String, String> {
     let source = sources[0];
     let program = folder.join(format!("{source}-{mode}"));
@@ -37,7 +37,7 @@ fn outcome(sources: &[&str], mode: &str, folder: &Path) -> Result<String, String
         .args(["run", "--plain", "--time-scale", "0", "--"])
         .arg(program);
     if source == "textures.cu" {
-        // Threads outside a surface of fewer dimensions write where those inside do, on purpose.
+        // On purpose, threads outside a surface of fewer dimensions write where threads inside it do.
         command.env("EAGER_STRICT_RACES", "off");
     }
     let ran = run(&mut command);
@@ -89,7 +89,7 @@ fn a_program_of_several_files_passes_in_every_mode_bit_for_bit() {
     assert!(printed.ends_with("3 tests, 0 failed\n"), "{printed}");
 }
 
-/// What a program printed, which is the same in every mode.
+/// Runs a program in every mode; returns its output, which must be the same in all.
 fn in_every_mode(sources: &[&str], folder: &Path) -> String {
     let printed =
         MODES.map(|mode| outcome(sources, mode, folder).unwrap_or_else(|failure| panic!("{failure}")));

@@ -1,8 +1,9 @@
-//! Every program of `tests/corpus/`, compiled with and without instrumentation, alone and under a daemon: the same output,
-//! exit code and CUDA errors; the placement that its first lines expect; and a reservation that fits what it held.
+//! Every program of `tests/corpus/`, compiled with and without instrumentation, alone and under a daemon: the same
+//! output, exit code and CUDA errors; the placement that its first lines expect; and a reservation that fits what it
+//! held.
 //!
-//! All tests share one compile and one run of each program and mode; `EAGER_TEST_ONLY=name,name` takes only those.
-//! Trap: a program that hangs is ended after [`SECONDS_MAX`], which is a failure and no measurement.
+//! All tests share one compile and one run of each program and mode; `EAGER_TEST_ONLY=name,name` selects programs.
+//! Trap: a program that hangs is ended after [`SECONDS_MAX`], which is a failure and not a measurement.
 
 use eager_tests::accounting::{Books, audit};
 use eager_tests::corpus::{Program, Requirement, compile, placements, programs};
@@ -14,12 +15,12 @@ use std::sync::{LazyLock, Mutex};
 
 const SECONDS_MAX: &str = "120";
 
-/// What came of one program.
+/// Results of one program.
 struct Seen {
     program: Program,
-    /// Compiled with `--eager-no-instrument`, on a virtual GPU of its own.
+    /// Compiled with `--eager-no-instrument`, run on a virtual GPU of its own.
     plain: (Output, Books),
-    /// Instrumented, under a daemon.
+    /// Instrumented, run under a daemon.
     scheduled: (Output, Books),
     static_tasks: usize,
     lazy_reasons: Vec<String>,
@@ -64,7 +65,7 @@ fn see(program: Program, daemon: &Daemon, folder: &Path) -> Result<Seen, String>
     Ok(Seen { program, plain, scheduled, static_tasks, lazy_reasons })
 }
 
-/// Runs a command within the time limit, both traces in `trace`.
+/// Runs a command within the time limit; shim and runtime both write to `trace`.
 fn traced(command: Command, trace: &Path) -> Result<(Output, Books), String> {
     let output = run(Command::new("timeout")
         .arg(SECONDS_MAX)
@@ -77,7 +78,7 @@ fn traced(command: Command, trace: &Path) -> Result<(Output, Books), String> {
     Ok((output, books))
 }
 
-/// Applies `judge` to every program; all complaints at once.
+/// Applies `judge` to every program, and fails with all complaints at once.
 fn all(judge: impl Fn(&Seen) -> Option<String>) {
     if !has_toolchain("corpus") {
         return;
@@ -176,7 +177,7 @@ fn only_leaked_memory_stays_reserved() {
     all(|seen| {
         let (program, books) = (&seen.program, &seen.scheduled.1);
         let (reserved, held) = (books.reserved_bytes_last, books.held_bytes_last);
-        // A program that exits in the middle leaves its task to the daemon, which sees the process end.
+        // A program that exits half-way leaves its task to the daemon, which sees the process end.
         let left = reserved > held && program.exit == 0;
         left.then(|| format!("{reserved} bytes still reserved, {held} held"))
     });

@@ -1,8 +1,9 @@
-//! CUDA's mathematical functions on the virtual GPU, against references of 113 bits (`mathematics/`): none is further off
-//! than CUDA promises. The page of the book that lists them is held against the programs.
+//! CUDA's mathematical functions on the virtual GPU, against references of 113 bits (`mathematics/`): no error is
+//! larger than CUDA promises. The page of the book that lists them is compared with the programs.
 //!
-//! Trap: what is measured differs with the C library and the inputs, so the page's measured numbers are only written
-//! (`EAGER_BLESS=1`), never compared. `EAGER_TEST_INPUTS` says how many inputs each function gets, `EAGER_TEST_SEED` which.
+//! Trap: measured errors depend on the C library and the inputs, so the page's measured numbers are only written
+//! (`EAGER_BLESS=1`), never compared. `EAGER_TEST_INPUTS` sets how many inputs each function gets, `EAGER_TEST_SEED`
+//! which.
 
 use eager_tests::{has_toolchain, number, root, run, run_ok, text, tool};
 use std::collections::BTreeMap;
@@ -13,14 +14,14 @@ use std::process::Command;
 const PAGE: &str = "docs/reference/mathematics.md";
 const SECONDS_MAX: &str = "900";
 
-/// A line of what a program of `mathematics/` prints.
+/// A line of the output of a program of `mathematics/`.
 struct Row {
     name: String,
     promise: String,
     units: String,
     absolute: String,
     inputs: String,
-    /// An input for which the promise is broken.
+    /// An input that breaks the promise.
     broken: String,
 }
 
@@ -30,7 +31,7 @@ fn row(line: &str) -> Row {
     Row { name: next(), promise: next(), units: next(), absolute: next(), inputs: next(), broken: next() }
 }
 
-/// Compiles and runs one program; what it measured.
+/// Compiles and runs one program; returns its rows.
 fn measure(source: &str, folder: &Path) -> Vec<Row> {
     let (seed, inputs) = (number("EAGER_TEST_SEED", 1), number("EAGER_TEST_INPUTS", 2000));
     let program = folder.join(source);
@@ -63,7 +64,8 @@ fn measure(source: &str, folder: &Path) -> Vec<Row> {
     rows
 }
 
-/// `ulps(2)` is 2, `within(5e-12)` an absolute error; what hangs on the arguments stays as it is written.
+/// Shortens a promise: `ulps(2)` becomes 2, `within(5e-12)` an absolute error; one that depends on the arguments stays
+/// as it is.
 fn words(promise: &str) -> String {
     let plain = |name: &str| {
         let inner = promise.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')')?;
@@ -89,7 +91,7 @@ fn table(title: &str, rows: &[Row]) -> String {
     table
 }
 
-/// Function and promise of each row of a page.
+/// Returns the promise by function, from the rows of a page.
 fn promises(page: &str) -> BTreeMap<&str, &str> {
     let cells = |line: &'_ str| line.starts_with("| `");
     page.lines()
@@ -144,7 +146,8 @@ fn no_function_is_further_off_than_cuda_promises() {
     );
 }
 
-/// Code for a GPU cannot be run here, so it is read: nvcc's roots are correctly rounded, and clang's are not by themselves.
+/// Code for a GPU cannot run here, so its text is checked: nvcc's roots are correctly rounded, clang's by default are
+/// not.
 #[test]
 fn roots_on_a_gpu_are_exact_unless_a_program_asks_otherwise() {
     if !has_toolchain("roots_on_a_gpu_are_exact_unless_a_program_asks_otherwise") {

@@ -1,7 +1,8 @@
-//! The rules of `docs/reference/ptx-rules.md`, each against its tests in `conformance/rules`, with both CUDA trees, in every
-//! mode of the CPU kernels, and with `-use_fast_math`: a rule without a test fails, and so does a test without a rule.
+//! Checks each rule of `docs/reference/ptx-rules.md` by its tests in `conformance/rules`, with both CUDA trees, in
+//! every mode of the CPU kernels, and with `-use_fast_math`: a rule without a test fails, and so does a test without a
+//! rule.
 //!
-//! Trap: the results hang on what the optimiser folds and vectorises, so the programs are built at two levels.
+//! Trap: the results depend on what the optimiser folds and vectorises, so the programs are built at two levels.
 
 use eager_tests::{has_toolchain, root, run, text, tool};
 use std::collections::BTreeSet;
@@ -21,13 +22,13 @@ const BUILDS: [&[&str]; 6] = [
     &["--nvcc", "-O2", "--cuda", "13.0", "-use_fast_math", "-DFLUSH"],
 ];
 
-/// The cells of the page's table, without its head.
+/// Returns the cells of the page's table, without its head.
 fn rows(page: &str) -> Vec<Vec<String>> {
     let cells = |line: &str| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect();
     page.lines().filter(|line| line.starts_with("| ")).skip(1).map(cells).collect()
 }
 
-/// Names in a cell: `a`, `b`.
+/// Parses the names in a cell: `a`, `b`.
 fn names(cell: &str) -> Vec<String> {
     cell.split(',').map(|name| name.trim().trim_matches('`').to_owned()).filter(|n| !n.is_empty()).collect()
 }
@@ -38,7 +39,7 @@ fn page() -> Vec<Vec<String>> {
     rows
 }
 
-/// The tests that a build of the suite passed.
+/// Builds the suite and returns the tests that it passed.
 fn passed(words: &[&str], folder: &Path) -> BTreeSet<String> {
     let program = folder.join("rules");
     let mut compile = Command::new(tool("eagercc"));

@@ -1,7 +1,7 @@
-//! Strict mode finds races: kernels that have one are named with both lines and both threads, and their twins that are right
-//! are left alone (`conformance/races.cu`).
+//! Strict mode finds races: a kernel with a race is reported with both lines and both threads, and its correct twin is
+//! not (`conformance/races.cu`).
 //!
-//! Trap: what a kernel with a race reads by chance is nobody's promise, so lines about bytes that nobody wrote are left out.
+//! Trap: the values that a racing kernel reads are random, so lines about bytes that were never written are left out.
 //! `EAGER_BLESS=1` writes `conformance/races.expected` anew.
 
 use eager_tests::{eagercc_with, has_toolchain, root, run, text, tool};
@@ -28,7 +28,7 @@ fn ran(program: &Path, words: &[&str], variables: &[(&str, &str)]) -> (ExitStatu
     (output.status, text(&output))
 }
 
-/// Without what differs from run to run and from machine to machine.
+/// Removes what differs from run to run and from machine to machine.
 fn masked(said: &str, folder: &Path) -> String {
     let here = format!("{}/", folder.display());
     let line = |line: &str| {
@@ -76,7 +76,7 @@ fn a_race_fails_its_launch_and_may_decide_the_status() {
     assert!(said.contains("strict: 128 errors, 0 warnings"), "{said}");
     let (status, said) = ran(&program, &["racy", "grid_raw"], &[("EAGER_STRICT_STATUS", "9")]);
     assert_eq!(status.code(), Some(9), "{said}");
-    // In step it is right, so the launch goes on.
+    // With warps in step the kernel is right, so the launch goes on.
     let (status, said) = ran(&program, &["racy", "raw_warp"], &[("EAGER_STRICT_STATUS", "9")]);
     assert!(status.success() && said.contains("warning: race in kernel raw_warp"), "{status}: {said}");
     assert!(!said.contains("cudaError"), "{said}");

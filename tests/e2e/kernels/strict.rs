@@ -1,7 +1,7 @@
-//! Kernels that do something wrong: strict mode names it, the error is the one that a GPU would give and stays, and the
-//! program goes on. Without strict mode the same programs are not disturbed.
+//! Kernels that do something wrong: strict mode reports it, the error is the one that a GPU would give and stays, and
+//! the program goes on. Without strict mode the same programs are not disturbed.
 //!
-//! Trap: what a wrong kernel does unchecked is nobody's promise; only that it ends is held here.
+//! Trap: the effect of a wrong kernel without checks is undefined; tests may only require that it ends.
 
 use eager_tests::{eagercc_with, has_toolchain, root, run, text, tool};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn built(folder: &Path, words: &[&str]) -> PathBuf {
     program
 }
 
-/// Everything that the program and the virtual GPU say.
+/// Returns everything that the program and the virtual GPU print.
 fn said(program: &Path, wrong: &str, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new("timeout");
     command.arg("60").arg(tool("eager")).args([
@@ -32,7 +32,7 @@ fn said(program: &Path, wrong: &str, variables: &[(&str, &str)]) -> String {
     text(&output)
 }
 
-/// What the program prints when each of its calls ends this way.
+/// Returns the program's output when each of its calls ends with this code.
 fn calls(code: &str) -> String {
     format!("launch: {code}\ncopy: {code}\nlast: {code}\nthe program goes on\n")
 }

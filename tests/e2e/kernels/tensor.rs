@@ -1,7 +1,8 @@
-//! Tensor cores on the CPU: programs of both CUDAs in several modes, strict too, and what is refused in one line.
+//! Tensor cores on the CPU: programs of both CUDAs in several modes, strict too, and operations that are refused in one
+//! line.
 //!
-//! Trap: the suite compares sums bit for bit with those of one generation of GPUs; that its rule is that generation's is
-//! tested by `virtual-gpu/exec/tests/tensor.rs`, against measured sums.
+//! Trap: the suite compares sums bit for bit with those of one generation of GPUs; `virtual-gpu/exec/tests/tensor.rs`
+//! tests, against measured sums, that the rule is that generation's.
 
 use eager_tests::cudas::TREES;
 use eager_tests::{eagercc_with, has_toolchain, root, run, text, tool};
@@ -38,7 +39,7 @@ fn every_type_shape_and_layout_has_its_sums() {
     }
 }
 
-/// Inline PTX that has no row, and how the compiler names it.
+/// Inline PTX without a row in the table, and the compiler's name for it.
 const REFUSED: [(&str, &str); 4] = [
     (
         "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%0,%0,%0},{%0,%0},{%0,%0},{%0,%0,%0,%0},%0,0;",

@@ -1,5 +1,5 @@
-//! Textures and surfaces of programs of both CUDAs: right results, what a wrong use ends in, memory that the daemon counts, and
-//! what the compiler refuses. `conformance.rs` has the same results in every mode of the CPU kernels.
+//! Textures and surfaces of programs of both CUDAs: right results, errors of wrong uses, memory that the daemon counts,
+//! and code that the compiler refuses. `conformance.rs` has the same results in every mode of the CPU kernels.
 //!
 //! Trap: a kernel that uses an object wrongly ends its launch with an error that stays, and never the process.
 
@@ -33,7 +33,7 @@ fn programs_of_both_cudas_read_what_the_guide_says() {
     }
 }
 
-/// Uses an object as the first argument says; prints the error, and the one of the next call.
+/// Uses an object as the first argument says; prints the error, and the error of the next call.
 const WRONG: &str = r#"
 #include <cstring>
 __global__ void texture(cudaTextureObject_t t, float *out) { out[threadIdx.x] = tex2D<float>(t, 1, 1); }
@@ -67,7 +67,7 @@ int main(int, char **arguments) {
 }
 "#;
 
-/// How an object is used wrongly, the error, and what is said.
+/// A wrong use of an object, its error, and its message.
 const CASES: [(&str, &str, &str); 5] = [
     ("destroyed", "cudaErrorIllegalAddress", "which does not exist: it was never created, or is destroyed"),
     ("number", "cudaErrorIllegalAddress", "uses texture object 0x7f0012345678, which does not exist"),
@@ -149,7 +149,7 @@ fn the_daemon_counts_an_array_and_gives_it_to_nobody_else() {
     }
 }
 
-/// What the compiler says of a source that it refuses.
+/// Returns the compiler's message about a source that it refuses.
 fn refusal(source: &str, words: &[&str]) -> Option<String> {
     if !has_toolchain("refusals of textures") {
         return None;
@@ -180,7 +180,7 @@ fn what_is_not_there_is_named_in_one_line() {
         let cuda = format!("--cuda-path={}", root().join(".toolchain").join(tree).display());
         let Some(said) = refusal(reference, &[&cuda]) else { return };
         assert!(said.contains("took texture and surface references away"), "{tree}: {said}");
-        // Not even bound.
+        // The reference is not even bound.
         let reference = "texture<float, 1, cudaReadModeElementType> t;\nint main() {}";
         let Some(said) = refusal(reference, &[&cuda]) else { return };
         assert!(said.contains("the program needs texture objects"), "{tree}: {said}");

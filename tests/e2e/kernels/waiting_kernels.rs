@@ -1,14 +1,14 @@
-//! Kernels in which blocks and threads wait for each other without a barrier: they end where a GPU would end them, and where
-//! nothing can end them it is said which kernel waits, and where.
+//! Kernels in which blocks and threads wait for each other without a barrier: they end where a GPU would end them, and
+//! where nothing can end them, a message names the kernel and the line that waits.
 //!
-//! Trap: blocks wait for blocks that may not have begun, which CUDA promises nothing about; only what GPUs do in fact, to
-//! begin blocks in rising order, is held here.
+//! Trap: a block may wait for a block that has not begun, about which CUDA promises nothing; the tests may only rely on
+//! what GPUs do in fact, which is to begin blocks in rising order.
 
 use eager_tests::{cudas, run, text, tool};
 use std::path::Path;
 use std::process::Command;
 
-/// A scan in one pass: a block publishes its sum, and looks back at those before it until one knows its prefix.
+/// A scan in one pass: a block publishes its sum, and looks back at earlier blocks until one knows its prefix.
 const LOOK_BACK: &str = r#"
 const int BLOCK = 128, BLOCKS = N / BLOCK;
 struct Status { volatile int flag, sum, prefix; };
@@ -99,7 +99,7 @@ fn blocks_that_look_back_look_ahead_and_take_locks_end_with_right_results() {
     }
 }
 
-/// Nobody writes what is waited for.
+/// Kernels that wait for a value that is never written.
 const IN_VAIN: &str = r#"
 __global__ void polls(volatile int *p) {
   while (p[1] == 0) { } // here

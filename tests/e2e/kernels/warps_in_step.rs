@@ -1,11 +1,12 @@
-//! Programs from before Volta, whose warps exchange values without `__syncwarp()`: right results, and a warning that says where.
+//! Programs from before Volta, whose warps exchange values without `__syncwarp()`: right results, and a warning that
+//! names the place.
 //!
-//! Trap: hardware since Volta promises nothing here, so none of this is among the checks on a GPU.
+//! Trap: hardware since Volta promises nothing here, so none of this may be among the checks on a GPU.
 
 use eager_tests::{cudas, run, text, tool};
 use std::process::Command;
 
-/// A reduction by templates whose last warp goes alone, and a scan in a padded row, each behind functions of its own.
+/// A reduction by templates whose last warp continues alone, and a scan in a padded row, each in functions of its own.
 const BEFORE_VOLTA: &str = r#"
 template <class T, int SIZE> __device__ void last_warp(volatile T *row, unsigned t) {
   if (SIZE >= 64) row[t] += row[t + 32];
@@ -71,7 +72,7 @@ fn programs_from_before_volta_have_the_results_of_their_time() {
             assert_eq!(said, "sum 65536, wrong 0\n", "{mode}");
         }
     }
-    // Else the test above would show nothing.
+    // Otherwise the test above would show nothing.
     for said in result(&["--eager-no-instrument", "--eager-lockstep=off"]) {
         assert_ne!(said, "sum 65536, wrong 0\n");
     }

@@ -1,5 +1,5 @@
-//! Pointers on the wrong side: the host's own memory in a kernel, a device's in host code. One line says which pointer, who used
-//! it, and what to do; what only looks like such a pointer is left alone.
+//! Pointers on the wrong side: the host's own memory in a kernel, a device's in host code. One line names the pointer,
+//! the code that used it, and the remedy; a pointer that only looks wrong is not reported.
 //!
 //! Trap: without strict mode a kernel that uses the host's memory goes on, as the CPU lets it.
 
@@ -83,13 +83,13 @@ fn a_pointer_of_the_other_side_is_named_and_what_only_looks_like_one_is_not() {
         for right in ["m", "p", "r", "v", "n"] {
             let (status, said) = ran(program, right);
             let only = said.replace("cudaSuccess\n", "");
-            // Strict mode says of these that they were never written.
+            // For these, strict mode reports bytes that were never written.
             let only: Vec<_> =
                 only.lines().filter(|line| !line.contains("which nobody has written")).collect();
             assert!(status.success() && only.is_empty(), "{right}: {status}: {said}");
         }
     }
-    // Without strict mode the host may read what it should not, as long as there is something.
+    // Without strict mode the host may read device memory, as long as there is something to read.
     for (program, wrong) in [(&plain, "f"), (&strict, "d"), (&strict, "f")] {
         let (status, said) = ran(program, wrong);
         assert!(!status.success(), "{wrong}: {status}: {said}");

@@ -1,6 +1,6 @@
-//! Command lines that are wrong, at least one for each verb of each program: the line that says what is wrong, and the exit code.
+//! Wrong command lines, at least one for each verb of each program: the line that names the mistake, and the exit code.
 //!
-//! Trap: the verbs are read from each program's help, so a new one fails here until it has a line.
+//! Trap: the verbs are read from each program's help, so a new verb fails here until it has a line.
 
 use eager_tests::verbs::{self, Verb};
 use eager_tests::{run, run_ok, tool};
@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 const PROGRAMS: [&str; 6] = ["eager", "eagerd", "eager-vgpud", "eagercc", "eager-eval", "eager-sim"];
 
-/// A verb, its words, the exit code, and what the first line on standard error has in it. `DIR` stands for an empty folder.
+/// A verb, its words, the exit code, and a part of the first line on standard error. `DIR` stands for an empty folder.
 type Wrong = (&'static str, &'static [&'static str], i32, &'static str);
 
 const WRONG: &[Wrong] = &[
@@ -233,7 +233,7 @@ fn each_verb_says_what_is_wrong_in_its_first_line() {
 #[test]
 fn each_verb_names_a_flag_that_it_does_not_have() {
     let folder = tempfile::tempdir().expect("folder");
-    // eagercc hands what it does not know to clang.
+    // eagercc passes flags that it does not know to clang.
     for program in PROGRAMS.into_iter().filter(|program| *program != "eagercc") {
         for verb in verbs::of(program) {
             let output = called(&name(program, &verb), &["--no-such-flag".into()], folder.path());
@@ -252,11 +252,11 @@ fn each_verb_names_a_flag_that_it_does_not_have() {
 fn each_program_says_its_release_and_commit() {
     for program in PROGRAMS {
         let said = run_ok(Command::new(tool(program)).arg("--version"));
-        // `eagercc` goes on with what clang says of itself.
+        // `eagercc` prints clang's version after its own.
         let first = said.lines().next().unwrap_or_default();
         let build = first.strip_prefix(&format!("{program} {}", eager_version::VERSION));
         let build = build.unwrap_or_else(|| panic!("{program}: {said}"));
-        // Without git, or outside of a clone, there is no commit.
+        // Without git, or outside a clone, there is no commit.
         let commit = build.strip_prefix(" (").and_then(|rest| rest.strip_suffix(')'));
         let is_commit = |text: &str| text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         assert!(build.is_empty() || commit.is_some_and(is_commit), "{program}: {said}");

@@ -1,4 +1,4 @@
-//! The book: every page is in it, links lead somewhere, what it says to type works, what it quotes is there.
+//! Checks the book: every page is in it, links lead somewhere, its commands work, and what it quotes exists.
 
 use eager_tests::book::{self, Page, pages, text_of};
 use eager_tests::{bin_dir, has_toolchain, root, run, text, tool};
@@ -9,10 +9,10 @@ use std::process::Command;
 const SUMMARY: &str = "docs/SUMMARY.md";
 const TROUBLESHOOTING: &str = "docs/troubleshooting.md";
 const ENVIRONMENT: &str = "docs/reference/environment.md";
-/// Between driver and plugin, and between tests and what they start: nobody sets them by hand.
+/// Variables between driver and plugin, and between tests and the programs that they start; users never set them.
 const INNER_VARIABLES: [&str; 3] = ["EAGER_PASS_", "EAGER_TEST_", "EAGER_BLESS"];
 
-/// Where a link on a page leads, from the root: the file, and the anchor behind `#`.
+/// Returns the target of a link on a page: the file from the root, and the anchor after `#`.
 fn target_of(page: &Path, link: &str) -> (PathBuf, String) {
     let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
     let from = if file.is_empty() { page.to_path_buf() } else { page.with_file_name(file) };
@@ -68,7 +68,8 @@ fn links_lead_somewhere() {
     none(problems);
 }
 
-/// The blocks `sh tested` of a page are one session: one shell, in an empty folder, with the built programs on its path.
+/// Runs the blocks `sh tested` of a page as one session: one shell, in an empty folder, with the built programs on its
+/// path.
 #[test]
 fn tested_blocks_do_what_the_page_says() {
     if !has_toolchain("blocks of the book") {
@@ -85,7 +86,7 @@ fn tested_blocks_do_what_the_page_says() {
     assert!(played > 0, "no page has a block marked `sh tested`");
 }
 
-/// A script: files that the page says to save, its commands, and what they must have printed.
+/// Builds a page's script: the files that the page says to save, and its commands.
 fn session(page: &Page) -> String {
     let mut script = String::from("set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\nexec 3>&1\n");
     for block in &page.blocks {
@@ -112,7 +113,7 @@ fn play(page: &Path, script: &str) {
     assert!(output.status.success(), "{}: {}\n{script}\n{}", page.display(), output.status, text(&output));
 }
 
-/// A block `toml` of a page of the book, and the file that is installed, are taken by the daemon as they are.
+/// The daemon must accept every block `toml` of a page of the book, and the installed file, unchanged.
 #[test]
 fn settings_on_pages_are_settings() {
     let folder = tempfile::tempdir().expect("folder");
@@ -136,7 +137,7 @@ fn settings_on_pages_are_settings() {
     none(files.iter().filter_map(refused).collect());
 }
 
-/// Sources without tests, with literals that go on in the next line made one line.
+/// Returns the sources without tests, with each literal that continues in the next line made one line.
 fn sources() -> String {
     let mut git = Command::new("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "*.sh"]).current_dir(root());
@@ -157,10 +158,10 @@ fn sources() -> String {
     all.replace("\\\"", "\"").replace("{{", "{").replace("}}", "}")
 }
 
-/// A heading of the page that the loader says, as `build_lines.rs` sees it.
+/// A heading of the page that the loader prints, as `build_lines.rs` checks.
 const OF_THE_LOADER: &str = "libcudart.so.13: cannot open shared object file: No such file or directory";
 
-/// Headings of the page are messages; `…` stands for what differs from case to case.
+/// Headings of the page are messages; `…` stands for the part that varies.
 #[test]
 fn messages_that_the_book_explains_are_said_by_the_code() {
     let sources = sources();
@@ -178,7 +179,7 @@ fn messages_that_the_book_explains_are_said_by_the_code() {
     none(messages.iter().filter(missing).map(|message| format!("nobody says: {message}")).collect());
 }
 
-/// Names like `EAGER_SOCKET` in a text.
+/// Returns names like `EAGER_SOCKET` in a text.
 fn variables(text: &str) -> BTreeSet<String> {
     let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let words = text.split(|c: char| !is_name(c)).filter(|word| word.starts_with("EAGER_") && word.len() > 6);
@@ -200,7 +201,7 @@ fn environment_variables_are_all_in_the_reference_and_all_real() {
     none(pages().into_iter().filter_map(strange).collect());
 }
 
-/// One version, wherever it stands.
+/// The version is the same in all places.
 #[test]
 fn package_and_changelog_are_of_this_version() {
     let version = env!("CARGO_PKG_VERSION");

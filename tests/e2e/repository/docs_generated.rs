@@ -1,4 +1,4 @@
-//! What of the book is written from the programs: the reference and the pictures. `EAGER_BLESS=1` writes it again.
+//! Checks the generated parts of the book: the reference and the pictures. `EAGER_BLESS=1` writes them again.
 
 use eager_core::PolicyName;
 use eager_core::options::QueueOrder;
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Compares a file with what it must hold, or writes it.
+/// Compares a file with its expected contents, or writes them if `EAGER_BLESS` is set.
 fn must_hold(path: &str, expected: &str) {
     let path = root().join(path);
     if std::env::var_os("EAGER_BLESS").is_some() {
@@ -44,7 +44,7 @@ fn reference_of_commands_is_what_the_programs_print() {
     must_hold("docs/reference/commands.md", &page);
 }
 
-/// A field of a structure, from its source.
+/// A field of a structure, parsed from its source.
 struct Field {
     name: String,
     kind: String,
@@ -52,7 +52,7 @@ struct Field {
     attributes: String,
 }
 
-/// The public fields of `pub struct NAME`, with what stands before each.
+/// Parses the public fields of `pub struct NAME`, with their comments and attributes.
 fn fields(source: &str, name: &str) -> Vec<Field> {
     let text = text_of(Path::new(source));
     let body =
@@ -73,7 +73,7 @@ fn fields(source: &str, name: &str) -> Vec<Field> {
     found
 }
 
-/// What a reader writes for a value of a Rust type.
+/// Describes how a user writes a value of a Rust type.
 fn written(kind: &str) -> &str {
     let inner = kind.strip_prefix("Option<").and_then(|rest| rest.strip_suffix('>')).unwrap_or(kind);
     match inner {
@@ -94,7 +94,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace("[`crate::", "[`").replace("[`", "`").replace("`]", "`")
 }
 
-/// One row for each setting: name, value, and what it does.
+/// Writes one row for each setting: name, value, and meaning.
 fn settings(page: &mut String, fields: &[Field], key: impl Fn(&Field) -> Option<String>) {
     page.push_str("\n| Setting | Value | Meaning |\n|---|---|---|\n");
     for field in fields {
@@ -104,7 +104,7 @@ fn settings(page: &mut String, fields: &[Field], key: impl Fn(&Field) -> Option<
     }
 }
 
-/// The name that a file uses for a field of the daemon's settings; none for what only a command line has.
+/// Returns a field's name in the daemon's settings file; `None` if only the command line has it.
 fn key_in_file(field: &Field) -> Option<String> {
     let renamed = field.attributes.split("rename = \"").nth(1).and_then(|rest| rest.split('"').next());
     let hidden =
@@ -142,7 +142,7 @@ fn reference_of_settings_is_what_the_daemon_reads() {
     must_hold("docs/reference/configuration.md", &page);
 }
 
-/// Which of the waiting tasks a policy tries first.
+/// Describes the order in which a policy tries waiting tasks.
 fn order(policy: &PolicyDef) -> &'static str {
     match policy.traits.queue {
         QueueOrder::Fifo => "arrival; nobody passes the first",
@@ -155,7 +155,7 @@ fn order(policy: &PolicyDef) -> &'static str {
     }
 }
 
-/// When a kernel of a task that has started has to wait.
+/// Describes when a kernel of a started task has to wait.
 fn gate(policy: &PolicyDef) -> &'static str {
     match policy.traits.gate {
         GateRule::None => "never",
@@ -185,7 +185,7 @@ fn table_of_policies_is_what_the_scheduler_has() {
     must_hold("docs/policies.md", &format!("{before}{start}{table}\n<!-- end -->{after}"));
 }
 
-/// The simulator draws them from the same core and model as everything else.
+/// The simulator draws the pictures from the core and the model that everything else uses.
 #[test]
 fn pictures_of_the_policies_are_what_the_simulator_draws() {
     let folder = tempfile::tempdir().expect("folder");

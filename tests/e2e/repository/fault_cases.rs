@@ -1,10 +1,10 @@
-//! The table of fault cases is complete, and says nothing of tests that are not there.
+//! The table of fault cases is complete, and names only tests that exist.
 
 use eager_tests::root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Cases of `docs/fault-cases.md`, by their numbers there; three more need hardware.
+/// Number of cases of `docs/fault-cases.md`; three more need hardware.
 const CASES: u32 = 92;
 const STATES: [&str; 4] = ["tested", "partly", "missing", "hardware"];
 
@@ -19,13 +19,13 @@ fn rows() -> Vec<Row> {
     text.lines().filter_map(row).collect()
 }
 
-/// A line whose first column is a number or a range of them.
+/// Parses a line whose first column is a number or a range of numbers; `None` for other lines.
 fn row(line: &str) -> Option<Row> {
     let columns: Vec<&str> = line.strip_prefix('|')?.split('|').map(str::trim).collect();
     let [number, _fault, _expected, tests, state, ..] = columns[..] else { return None };
     let (first, last) = number.split_once('–').unwrap_or((number, number));
     let numbers = (first.parse().ok()?..=last.parse().ok()?).collect();
-    // Every second piece between backticks is a name.
+    // Every second piece between backticks is the name of a test.
     let tests = tests.split('`').skip(1).step_by(2).map(str::to_owned).collect();
     let state = state.split([':', ' ']).next().unwrap_or_default().to_owned();
     Some(Row { numbers, tests, state })
@@ -41,7 +41,7 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Names of all functions, and of the scenarios that the core plays.
+/// Names of all functions, and of the scenarios that the core's tests play.
 fn names() -> BTreeSet<String> {
     let mut files = Vec::new();
     for folder in ["scheduler", "runtime-shim", "tests", "virtual-gpu"] {
@@ -81,7 +81,7 @@ fn every_test_that_the_table_names_exists() {
     assert!(missing.is_empty(), "no such tests: {missing:?}");
 }
 
-/// The bold words of each promise, and the rows that name the tests which would contradict it.
+/// The bold words of each promise have a row, and its tests exist: they would contradict the promise if it were broken.
 #[test]
 fn every_promise_of_the_security_page_names_the_tests_that_would_contradict_it() {
     let page = std::fs::read_to_string(root().join("SECURITY.md")).expect("SECURITY.md");

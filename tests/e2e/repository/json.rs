@@ -1,7 +1,7 @@
-//! `--json` of every verb that has it, field by field against docs/reference/json.md: what is printed is described, and what is
-//! described is printed.
+//! Compares `--json` of every verb, field by field, with docs/reference/json.md: every printed field is described, and
+//! every described field is printed.
 //!
-//! Trap: which verbs there are is read from their help, so a new one fails here until the page has it.
+//! Trap: the verbs are read from their help, so a new verb fails here until the page describes it.
 
 use eager_tests::book::text_of;
 use eager_tests::daemon::{Daemon, Holder};
@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Child, Command};
 
-/// Kinds of value by field, as the page has them for one verb.
+/// Kinds of value by field, as the page lists them for one verb.
 type Fields = BTreeMap<String, BTreeSet<String>>;
 
-/// The tables of the page, by verb. A field of another verb's object stands there once: `as `info` has it`.
+/// Parses the page's tables, by verb. A field of another verb's object is described once: `as `info` has it`.
 fn described() -> BTreeMap<String, Fields> {
     let text = text_of(Path::new("docs/reference/json.md"));
     let mut page: BTreeMap<String, Fields> = BTreeMap::new();
@@ -66,7 +66,7 @@ fn kinds_of(value: &Value) -> &'static str {
     }
 }
 
-/// Every field of an answer, with the kinds of value that it had.
+/// Collects every field of an answer, with the kinds of its values.
 fn printed(answer: &Value, at: &str, known: &Fields, found: &mut Fields) {
     match answer {
         Value::Object(entries) => {
@@ -87,7 +87,7 @@ fn printed(answer: &Value, at: &str, known: &Fields, found: &mut Fields) {
     }
 }
 
-/// A daemon with something of everything to see: a task that runs, two that wait, one that was refused, a program that waits
+/// A daemon with an example of every state: a task that runs, two that wait, one that was refused, a program that waits
 /// for a task, and one that has ended.
 struct Stage {
     daemon: Daemon,
@@ -123,7 +123,7 @@ impl Stage {
         stage
     }
 
-    /// Asks until so many tasks wait; gives the numbers of all.
+    /// Polls until `count` tasks wait; returns the numbers of all.
     fn waiting(&self, count: usize) -> Vec<u64> {
         until(|| {
             let queue = self.daemon.ask("queue");
@@ -136,7 +136,7 @@ impl Stage {
         })
     }
 
-    /// What a verb prints. A check that fails is also an answer.
+    /// Returns the JSON that a verb prints. A failed check also prints an answer.
     fn answer(&self, verb: &str, words: &[&str]) -> Value {
         let mut command = Command::new(tool("eager"));
         command.args(verb.split(' ')).args(words).arg("--json");
@@ -151,14 +151,14 @@ impl Stage {
             .unwrap_or_else(|error| panic!("{verb} {words:?}: {error}: {output:?}"))
     }
 
-    /// Lets it look as if MPS ran, by a control program that says what NVIDIA's does.
+    /// Imitates a running MPS, with a control program that answers as NVIDIA's does.
     fn start_mps(&self) -> mps::Control {
         let control = self.folder.path().join("nvidia-cuda-mps-control");
         script(&control, "#!/bin/sh\nread word rest\n[ $word = get_server_list ] && echo 4242 || echo 7\n");
         mps::Control::start(self.folder.path())
     }
 
-    /// Answers of a verb in which each of its fields is to be seen.
+    /// Returns answers of a verb that together show each of its fields.
     fn answers(&self, verb: &str) -> Vec<Value> {
         let task = self.waiting(2)[0].to_string();
         match verb {

@@ -1,6 +1,6 @@
-//! What `make install` puts where, `make uninstall`, what systemd says of the units, the CMake package of an installation.
+//! `make install` and `make uninstall`, systemd's check of the units, and the CMake package of an installation.
 //!
-//! Trap: a unit is only right together with the paths that it names, so it is looked at where it was installed.
+//! Trap: a unit is only right together with the paths that it names, so it is checked where it was installed.
 
 use eager_tests::{bin_dir, book, has_toolchain, root, run, run_ok, text};
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ fn make(built: &Path, words: &[&str]) -> Command {
     make
 }
 
-/// What `make build` makes besides programs: once for all tests, since it is one folder.
+/// Builds what `make build` makes besides programs: once for all tests, since all use one folder.
 fn papers() {
     static MADE: OnceLock<()> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -25,7 +25,7 @@ fn papers() {
     });
 }
 
-/// `make install` by somebody whose cargo has nothing and reaches nothing: another user, or root in an empty home.
+/// Runs `make install` with an empty cargo home and no network, as another user or root would.
 fn install(built: &Path, prefix: &Path) -> Output {
     papers();
     let empty = tempfile::tempdir().expect("folder");
@@ -38,7 +38,7 @@ fn installed(prefix: &Path) {
     assert!(done.status.success(), "{}", text(&done));
 }
 
-/// Files and links below a folder, named from there.
+/// Returns the files and links below a folder, relative to it.
 fn files(folder: &Path) -> Vec<String> {
     let listed =
         run_ok(Command::new("find").arg(folder).args(["(", "!", "-type", "d", ")", "-printf", "%P\\n"]));
@@ -85,14 +85,14 @@ fn an_installation_has_all_that_its_units_and_shells_ask_for() {
     let service = std::fs::read_to_string(&units[0]).expect("the service");
     let starts = format!("ExecStart={}/bin/eagerd --config /etc/eager/eagerd.toml", prefix.display());
     assert!(service.contains(&starts) && !service.contains("/usr/"), "{service}");
-    // Without these the daemon was killed as it confined itself, under Debian 12's systemd.
+    // Under Debian 12's systemd, the daemon was killed without these calls when it confined itself.
     for call in ["seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"] {
         let allowed = service.lines().find(|line| line.starts_with("SystemCallFilter=")).unwrap_or_default();
         assert!(allowed.split_whitespace().any(|word| word == call), "{call} is not in `{allowed}`");
     }
-    // What a person has to mend is tried once.
+    // systemd must not retry after an error that a person has to repair.
     assert!(service.lines().any(|line| line == "RestartPreventExitStatus=2 78"), "{service}");
-    // It knows the settings that the package brings.
+    // The daemon accepts the settings that the package brings.
     let shown = Command::new(prefix.join("bin/eagerd"))
         .args(["--run-dir", "/nowhere", "--show-config", "--config"])
         .arg(prefix.join("share/doc/eager/eagerd.toml"))
@@ -117,7 +117,7 @@ fn what_was_installed_can_be_taken_away() {
     std::fs::create_dir_all(prefix.join("share/doc")).expect("folder");
     std::fs::write(prefix.join("share/doc/of-another"), "").expect("write");
     installed(prefix);
-    // What an older version brought goes with the next one.
+    // A file of an older version is removed with the next version.
     let list = prefix.join("lib/eager/installed-files");
     let old = prefix.join("share/old/page");
     std::fs::create_dir_all(old.parent().expect("folder")).expect("folder");
@@ -138,7 +138,7 @@ fn what_was_installed_can_be_taken_away() {
 fn half_an_installation_does_not_stay() {
     let folder = tempfile::tempdir().expect("folder");
     papers();
-    // A part was not built.
+    // One part was not built.
     let built = folder.path().join("built");
     std::fs::create_dir(&built).expect("folder");
     for file in std::fs::read_dir(bin_dir()).expect("what is built") {
@@ -151,7 +151,7 @@ fn half_an_installation_does_not_stay() {
     let failed = install(&built, &prefix);
     assert!(text(&failed).contains("libeager.so is not built: run `make build` first"), "{}", text(&failed));
     assert!(!failed.status.success() && !prefix.exists());
-    // Something is in the way of the last files.
+    // A file is in the way of the last files.
     let prefix = folder.path().join("two");
     std::fs::create_dir(&prefix).expect("folder");
     std::fs::write(prefix.join("share"), "in the way").expect("write");
@@ -181,7 +181,8 @@ fn links_of_installed_pages_lead_to_installed_files() {
     assert!(links > 50 && broken.is_empty(), "{links} links; {broken:#?}");
 }
 
-/// In a clean clone with an empty cargo home only what a build needs was fetched: the rest is fetched by who asks for it.
+/// In a clean clone with an empty cargo home, only the crates of a build were fetched; the script that lists licences
+/// must fetch the rest.
 #[test]
 fn licences_are_listed_with_an_empty_cargo_home() {
     let empty = tempfile::tempdir().expect("folder");
@@ -197,7 +198,8 @@ fn licences_are_listed_with_an_empty_cargo_home() {
     assert!(said.contains("======== clap 4.") && said.contains("-------- LICENSE-APACHE"), "{said}");
 }
 
-/// A target of `.cu` files alone, in a project of CUDA alone: from an installation and from the sources, by both generators.
+/// A target of `.cu` files only, in a project of CUDA only: from an installation and from the sources, by both
+/// generators.
 #[test]
 fn cmake_package_links_a_target_of_cuda_alone() {
     if !has_toolchain("cmake with CUDA alone") {

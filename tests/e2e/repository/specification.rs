@@ -1,7 +1,7 @@
-//! Citations lead to a paragraph of `docs/specification.md`, and its paragraphs to the code that they speak of.
+//! Citations lead to a paragraph of `docs/specification.md`, and its paragraphs to the code that they describe.
 //!
-//! Trap: a quoted piece of code is searched for as words, so that a comment may be wrapped anew; numbers and names in it must
-//! stand there to the letter.
+//! Trap: a quoted piece of code is compared word by word, so that a comment may be wrapped anew; numbers and names in
+//! it must match exactly.
 
 use eager_tests::book::text_of;
 use eager_tests::{root, run_ok};
@@ -10,16 +10,16 @@ use std::path::Path;
 use std::process::Command;
 
 const PAGE: &str = "docs/specification.md";
-/// Paragraphs below are sources; they need no source themselves.
+/// Paragraphs with lower numbers are sources; they need no source themselves.
 const FIRST_RULE: u32 = 100;
-/// Documents that no reader has. In pieces, so that this file does not find itself.
+/// Documents that readers do not have. In pieces, so that this file does not find itself.
 const NOT_HERE: [&str; 3] =
     [concat!("UM ", "model"), concat!("um-", "model"), concat!("eager launch ", "specification")];
 
 type Paragraphs = BTreeMap<u32, String>;
 type Files = BTreeMap<String, String>;
 
-/// Texts of what git has or would take, without the page and what Cargo writes.
+/// Returns the texts of all files that git tracks or would add, without the page and Cargo's lock file.
 fn files() -> Files {
     let mut git = Command::new("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard"]).current_dir(root());
@@ -30,7 +30,7 @@ fn files() -> Files {
         .collect()
 }
 
-/// Paragraphs by number, and numbers that are given twice.
+/// Returns the paragraphs by number, and the numbers that occur twice.
 fn paragraphs(page: &str) -> (Paragraphs, Vec<String>) {
     let (mut found, mut twice) = (Paragraphs::new(), Vec::new());
     for paragraph in page.split("\n\n") {
@@ -45,7 +45,7 @@ fn paragraphs(page: &str) -> (Paragraphs, Vec<String>) {
     (found, twice)
 }
 
-/// Words without what begins a comment's line.
+/// Returns the words of a text, without the markers of comment lines.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split_whitespace().filter(|word| !["//", "///", "//!", "#"].contains(word))
 }
@@ -62,12 +62,12 @@ fn numbers(word: &str) -> Vec<u32> {
     digits.filter_map(|digits| digits.parse().ok()).collect()
 }
 
-/// Paragraphs that a text cites, one by one.
+/// Returns the paragraphs that a text cites one by one.
 fn cited(text: &str) -> BTreeSet<u32> {
     words(text).flat_map(numbers).collect()
 }
 
-/// The same, and all between the two ends of `S-302 to S-306`.
+/// Returns the paragraphs that a text cites, including everything between the ends of `S-302 to S-306`.
 fn covered(text: &str) -> BTreeSet<u32> {
     let words: Vec<&str> = words(text).collect();
     let ends = words.windows(3).filter(|three| three[1] == "to");
@@ -75,7 +75,7 @@ fn covered(text: &str) -> BTreeSet<u32> {
     spans.flat_map(|(first, last)| first..=last).chain(cited(text)).collect()
 }
 
-/// Citations that lead nowhere.
+/// Returns the citations that lead to no paragraph.
 fn strays(paragraphs: &Paragraphs, files: &Files) -> Vec<String> {
     let mut problems = Vec::new();
     for (name, text) in files.iter().map(|(name, text)| (name.as_str(), text.as_str())) {
@@ -98,7 +98,7 @@ fn strays(paragraphs: &Paragraphs, files: &Files) -> Vec<String> {
     problems
 }
 
-/// Paragraphs without a source, or that do not lead to the code and back.
+/// Returns the paragraphs without a source, and those that do not lead to the code and back.
 fn loose(paragraphs: &Paragraphs, files: &Files) -> Vec<String> {
     let mut problems = Vec::new();
     let covered: BTreeMap<&str, BTreeSet<u32>> =
@@ -140,7 +140,7 @@ fn loose(paragraphs: &Paragraphs, files: &Files) -> Vec<String> {
     problems
 }
 
-/// Files that speak of a document by its short name and cite nothing that leads to it.
+/// Returns the files that mention a document by its short name and cite nothing that leads to it.
 fn unnamed(paragraphs: &Paragraphs, files: &Files, spoken: &str, source: u32) -> Vec<String> {
     let leads = |number: &u32| {
         *number == source || paragraphs.get(number).is_some_and(|text| cited(text).contains(&source))
@@ -178,7 +178,7 @@ fn documents_with_a_short_name_can_be_found() {
     none(&unnamed(&paragraphs, &files, "design study", 17));
 }
 
-/// What the other tests would find, on a page and files made up for it.
+/// The other tests would find these mistakes; the page and the files are made up.
 #[test]
 fn what_is_wrong_is_found() {
     let (known, twice) = paragraphs(

@@ -1,4 +1,4 @@
-//! Rules of the style sheet that a machine can check. Each failure lists every place.
+//! Checks rules of the style sheet that a machine can check. Each failure lists every place.
 
 use std::path::{Path, PathBuf};
 
@@ -76,7 +76,7 @@ fn unsafe_is_forbidden_outside_the_named_crates() {
     }));
 }
 
-/// Shim and simulator decide by the same code only while nothing in it depends on where it runs.
+/// Shim and simulator can share this code only while nothing in it depends on where it runs.
 #[test]
 fn the_client_neither_locks_nor_waits_nor_asks_the_system() {
     const FORBIDDEN: [&str; 10] = [
@@ -111,7 +111,8 @@ fn the_client_neither_locks_nor_waits_nor_asks_the_system() {
     report(depends.chain(uses));
 }
 
-/// A clock that can be set must move no wait: not of the daemon, not of programs. One file reads it, for lists that people read.
+/// Setting the wall clock must not change a wait of the daemon or of programs. One file reads that clock, for lists
+/// that people read.
 #[test]
 fn what_waits_reads_no_clock_that_can_be_set() {
     let waits =
@@ -149,7 +150,8 @@ fn nothing_names_a_developers_machine() {
     }));
 }
 
-/// Functions longer than the limit, as (line, lines), by indentation: rustfmt closes a function at its own column.
+/// Returns functions longer than the limit, as (line, lines), by indentation: rustfmt closes a function at its own
+/// column.
 fn long_functions(text: &str) -> Vec<(usize, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
@@ -159,7 +161,7 @@ fn long_functions(text: &str) -> Vec<(usize, usize)> {
             ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn ", "unsafe fn ", "pub unsafe fn "]
                 .iter()
                 .any(|head| trimmed.starts_with(head));
-        // A signature ends its line with `{` or goes on after `(`; lines of a macro's table do neither.
+        // A signature ends its line with `{` or continues after `(`; lines of a macro's table do neither.
         if !is_function || !(trimmed.ends_with('{') || trimmed.ends_with('(')) {
             continue;
         }
@@ -184,7 +186,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Paths of the workspace members, as written in Cargo.toml.
+/// Returns the paths of the workspace members, as written in Cargo.toml.
 fn crates() -> Vec<String> {
     let manifest = read(&root().join("Cargo.toml"));
     let list = manifest.split("members = [").nth(1).and_then(|rest| rest.split(']').next()).expect("members");
@@ -195,7 +197,7 @@ fn rust_files() -> Vec<PathBuf> {
     source_files().into_iter().filter(|p| p.extension().is_some_and(|e| e == "rs")).collect()
 }
 
-/// What git would commit, so that built files and scratch folders do not count.
+/// Returns the files that git would commit, so that built files and scratch folders do not count.
 fn source_files() -> Vec<PathBuf> {
     let output = std::process::Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])

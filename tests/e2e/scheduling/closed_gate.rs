@@ -1,7 +1,9 @@
-//! Programs at a closed gate: kernels of several threads and streams, graphs that are recorded or launched meanwhile; and what
-//! the class of their task makes of priorities and of where their memory lies. Programs of both CUDAs on the stand-in runtimes.
+//! Programs at a closed gate: kernels of several threads and streams, graphs that are recorded or launched meanwhile;
+//! and how the class of their task changes priorities and the place of their memory. Programs of both CUDAs on the
+//! stand-in runtimes.
 //!
-//! Trap: that something has *not* happened yet is asked of the program itself, whose first thread launches nothing.
+//! Trap: only the program itself can show that something has *not* happened yet; its first thread therefore launches
+//! nothing and reports.
 
 use eager_tests::cudas::{PER_THREAD, programs};
 use eager_tests::daemon::Daemon;
@@ -10,7 +12,7 @@ use eager_tests::until;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Sizes are in GiB of the virtual GPU, which are MiB of the program.
+/// `GIB` counts memory of the virtual GPU; the program itself allocates MiB.
 const COMMON: &str = r#"
 #include <algorithm>
 #include <atomic>
@@ -27,7 +29,7 @@ static int priority_of(cudaStream_t stream) {
 }
 "#;
 
-/// Has its device first, and has not launched its last kernel before it is told to.
+/// Gets its device first, and launches its last kernel only when it is told to.
 const HOLDER: &str = r#"
 int main() {
   int *p;
@@ -117,7 +119,7 @@ fn made(folder: &Path, name: &str, source: &str, words: &[&str]) -> Vec<PathBuf>
     made.into_iter().map(|(program, _)| program).collect()
 }
 
-/// Waits until a task of the daemon is as asked for.
+/// Waits until a task of the daemon satisfies `what`; returns the task.
 fn until_task(daemon: &Daemon, what: impl Fn(&Value) -> bool) -> Value {
     until(|| {
         let tasks = daemon.ask("ps");
@@ -159,7 +161,7 @@ fn at_a_closed_gate_each_threads_kernels_and_graphs_wait_and_recording_goes_on()
     }
 }
 
-/// A normal program beside an eager one, first its task, then alone.
+/// A normal program beside an eager one, which runs its task first and is then alone.
 const CLASSES: &str = r#"
 static int where(const int *p, cudaMemRangeAttribute attribute) {
   int device = -9;
@@ -196,13 +198,13 @@ int main() {
 }
 "#;
 
-/// Lines of a trace.
+/// Parses the lines of a trace.
 fn traced(trace: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(trace).expect("a trace");
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Of the kernels that have run.
+/// Returns the priorities of the kernels that have run.
 fn priorities(trace: &Path) -> Vec<i64> {
     traced(trace).iter().filter_map(|line| line["priority"].as_i64()).collect()
 }

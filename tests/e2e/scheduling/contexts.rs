@@ -1,13 +1,13 @@
-//! Many programs at once, more than devices have room for contexts: each ends well, and none makes a context where the daemon
-//! has not said that it may.
+//! Many programs at once, more than devices have room for contexts: each ends well, and none makes a context before the
+//! daemon allows it.
 //!
-//! Trap: programs must overlap, or no two of them want a context at once; so each holds what it has for a moment.
+//! Trap: programs must overlap, or no two of them want a context at once; so each holds its memory for a moment.
 
 use eager_tests::{compiled, daemon::Daemon, has_toolchain, until_holds};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-/// Its allocations stand in a loop of unknown length, so that the pass announces nothing of them.
+/// Allocates in a loop of unknown length, so that the pass announces none of its memory.
 const LAZY: &str = r#"
 #include <cstdio>
 #include <cstdlib>
@@ -52,7 +52,7 @@ int main() {
 }
 "#;
 
-/// Calls that make a context before there is any memory, in a thread of their own; then what the lazy program does.
+/// Calls in a thread of their own that make a context before there is any memory; then the work of the lazy program.
 const CALLS: &str = r#"
 #include <cstdio>
 #include <cuda_runtime.h>
@@ -83,14 +83,14 @@ int main(int argc, char **) {
 }
 "#;
 
-/// What one program of each kind prints.
+/// Output of one program of either kind.
 const PRINTED: &str = "32\n";
 
 fn programs(folder: &Path) -> [(PathBuf, &'static [&'static str]); 2] {
     [(compiled(folder, "lazy", LAZY), &["2"]), (compiled(folder, "static", STATIC), &[])]
 }
 
-/// So many at once; all of them end with what one alone prints.
+/// Starts `count` programs at once; each must end with the output of one that runs alone.
 fn all_end_well(daemon: &Daemon, program: &Path, arguments: &[&str], count: usize, when: &str) {
     let start = |_| {
         let mut command = daemon.run(program);
@@ -106,10 +106,10 @@ fn all_end_well(daemon: &Daemon, program: &Path, arguments: &[&str], count: usiz
     }
 }
 
-/// Devices that were given, and reasons of waiting, as the journal has them.
+/// Returns the devices that were given, and the reasons of waiting, from the journal.
 fn decided(daemon: &Daemon) -> (Vec<u64>, Vec<String>) {
     let journal = std::fs::read_to_string(daemon.journal()).expect("journal");
-    // The last line may be under way.
+    // The last line may be incomplete.
     let lines = journal.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let actions: Vec<_> =
         lines.flat_map(|line| line["actions"].as_array().cloned().unwrap_or_default()).collect();
@@ -126,7 +126,7 @@ fn more_programs_at_once_than_a_device_has_room_for_contexts_all_end_well() {
     }
     let folder = tempfile::tempdir().expect("folder");
     for (program, arguments) in programs(folder.path()) {
-        // 36 contexts fill it.
+        // 36 contexts fill the device.
         let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0"]);
         all_end_well(&daemon, &program, arguments, 60, &program.display().to_string());
         let (_, waits) = decided(&daemon);
@@ -142,7 +142,7 @@ fn a_full_device_gets_no_context_while_another_is_empty() {
     let folder = tempfile::tempdir().expect("folder");
     let calls = compiled(folder.path(), "calls", CALLS);
     let daemon = Daemon::start(&["--virtual", "2xV100-16GB", "--time-scale", "0", "--policy", "case"]);
-    // With its own context this leaves less than a context takes.
+    // With the holder's own context, less is left than a context takes.
     let full = daemon.reserve("15500MiB", &["sleep", "1000"]);
     until_holds("a device is full", || decided(&daemon).0 == [0]);
     for (program, arguments) in programs(folder.path()) {
@@ -154,7 +154,7 @@ fn a_full_device_gets_no_context_while_another_is_empty() {
     drop(full);
 }
 
-/// Minutes: 200 programs at once, static and lazy, under every policy for devices, also with a full device.
+/// Takes minutes: 200 programs at once, static and lazy, under every policy for devices, also with a full device.
 #[test]
 #[ignore = "long"]
 fn long_two_hundred_programs_end_well_under_every_policy() {

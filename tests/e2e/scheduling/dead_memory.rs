@@ -1,11 +1,11 @@
-//! Memory that the device is done with is another program's, long before it is freed.
+//! Memory that the device no longer needs goes to another program, long before it is freed.
 
 use eager_tests::{compiled, daemon::Daemon, has_toolchain, text, until_holds};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-/// Computes on 10 GiB, copies a few bytes out, and frees them only when its standard input ends.
+/// Computes on 10 GiB, copies a few bytes out, and frees the memory only when its standard input ends.
 const WRITER: &str = r#"
 #include <cstdio>
 __global__ void count(int *p) { p[threadIdx.x] = threadIdx.x; }
@@ -46,7 +46,7 @@ int main() {
 }
 "#;
 
-/// Computes on 5 GiB and then on other 5 GiB, and frees both only when its standard input ends.
+/// Computes on 5 GiB and then on another 5 GiB, and frees both only when its standard input ends.
 const IN_TURN: &str = r#"
 #include <cstdio>
 __global__ void count(int *p) { p[threadIdx.x] = threadIdx.x; }
@@ -70,7 +70,7 @@ int main() {
 }
 "#;
 
-/// Whether devices have virtual memory management: else memory that comes late and goes early is managed.
+/// Whether devices have virtual memory management. Without it, memory that comes late and goes early is managed.
 const MAPS: [&str; 2] = ["1", "0"];
 
 fn start(daemon: &Daemon, program: &Path, maps: &str) -> Child {
@@ -84,7 +84,7 @@ fn start(daemon: &Daemon, program: &Path, maps: &str) -> Child {
         .expect("start")
 }
 
-/// The next line of a program's output, which stays open.
+/// Reads the next line of a program's output, and keeps the pipe open.
 fn next_line(child: &mut Child) -> String {
     let mut line = String::new();
     let mut output = BufReader::with_capacity(1, child.stdout.take().expect("stdout"));
@@ -130,7 +130,7 @@ fn under_eager_live_the_next_program_runs_while_the_first_writes_its_output() {
             };
             until_holds("the second one's request", waits);
         }
-        // Waiting for it closes its input.
+        // `ends_well` closes the program's input.
         ends_well(first, "sum 496\n");
         if !gives_back {
             assert_eq!(next_line(&mut second), "copied\n", "after the first");
@@ -153,13 +153,13 @@ fn under_eager_live_addresses_take_nothing_and_a_copy_that_must_wait_lets_its_pr
     for reader in &mut readers {
         assert_eq!(next_line(reader), "allocated\n");
     }
-    // They have 20 GiB of addresses on a device of 16 GB.
+    // The readers have 20 GiB of addresses on a device of 16 GB.
     assert_eq!(granted(), 0);
     for reader in &mut readers {
         reader.stdin.as_mut().expect("stdin").write_all(b"\n").expect("go on");
         assert_eq!(next_line(reader), "copied\n");
     }
-    // Whoever comes first copies to the device, the other one to host memory.
+    // The first reader copies to the device, the other to host memory.
     assert_eq!(granted(), 10 << 30);
     for reader in readers {
         ends_well(reader, "sum 992\n");
@@ -174,7 +174,7 @@ fn an_over_subscribed_program_gives_dead_memory_back_and_is_promoted() {
     let folder = tempfile::tempdir().expect("folder");
     let reader = compiled(folder.path(), "reader", READER);
     let in_turn = compiled(folder.path(), "in-turn", IN_TURN);
-    // Else the programs' memory would come by name, and they would wait until it fits.
+    // Otherwise the programs' memory would come by name, and they would wait until it fits.
     let settings = folder.path().join("eagerd.toml");
     let unnamed = "[options]\nlate_reservation = false\nearly_copies = false\nlive_requirement = false\n";
     std::fs::write(&settings, unnamed).expect("settings");
@@ -201,7 +201,7 @@ fn an_over_subscribed_program_gives_dead_memory_back_and_is_promoted() {
         } else {
             assert!(has("eager", 10), "{:?}", classes());
         }
-        // Waiting for it closes its input.
+        // `ends_well` closes the program's input.
         ends_well(second, "sum 1488\n");
         holder.stdin.as_mut().expect("stdin").write_all(b"\n").expect("go on");
         assert_eq!(next_line(&mut holder), "copied\n");

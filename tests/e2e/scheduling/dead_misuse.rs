@@ -1,14 +1,14 @@
-//! A buffer that is declared dead although it is used again, as by a compiler at fault: it gets memory again, and the fault
-//! is said loudly, once.
+//! A buffer that is declared dead although it is used again, as a faulty compiler might do: it gets memory again, and
+//! the fault is reported loudly, once.
 //!
-//! The program is compiled as always, so that its declarations are right; a library put before the shim declares its buffer
-//! dead at each `cudaDeviceSynchronize` as well.
+//! The program is compiled as usual, so its own declarations are right. A library that is loaded before the shim also
+//! declares its buffer dead at each `cudaDeviceSynchronize`.
 
 use eager_tests::{compiled, daemon::Daemon, has_toolchain, run, run_ok};
 use std::process::Command;
 
-/// Writes and reads 8 MiB twice. With an argument it uses what was written before the wrong declaration; else it writes all of
-/// it again first.
+/// Writes and reads 8 MiB twice. With an argument it uses data from before the wrong declaration; without one it writes
+/// everything again first.
 const PROGRAM: &str = r#"
 #include <cstdio>
 const int n = 2 << 20;
@@ -33,7 +33,7 @@ int main(int argc, char **) {
 }
 "#;
 
-/// The fault: `eager_buffer_dead` where nothing is dead.
+/// The faulty library: calls `eager_buffer_dead` where no buffer is dead.
 const FAULT: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
-//! The simulator's descriptors against the programs that they stand for: same calls, same bytes, same kernels, in the
-//! same order.
+//! Compares the simulator's descriptors with the programs that they stand for: same calls, same bytes, same kernels, in
+//! the same order.
 //!
-//! Both come from `program.toml`: the descriptor by its formulas, the run by its arguments. Trap: programs never free
-//! everything (`bfs` keeps one buffer to the end), so of frees only their number is compared, and the program may have
-//! fewer. And how many levels a breadth-first search has depends on its graph: there one round stands for all.
+//! Both come from `program.toml`: the descriptor from its formulas, the run from its arguments. Traps: programs do not
+//! free everything (`bfs` keeps one buffer to the end), so frees are only counted, and the program may have fewer. And
+//! the number of levels of a breadth-first search depends on its graph, so there one round stands for all.
 
 use eager_rodinia::{Program, Run};
 use eager_sim::job::JobOp;
@@ -11,7 +11,7 @@ use eager_tests::{has_toolchain, rodinia_arguments, rodinia_binary, run_ok, tool
 use std::path::Path;
 use std::process::Command;
 
-/// One thing that a program does to the device.
+/// An operation of a program on the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Event {
     Allocate { bytes: u64 },
@@ -20,7 +20,7 @@ enum Event {
     Launch { kernel: String },
 }
 
-/// What happened, and how many buffers were freed.
+/// Operations, and how many buffers were freed.
 type Events = (Vec<Event>, usize);
 
 fn described(ops: &[JobOp], events: &mut Events) {
@@ -42,7 +42,7 @@ fn described(ops: &[JobOp], events: &mut Events) {
     }
 }
 
-/// Reads the stand-in runtime's trace. Kernels run later than they are launched, but in the same order.
+/// Parses the stand-in runtime's trace. Kernels run later than they are launched, but in the same order.
 fn traced(trace: &str) -> Events {
     let lines: Vec<serde_json::Value> =
         trace.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
@@ -65,7 +65,7 @@ fn traced(trace: &str) -> Events {
     (events, frees)
 }
 
-/// One round in place of rounds that repeat a row of equal events.
+/// Keeps one round of `round` events where equal rounds follow each other.
 fn without_rounds(events: &[Event], round: usize) -> Vec<Event> {
     let mut kept: Vec<Event> = Vec::new();
     for event in events {
@@ -81,14 +81,14 @@ fn without_rounds(events: &[Event], round: usize) -> Vec<Event> {
 
 fn same(described: &Event, traced: &Event) -> bool {
     match (described, traced) {
-        // The run knows the mangled name; and a descriptor has one name for the two kernels of nw's diagonal.
+        // The run has the mangled name; and a descriptor has one name for the two kernels of nw's diagonal.
         (Event::Launch { kernel: plain }, Event::Launch { kernel: mangled }) => mangled.contains(plain),
         (described, traced) => described == traced,
     }
 }
 
 fn run_traced(program: &Program, binary: &Path, run: &Run, folder: &Path) -> Events {
-    // The runtime appends.
+    // The runtime appends to its trace, so each run has a file of its own.
     let trace = folder.join(format!("{}-{}.jsonl", program.name, run.bytes));
     let mut command = Command::new(tool("eager"));
     command.args(["run", "--plain", "--time-scale", "0", "--"]).arg(binary);
@@ -110,7 +110,7 @@ fn every_program_does_what_its_descriptor_says() {
             let mut real = run_traced(program, &binary, run, folder.path());
             let name = &program.name;
             if name == "bfs" {
-                // Copy, two kernels, copy.
+                // A round: copy, two kernels, copy.
                 (paper.0, real.0) = (without_rounds(&paper.0, 4), without_rounds(&real.0, 4));
             }
             for (index, (described, traced)) in paper.0.iter().zip(&real.0).enumerate() {

@@ -1,4 +1,4 @@
-//! What a daemon decided on real processes, the pure core decides again from the journal.
+//! A daemon's decisions on real processes can be repeated: the pure core decides the same from the journal.
 
 use eager_tests::{daemon::Daemon, has_toolchain, rodinia_arguments, rodinia_binary, run_ok, tool};
 use std::process::Command;
@@ -22,7 +22,7 @@ fn a_daemons_journal_replays_to_the_same_decisions() {
     assert!(lines > 8, "a journal of only {lines} lines");
     run_ok(Command::new(tool("eager-sim")).arg("replay").arg(&journal));
 
-    // One decision changed: replay must notice, or it proves nothing.
+    // With one decision changed, replay must notice, or the test proves nothing.
     let text = std::fs::read_to_string(&journal).expect("journal");
     let forged = folder.path().join("forged.jsonl");
     std::fs::write(&forged, text.replacen("\"class\":\"normal\"", "\"class\":\"eager\"", 1)).expect("write");

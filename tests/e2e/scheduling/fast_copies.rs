@@ -1,10 +1,10 @@
-//! Copies of pageable memory go through the pinned ring under `eager-live`: the same bytes, in the modelled time of the link
-//! and not of the host's staging.
+//! Under `eager-live`, copies of pageable memory go through the pinned ring: the same bytes, in the modelled time of
+//! the link and not of the host's staging.
 
 use eager_tests::{compiled, daemon::Daemon, has_toolchain, run_ok};
 
-/// Copies 64 MiB and a few bytes in, adds one, copies them out; prints a check sum and, on standard error, the milliseconds that
-/// the device says each copy took.
+/// Copies 64 MiB and a few bytes in, adds one, copies them out. Prints a check sum and, on standard error, the
+/// milliseconds of each copy by the device's clock.
 const PROGRAM: &str = r#"
 #include <cstdio>
 #include <vector>
@@ -40,7 +40,7 @@ int main() {
 }
 "#;
 
-/// Check sum, and the milliseconds in and out.
+/// Parses the check sum, and the milliseconds of the copies in and out.
 fn read(printed: &str) -> (String, Vec<f64>) {
     let (sum, times) = printed.trim_end().split_once('\n').expect("two lines");
     (sum.to_owned(), times.split(' ').map(|time| time.parse().expect("milliseconds")).collect())
@@ -65,7 +65,7 @@ fn pageable_copies_take_the_links_time_and_bring_the_same_bytes() {
         eprintln!("in and out: {plain:?} ms as they came, {fast:?} ms through a ring of {ring} bytes");
         assert_eq!(fast_sum, sum);
         for (fast, plain) in fast.iter().zip(&plain) {
-            // The model gives pageable copies half the link's rate; each piece costs something of its own.
+            // The model gives pageable copies half the link's rate; each piece has a cost of its own.
             assert!(fast / plain < 0.75, "{fast} ms is not much below {plain} ms");
         }
     }

@@ -1,11 +1,12 @@
 //! Independent tasks of one program stay separate: each gets the device that has room for it.
 //!
-//! Trap: a program goes on seeing the device that it chose itself, so where its tasks are is in the daemon's journal alone.
+//! Trap: a program keeps seeing the device that it chose itself, so only the daemon's journal shows where its tasks
+//! are.
 
 use eager_tests::{compiled, daemon::Daemon, has_toolchain, run_ok};
 use std::collections::BTreeSet;
 
-/// Each thread holds its buffer until the other one holds one as well.
+/// Each thread holds its buffer until the other thread holds one too.
 const SOURCE: &str = r#"
 #include <atomic>
 #include <cstdio>
@@ -44,7 +45,7 @@ fn two_tasks_that_do_not_fit_on_one_device_run_on_two() {
     }
     let folder = tempfile::tempdir().expect("folder");
     let program = compiled(folder.path(), "two", SOURCE);
-    // Of each device, 450 MiB are for a context; what is left holds one of the tasks.
+    // 450 MiB of each device are for a context; the rest holds one of the tasks.
     let daemon = Daemon::start(&[
         "--virtual",
         "2xV100-16GB",

@@ -1,12 +1,13 @@
-//! What runs of a program learn of its buffers' last uses: the third gives memory back that no compiler shows to be dead.
+//! Runs of a program learn the last uses of its buffers: the third run gives memory back that no compiler proves to be
+//! dead.
 
 use eager_tests::{compiled, daemon::Daemon, has_toolchain, text, until};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-/// A lazy task: its buffers lie in an array of a size that only the run knows. Computes on them, copies the sum of one out, and
-/// waits for its input's end; with an argument it uses the buffers once more then.
+/// A lazy task: its buffers are in an array whose size only the run knows. Computes on them, copies one sum out, and
+/// waits for the end of its input; with an argument it then uses the buffers once more.
 const PROGRAM: &str = r#"
 #include <cstdio>
 #include <cstdlib>
@@ -36,7 +37,7 @@ int main(int argc, char **argv) {
 
 const GIB: u64 = 1 << 30;
 
-/// Starts the program and waits until it is done with the device.
+/// Starts the program and waits until it no longer uses the device.
 fn start(daemon: &Daemon, program: &Path, folder: &Path, words: &[&str]) -> Child {
     let mut command = daemon.run(program);
     command.args(words).env("EAGER_LEARN", folder).env("EAGER_STATS", "1");
@@ -50,7 +51,7 @@ fn start(daemon: &Daemon, program: &Path, folder: &Path, words: &[&str]) -> Chil
     child
 }
 
-/// Closes its input and reads the rest; what it said.
+/// Closes the program's input; returns its standard error.
 fn end(child: Child, sum: &str) -> String {
     let output = child.wait_with_output().expect("wait");
     assert!(output.status.success(), "{}", text(&output));
@@ -82,7 +83,7 @@ fn the_third_run_gives_back_what_two_runs_did_not_use_again() {
     let said = end(child, "sum 496\n");
     assert!(said.contains("buffers moved to the host, believed dead: 3, brought back: 0"), "{said}");
 
-    // A run that uses them once more: right, and counted.
+    // A run that uses the buffers once more: its result is right, and the mistake is counted.
     let child = start(&daemon, &program, &learnt, &["3", "again"]);
     let said = end(child, "sum 2080\n");
     assert!(said.contains("buffers moved to the host, believed dead: 3, brought back: 3"), "{said}");

@@ -1,8 +1,8 @@
-//! `eager-live` with tasks that *are* over-subscribed: programs of real processes start on less than they asked for, their pages
-//! move, and what they and the holder of the memory print is what they print alone.
+//! `eager-live` with tasks that *are* over-subscribed: real processes start on less memory than they asked for, their
+//! pages move, and their output, like that of the memory's holder, equals that of a run alone.
 //!
-//! Trap: under this policy a task starts eagerly only beside one whose end is expected soon, which takes an earlier run that the
-//! daemon has learnt from, and only where MPS keeps faults to their own program.
+//! Trap: under this policy a task starts eagerly only beside a task whose end is expected soon, which takes an earlier
+//! run from which the daemon has learnt, and only where MPS keeps faults to their own program.
 
 use eager_tests::{compiled, daemon::Daemon, has_toolchain, run_ok, tool, until, until_holds};
 use serde_json::Value;
@@ -11,8 +11,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Four buffers from a loop of unknown length, so that its task is lazy and may start eagerly, and kernels that go through all of
-/// them. With `holds` it launches on until its standard input ends, so that eager kernels meet a busy neighbour.
+/// Four buffers from a loop of unknown length, so that the task is lazy and may start eagerly, and kernels that go
+/// through all of them. With `holds` it launches until its standard input ends, so that eager kernels meet a busy
+/// neighbour.
 const PROGRAM: &str = r#"
 #include <atomic>
 #include <cstdio>
@@ -64,20 +65,20 @@ int main(int, char **words) {
 }
 "#;
 
-/// 40 MiB in all, where the device has 64, of which a context takes 2.
+/// 40 MiB in all; the device has 64, of which a context takes 2.
 const ARGUMENTS: [&str; 2] = ["2621440", "4"];
 const DEVICE: [&str; 7] = ["--virtual", "1xV100-16GB", "--time-scale", "0", "--memory-scale", "256", "--mps"];
-/// The end of a known run is soon, and nobody waits to see whether more tasks come.
+/// The end of a known run counts as soon, and the daemon does not wait for further tasks.
 const SETTINGS: &str = "[options]\neager_promotion_within_ns = 3600000000000\nstream_ns = 0\n";
 const PROGRAMS: u32 = 6;
 
-/// What a program with this seed prints alone.
+/// Returns the output of a program with this seed, run alone.
 fn alone(program: &Path, seed: u32) -> String {
     let mut command = Command::new(tool("eager"));
     run_ok(command.args(["run", "--plain", "--"]).arg(program).args(ARGUMENTS).arg(seed.to_string()))
 }
 
-/// A program under the daemon; `holds`: until its standard input ends.
+/// Starts a program under the daemon. With `holds` it runs until its standard input ends.
 fn start(daemon: &Daemon, program: &Path, seed: u32, holds: bool) -> (Child, BufReader<ChildStdout>) {
     let mut command = daemon.run(program);
     command.args(ARGUMENTS).arg(seed.to_string()).args(holds.then_some("holds"));
@@ -92,7 +93,7 @@ fn start(daemon: &Daemon, program: &Path, seed: u32, holds: bool) -> (Child, Buf
     (child, output)
 }
 
-/// Lets it end; what it said on both streams, besides why it waited.
+/// Closes the program's input; returns its output on both streams, without reasons of waiting.
 fn end((mut child, mut output): (Child, BufReader<ChildStdout>)) -> String {
     drop(child.stdin.take());
     let mut said = String::new();
@@ -102,7 +103,7 @@ fn end((mut child, mut output): (Child, BufReader<ChildStdout>)) -> String {
     said.lines().filter(|line| !line.starts_with("eager: waits: ")).map(|line| format!("{line}\n")).collect()
 }
 
-/// The journal's actions of this kind.
+/// Returns the journal's actions of this kind.
 fn actions(daemon: &Daemon, kind: &str) -> Vec<Value> {
     let journal = std::fs::read_to_string(daemon.journal()).expect("journal");
     let lines = journal.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

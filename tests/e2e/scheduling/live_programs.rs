@@ -1,8 +1,8 @@
-//! Random programs print the same under `eager-live` as on their own: memory that comes late, goes early and is promised
-//! to the next buffer in between changes no result.
+//! Random programs print the same under `eager-live` as alone: memory that comes late, goes early and is promised to
+//! the next buffer in between changes no result.
 //!
-//! A few here; `live-programs --count N` runs as many as one likes. `EAGER_TEST_SEED=N` repeats a seed,
-//! `EAGER_TEST_PROGRAMS=N` sets how many there are; both are printed.
+//! This test runs a few; `live-programs --count N` runs any number. `EAGER_TEST_SEED=N` repeats a seed,
+//! `EAGER_TEST_PROGRAMS=N` sets the number of programs; both are printed.
 
 use eager_tests::live::{Tally, batches};
 use eager_tests::{bin_dir, daemon::Daemon, has_toolchain, number};
@@ -22,6 +22,6 @@ fn results_do_not_depend_on_when_memory_comes_and_goes() {
         seen.add(&batch.check(&daemon, &keep).unwrap_or_else(|failure| panic!("{failure}")));
     }
     assert!(seen.declared_dead > 0, "nothing was declared dead: {seen:?}");
-    // Only where the shim has assertions are beliefs at random.
+    // Beliefs are random only in a shim with assertions.
     assert!(seen.believed > 0 || !cfg!(debug_assertions), "nothing was believed dead: {seen:?}");
 }

@@ -1,7 +1,7 @@
-//! The seven programs under `eager-live` as real processes: right, without a word, and with early release proven for their
-//! buffers, or the reason told.
+//! The seven programs under `eager-live` as real processes: right, without a message, and with early release proven for
+//! their buffers, or the reason reported.
 //!
-//! The table in `docs/eager-live.md` is what the compile reports say; `EAGER_BLESS=1` writes it.
+//! The table in `docs/eager-live.md` is made from the compile reports; `EAGER_BLESS=1` writes it.
 
 use eager_tests::{daemon::Daemon, has_toolchain, rodinia_arguments, rodinia_binary_with, root, run, text};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const BEGIN: &str = "<!-- buffers: written by the test `live_rodinia`, EAGER_BLESS=1 -->\n";
 const END: &str = "<!-- end of buffers -->";
 
-/// A program's executable and compile report.
+/// Compiles a program; returns its executable and its compile report.
 fn compiled(program: &eager_rodinia::Program, folder: &Path) -> (PathBuf, Value) {
     let report = folder.join(format!("{}.json", program.name));
     let binary = rodinia_binary_with(program, &[format!("--eager-report={}", report.display()).into()]);
@@ -23,7 +23,7 @@ fn items<'a>(report: &'a Value, field: &'a str) -> impl Iterator<Item = &'a Valu
     report["units"].as_array().into_iter().flatten().flat_map(move |unit| unit[field].as_array()).flatten()
 }
 
-/// `file:line` of the places, each once.
+/// Lists the places as `file:line`, each once.
 fn places(list: &Value) -> String {
     let place = |place: &Value| {
         let file = Path::new(place["file"].as_str().unwrap_or("?"));
@@ -45,7 +45,7 @@ fn rows(name: &str, report: &Value) -> String {
             _ => format!("no: {}", buffer["reason"].as_str().unwrap_or("?")),
         };
         let (allocated, used) = (places(&buffer["allocated"]), places(&buffer["first_uses"]));
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(rows, "| {name} | {named} of {} | {allocated} | {used} | {end} |", tasks.len());
     }
     rows

@@ -1,14 +1,15 @@
-//! Footprints as they are measured on a GPU against those that the virtual GPU counts page by page.
+//! Compares footprints that are measured as on a GPU with those that the virtual GPU counts page by page.
 //!
-//! Trap: which pages left the host tells nothing on a virtual GPU, so here they are measured by what is free before and after a
-//! kernel. The way of a real GPU is tested in the shim, and on one by `make gpu-test`.
+//! Trap: on a virtual GPU, the pages that left the host show nothing, so here footprints are measured by the free
+//! memory before and after a kernel. The method of a real GPU is tested in the shim, and on a GPU by `make gpu-test`.
 
 use eager_tests::{compiled, has_toolchain, on_stand_in, root, run, run_ok, text, tool};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Four buffers of 16 MiB. One kernel reads all of two and writes one; the other touches an eighth of one.
+/// Four buffers of 16 MiB. One kernel reads two whole buffers and writes one; the other touches an eighth of one
+/// buffer.
 const PROGRAM: &str = r#"
 #include <cstdio>
 #include <cuda_runtime.h>
@@ -65,7 +66,7 @@ fn what_a_kernel_takes_of_the_device_is_what_it_touches() {
     }
 }
 
-/// What a machine says whose driver is missing: the program's own error, and why there is no profile; nothing is written.
+/// A machine without a driver: the program reports its own error and why there is no profile, and writes nothing.
 #[test]
 fn without_a_driver_there_is_no_profile_and_the_reason_is_said() {
     let cuda = root().join(".toolchain/cuda-13.0/lib");

@@ -1,5 +1,5 @@
-//! The page for researchers, `docs/research.md`, followed word for word: its policy in a copy of the repository, its job list
-//! and its experiment.
+//! Follows the page for researchers, `docs/research.md`, word for word: its policy in a copy of the repository, its job
+//! list and its experiment.
 //!
 //! Trap: the copy is built with this clone's lock file and without network, in a build folder of its own that is kept.
 
@@ -11,21 +11,21 @@ use std::time::SystemTime;
 
 const PAGE: &str = "docs/research.md";
 
-/// When the file was changed.
+/// Returns a file's time of change.
 fn changed(path: &Path) -> SystemTime {
     std::fs::metadata(path)
         .and_then(|about| about.modified())
         .unwrap_or_else(|error| panic!("{path:?}: {error}"))
 }
 
-/// Writes a file as if it had been changed `at` that time, so that cargo builds again only what was.
+/// Writes a file with the given time of change, so that cargo rebuilds only what really changed.
 fn write(path: &Path, contents: &[u8], at: SystemTime) {
     std::fs::create_dir_all(path.parent().expect("folder")).expect("folder");
     std::fs::write(path, contents).unwrap_or_else(|error| panic!("{path:?}: {error}"));
     File::options().write(true).open(path).and_then(|file| file.set_modified(at)).expect("time");
 }
 
-/// Everything that git has or would take: cargo wants to see all members.
+/// Copies every file that git tracks or would add, because cargo needs all members.
 fn copy_to(folder: &Path) {
     if folder.exists() {
         std::fs::remove_dir_all(folder).expect("the copy of before");
@@ -38,7 +38,7 @@ fn copy_to(folder: &Path) {
     }
 }
 
-/// A file with the lines that begin with `+` in the block added where the block's other lines stand.
+/// Returns the file with the block's lines that begin with `+` inserted where its other lines are.
 fn added(file: &str, block: &str) -> String {
     let lines = |wanted: fn(&str) -> bool| -> String {
         block.lines().filter(|line| wanted(line)).map(|line| format!("{}\n", &line[1..])).collect()
@@ -48,7 +48,7 @@ fn added(file: &str, block: &str) -> String {
     file.replacen(&before, &after, 1)
 }
 
-/// Saves what the page saves and changes what it changes.
+/// Saves the files that the page saves, and makes the changes that it makes.
 fn follow(blocks: &[book::Block], folder: &Path) {
     let of_page = changed(&root().join(PAGE));
     for block in blocks {
@@ -64,7 +64,7 @@ fn follow(blocks: &[book::Block], folder: &Path) {
     }
 }
 
-/// The arguments behind `--` of a block's command.
+/// Returns the arguments after `--` of a block's command.
 fn arguments(command: &str, program: &str) -> Vec<String> {
     let start = format!("cargo run --locked -p {program} -- ");
     let rest = command.trim_end().strip_prefix(&start).unwrap_or_else(|| panic!("not `{start}…`: {command}"));
@@ -106,7 +106,7 @@ fn policy_of_the_page_builds_and_runs_the_pages_jobs() {
         row.split_whitespace().nth(1).expect("a device").to_owned()
     };
     assert!(own.contains("policy roomiest"), "{own}");
-    // As the page says.
+    // These are the results that the page states.
     assert_eq!(device(case, "late"), device(case, "long"), "{case}");
     assert_eq!(device(own, "late"), device(own, "wide"), "{own}");
 }

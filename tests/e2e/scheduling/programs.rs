@@ -1,5 +1,5 @@
-//! The same seven executables three ways: plain on the stand-in runtime, under `eagerd`, and against NVIDIA's own
-//! `libcudart` up to its "no driver" error.
+//! Runs the same seven executables in three ways: plain on the stand-in runtime, under `eagerd`, and against NVIDIA's
+//! own `libcudart` up to its "no driver" error.
 
 use eager_tests::accounting::audit;
 use eager_tests::{
@@ -41,7 +41,7 @@ fn every_program_is_right_in_every_mode_of_its_kernels() {
     }
 }
 
-/// Runs a program on the stand-in runtime alone.
+/// Runs a program on the stand-in runtime alone, and checks its output.
 fn check_plain(program: &eager_rodinia::Program, binary: &Path, folder: &Path) {
     let out = run_ok(
         Command::new(tool("eager"))

@@ -1,9 +1,9 @@
-//! Random host programs: what the pass announced, held against an oracle and against the stand-in runtime's ledger.
+//! Random host programs: compares what the pass announced with an oracle and with the stand-in runtime's ledger.
 //!
-//! `EAGER_TEST_SEED=N` repeats a seed, `EAGER_TEST_PROGRAMS=N` sets how many programs a batch has; both are printed. Two
-//! levels: many programs against the oracle of `tests/oracle` (host code only, no CUDA headers, a process per path), and
-//! fewer with the real shim, daemon and runtime, audited from their traces. Trap: a function is judged strictly only if
-//! the report calls all of its tasks static; what it says to be lazy may be announced late.
+//! `EAGER_TEST_SEED=N` repeats a seed, `EAGER_TEST_PROGRAMS=N` sets how many programs a batch has; both are printed.
+//! Two levels: many programs against the oracle of `tests/oracle` (host code only, no CUDA headers, a process per
+//! path), and fewer with the real shim, daemon and runtime, audited from their traces. Trap: a function is judged
+//! strictly only if the report calls all of its tasks static; the memory of lazy tasks may be announced late.
 
 use eager_tests::accounting::{Books, audit};
 use eager_tests::corpus::collect_tasks;
@@ -20,11 +20,11 @@ const ONE_FUNCTION: Features = Features { across_functions: false, exceptions: f
 const ACROSS_FUNCTIONS: Features = Features { across_functions: true, exceptions: false };
 const WITH_EXCEPTIONS: Features = Features { across_functions: true, exceptions: true };
 
-/// What the report says of one batch.
+/// The report's statements about one batch.
 struct Placements {
     /// Programs without a lazy task.
     strict: BTreeSet<String>,
-    /// Sites of static tasks that every path uses up.
+    /// Sites of static tasks whose whole requirement every path uses.
     exact: BTreeSet<u64>,
     static_tasks: usize,
 }
@@ -51,7 +51,7 @@ impl Batch {
         self.folder.path().join(file)
     }
 
-    /// What the device half of the compile would say of the kernels, which do nothing.
+    /// Writes what the device half of the compile would state about the kernels, which do nothing.
     fn kernel_data(&self) -> PathBuf {
         let kernel = |(name, pointers): (&str, usize)| {
             let discreet = r#""keeps_pointers":false,"keeps_contents":false"#;
@@ -88,7 +88,7 @@ impl Batch {
     }
 }
 
-/// The program that a function belongs to: `f7` and its helpers `h7_…`, mangled or with parameters.
+/// Returns the program that a function belongs to: `f7` and its helpers `h7_…`, mangled or with parameters.
 fn program_of(function: &str) -> String {
     let letters = function.trim_start_matches("_ZL").trim_start_matches("_Z");
     let name = letters.split(['(', ' ']).find(|word| word.contains(['f', 'h'])).unwrap_or(letters);
@@ -135,7 +135,7 @@ fn against_the_oracle(batch: &Batch, level: &str) -> BTreeMap<String, String> {
     complaints(&printed, &placements)
 }
 
-/// Reads what the oracle printed.
+/// Parses the oracle's output; returns the complaints by program.
 fn complaints(printed: &str, placements: &Placements) -> BTreeMap<String, String> {
     let mut wrong = BTreeMap::new();
     let (mut name, mut bits) = ("", "");
@@ -157,9 +157,9 @@ fn complaints(printed: &str, placements: &Placements) -> BTreeMap<String, String
                 let number = |text: &&str| text.parse::<u64>().expect("bytes");
                 let [requirement, live, made] = numbers else { panic!("{line}") };
                 let (requirement, live, made) = (number(requirement), number(live), number(made));
-                // Beside a lazy task, memory that nobody announced takes from what is promised: by size alone nobody
-                // can tell whose an allocation is, the shim as little as the oracle. There all that is allocated since
-                // the begin counts, which a requirement that no path uses up still exceeds.
+                // Beside a lazy task, unannounced memory takes from the promised amount: neither shim nor oracle can
+                // tell by size alone to which task an allocation belongs. There everything allocated since the begin
+                // counts; a requirement that no path uses up is still larger than that.
                 let is_used =
                     if placements.strict.contains(name) { live == requirement } else { made >= requirement };
                 if is_used || !placements.exact.contains(&site) {
@@ -182,7 +182,7 @@ fn assert_clean(batch: &Batch, wrong: BTreeMap<String, String>) {
     if wrong.is_empty() {
         return;
     }
-    // The sources stay for whoever looks into it.
+    // The sources are kept, so that a failure can be examined.
     let kept = bin_dir().join("failed-batch.cu");
     std::fs::copy(batch.path("batch.cu"), &kept).expect("keep the batch");
     let list: Vec<String> = wrong.into_values().collect();
@@ -215,7 +215,7 @@ fn programs_with_exceptions_keep_their_promises() {
     oracle_test("with exceptions", WITH_EXCEPTIONS);
 }
 
-/// Complaint about one run under the daemon.
+/// Returns the complaint about one run under the daemon, if there is one.
 fn judge(books: &Books, strict: bool, purely_lazy: bool) -> Option<String> {
     if !books.nonsense.is_empty() {
         return Some(format!("{:?}", books.nonsense));
@@ -263,7 +263,7 @@ fn accounting_under_a_daemon_equals_the_ledger() {
     assert_clean(&batch, audit_runs(&trace, &placements));
 }
 
-/// Audits each run of a trace with marks between the runs.
+/// Audits each run of a trace that has marks between the runs.
 fn audit_runs(trace: &Path, placements: &Placements) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(trace).expect("trace");
     let mut runs = text.split("{\"run\":\"").skip(1).peekable();

@@ -1,8 +1,8 @@
 //! Programs of CUDA 12.9 and of 13.0 under the daemon: whose device numbers count, which form of a call reaches which
-//! function, one default stream per thread, graphs, resets. On the stand-in runtimes; and on NVIDIA's own up to the driver
-//! that is missing here.
+//! function, one default stream per thread, graphs, resets. They run on the stand-in runtimes; and on NVIDIA's own
+//! runtimes up to the missing driver.
 //!
-//! Trap: a tree that is not installed is said and is no failure.
+//! A CUDA tree that is not installed is reported and skipped, without a failure.
 
 use eager_tests::cudas::{PER_THREAD, TREES, programs};
 use eager_tests::daemon::{Daemon, Holder};
@@ -22,7 +22,7 @@ fn granted(daemon: &Daemon) -> Vec<u64> {
     devices.iter().map(|device| device["granted_bytes"].as_u64().expect("bytes")).collect()
 }
 
-/// Waits until so much is granted on the first device.
+/// Waits until at least `least` bytes are granted on the first device.
 fn until_granted(daemon: &Daemon, least: u64) {
     until(|| match granted(daemon)[0] {
         granted if granted >= least => Ok(()),
@@ -30,7 +30,7 @@ fn until_granted(daemon: &Daemon, least: u64) {
     });
 }
 
-/// Fills the first device, so that whoever comes gets the second.
+/// Fills the first device, so that the next program gets the second.
 fn fills_first(daemon: &Daemon) -> Holder {
     let holder = daemon.reserve("15GiB", &["sleep", "1000"]);
     until_granted(daemon, 15 * GIB);
@@ -291,7 +291,7 @@ fn threads_that_set_different_devices_are_where_the_daemon_puts_them_and_nowhere
     }
 }
 
-/// What a CUDA with memory nodes does, which the stand-in has not.
+/// Imitates a CUDA with memory nodes, which the stand-in runtime lacks.
 const MEMORY_NODES: &str = r#"
 #include <cstdlib>
 #include <cuda_runtime_api.h>
@@ -362,7 +362,7 @@ int main() {
 }
 "#;
 
-/// NVIDIA's runtime, where there is no driver: what a machine says whose driver is missing or too old.
+/// NVIDIA's runtime without a driver fails as on a machine whose driver is missing or too old.
 #[test]
 fn on_nvidias_runtime_without_a_driver_a_program_fails_as_without_eager() {
     if Path::new("/dev/nvidiactl").exists() {

@@ -18,12 +18,12 @@ fn json(daemon: &Daemon, words: &[&str]) -> Value {
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{words:?} printed {out:?}: {error}"))
 }
 
-/// Asks until a task waits; gives its number.
+/// Polls until a task waits; returns its number.
 fn waiting(daemon: &Daemon) -> u64 {
     until(|| json(daemon, &["queue"])["tasks"][0]["task"].as_u64().ok_or("nobody waits"))
 }
 
-/// Exit code and the one line on standard error.
+/// Returns the exit code and the one line on standard error.
 fn refused(output: &Output) -> (Option<i32>, String) {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.stdout.is_empty() && said.lines().count() == 1, "{}", text(output));
@@ -95,7 +95,7 @@ fn devices_are_drained_and_policies_set() {
     assert_eq!(run(&mut eager(&daemon, &["drain", "one"])).status.code(), Some(2));
 }
 
-/// `sh -c SCRIPT` under `eager run` with these flags.
+/// Returns the command that runs `sh -c SCRIPT` under `eager run` with these flags.
 fn run_script(daemon: &Daemon, flags: &[&str], script: &str) -> Command {
     let mut command = eager(daemon, &[&["run"], flags].concat());
     command.args(["--", "sh", "-c", script]);
@@ -115,7 +115,7 @@ fn memory_is_reserved_for_a_program_that_says_nothing_of_itself() {
     assert_eq!((&task["label"], &task["grant_bytes"]), (&"undeclared".into(), &(6u64 << 30).into()));
     assert_eq!(task["pid"], program.id(), "the program itself holds it");
 
-    // Another that does not fit beside it waits, says so, and starts when it is gone.
+    // Another program, which does not fit beside it, waits, prints so, and starts when the first has ended.
     let waits = run_script(&daemon, &["--mem", "12GiB"], "echo started")
         .stderr(Stdio::piped())
         .stdout(Stdio::piped())
@@ -155,7 +155,7 @@ fn memory_is_reserved_on_several_devices_in_the_order_of_their_numbers() {
     let bound: Vec<_> = tasks.as_array().expect("tasks").iter().map(|task| task["device"].clone()).collect();
     assert_eq!(bound, [0, 2, 3]);
 
-    // Another with as much on each waits for the one that is drained, and says so.
+    // Another program with as much on each device waits for the drained device, and prints so.
     let waits = run_script(&daemon, &["--mem", "12GiB", "--gpus", "4"], "echo started")
         .stderr(Stdio::piped())
         .spawn();
@@ -258,7 +258,7 @@ fn programs_that_have_ended_are_listed() {
         status.code()
     };
     assert_eq!((reserved("short", "6GiB"), reserved("huge", "64GiB")), (Some(0), Some(1)));
-    // Its end is the process's, which the daemon may see a moment later.
+    // A task ends with its process, which the daemon may notice a moment later.
     until(|| match json(&daemon, &["history"])["programs"].as_array().map(Vec::len) {
         Some(2) => Ok(()),
         found => Err(format!("{found:?} programs")),

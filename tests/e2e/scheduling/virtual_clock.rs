@@ -1,5 +1,5 @@
-//! What a daemon learns from programs on a virtual clock, and when: modelled times are the same on every machine, so they are
-//! compared to the nanosecond where nothing is measured.
+//! Events that a daemon receives from programs on a virtual clock, and their times. Modelled times are the same on
+//! every machine, so they are compared to the nanosecond where nothing is measured.
 
 use eager_tests::{compiled, daemon::Daemon, has_toolchain, run_ok, tool, until};
 use serde_json::Value;
@@ -8,12 +8,12 @@ use std::process::Command;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Time and body of each event of the journal, the end of the program that ran included: a daemon notices it a little later than
-/// who started the program.
+/// Returns time and body of each event of the journal, up to the program's end, which the daemon notices a little later
+/// than the test.
 fn events(daemon: &Daemon) -> Vec<(u64, Value)> {
     until(|| {
         let journal = std::fs::read_to_string(daemon.journal()).expect("the journal");
-        // Its last line may be under way.
+        // The last line may be incomplete.
         let whole = &journal[..journal.rfind('\n').map_or(0, |end| end + 1)];
         let lines =
             whole.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of the journal"));
@@ -57,8 +57,8 @@ int main() {
 }
 "#;
 
-/// Dead memory goes back right behind the last copy, before the host work that follows, and a copy in pieces is one copy:
-/// the work stated behind a second one never comes.
+/// Dead memory goes back right after the last copy, before the host work that follows. A copy in pieces is one copy:
+/// the host work stated for a second copy never happens.
 #[test]
 fn memory_that_dies_goes_back_before_the_host_work_behind_it() {
     if !has_toolchain("memory_that_dies_goes_back_before_the_host_work_behind_it") {
@@ -76,7 +76,8 @@ fn memory_that_dies_goes_back_before_the_host_work_behind_it() {
     assert!(end >= back + 10 * SECOND && end < 13 * SECOND, "{end}");
 }
 
-/// Page-locked memory and a wait for the device before there is a task; the kernel reads the page-locked memory itself.
+/// Page-locked memory, and a wait for the device, before there is a task; the kernel reads the page-locked memory
+/// itself.
 const PINNED: &str = r#"
 #include <cstdio>
 __global__ void add(int *p, const int *h) { p[threadIdx.x] += h[threadIdx.x]; }
@@ -98,7 +99,8 @@ int main() {
 }
 "#;
 
-/// Making a context takes 0.3 s on a virtual GPU. The task asks without one, and has its first on the device that it gets.
+/// Making a context takes 0.3 s on a virtual GPU. The task is requested without a context, and makes its first on the
+/// device that it gets.
 #[test]
 fn a_program_has_no_context_before_its_first_task() {
     if !has_toolchain("a_program_has_no_context_before_its_first_task") {
@@ -121,7 +123,7 @@ fn a_program_has_no_context_before_its_first_task() {
     assert_eq!(ends[0], ends[1], "on the first device and on the second");
 }
 
-/// Copies so many MiB in, uses them, and copies a little out.
+/// Copies a number of MiB in, uses them, and copies a little out.
 const FILLER: &str = r#"
 #include <cstdio>
 #include <cstdlib>
@@ -142,8 +144,8 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Under `quanta` memory is managed, and the CPU fills it: that takes what the host's copies take in the model (8 GB/s), and a
-/// task is idle from its last copy on, not from the end of the host work behind it.
+/// Under `quanta` memory is managed, and the CPU fills it. The filling takes as long as the host's copies in the model
+/// (8 GB/s); and a task is idle from its last copy on, not from the end of the host work after it.
 #[test]
 fn the_cpus_filling_of_managed_memory_takes_time_and_a_task_is_idle_before_its_host_work() {
     if !has_toolchain("the_cpus_filling_of_managed_memory_takes_time_and_a_task_is_idle_before_its_host_work")
@@ -164,7 +166,7 @@ fn the_cpus_filling_of_managed_memory_takes_time_and_a_task_is_idle_before_its_h
         assert!(idle.is_some_and(|idle| idle < 2 * SECOND) && end > 11 * SECOND, "{events:?}");
         held
     });
-    // 32 MiB at 8 GB/s, and what prefetches cost beside it.
+    // 32 MiB at 8 GB/s, plus the cost of prefetches.
     let more_ns = held[1] - held[0];
     assert!((4_194_304..4_300_000).contains(&more_ns), "{more_ns} ns: {held:?}");
 }
