@@ -1,5 +1,6 @@
 //! Rules that hold for the repository itself: its pages, its reference, its packages, its command lines.
 
+mod circles;
 mod command_lines;
 mod docs;
 mod docs_generated;

@@ -187,7 +187,7 @@ fn read(path: &Path) -> String {
 }
 
 /// Returns the paths of the workspace members, as written in Cargo.toml.
-fn crates() -> Vec<String> {
+pub fn crates() -> Vec<String> {
     let manifest = read(&root().join("Cargo.toml"));
     let list = manifest.split("members = [").nth(1).and_then(|rest| rest.split(']').next()).expect("members");
     list.split(',').map(|m| m.trim().trim_matches('"').to_string()).filter(|m| !m.is_empty()).collect()
