@@ -553,7 +553,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let mut state = self.state.lock();
         for mark in marks {
             let newly =
-                state.task_mut(mark.key).map_or(0, |task| task.flights.retire(mark.lane, mark.launch));
+                state.task_mut(mark.key).map_or(0, |task| task.in_flight.retire(mark.lane, mark.launch));
             if newly > 0 {
                 scheduler.add_retired(mark.key.slot, newly);
             }
@@ -618,7 +618,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let Some(task) = state.remove_task(key) else { return Vec::new() };
         // A slot's counters pass to its next task, so kernels that can no longer be retired are removed from them.
         if let Some(scheduler) = &self.scheduler {
-            scheduler.add_retired(key.slot, task.flights.in_flight());
+            scheduler.add_retired(key.slot, task.in_flight.count());
         }
         if matches!(task.phase, Phase::Bound | Phase::Refused | Phase::Queued(_))
             && let Ok(sequence) = self.send(key.slot, &RequestBody::TaskEnd)

@@ -405,7 +405,7 @@ impl State {
     pub fn marks(&self) -> Vec<Mark> {
         let of_task = |task: &Task| {
             let (key, device) = (task.key, task.terms.device);
-            let marks = task.flights.marks().into_iter();
+            let marks = task.in_flight.marks().into_iter();
             marks.map(move |(lane, launch)| Mark { key, device, lane, launch }).collect::<Vec<_>>()
         };
         self.tasks().flat_map(of_task).collect()

@@ -163,48 +163,48 @@ impl Lane {
 /// Kernels of a stream end in order, so two ordinals describe a stream. A synchronising call retires the kernels
 /// launched before it began, never those that another thread launched meanwhile.
 #[derive(Debug, Default)]
-pub struct Flights {
-    streams: BTreeMap<Lane, Flight>,
+pub struct InFlight {
+    streams: BTreeMap<Lane, LaunchCounts>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Flight {
+struct LaunchCounts {
     launched: u64,
     retired: u64,
 }
 
-impl Flights {
+impl InFlight {
     pub fn launch(&mut self, lane: Lane) {
         self.streams.entry(lane).or_default().launched += 1;
     }
 
     /// Uncounts a launch that failed.
     pub fn cancel(&mut self, lane: Lane) {
-        if let Some(flight) = self.streams.get_mut(&lane) {
-            flight.launched = flight.launched.saturating_sub(1).max(flight.retired);
+        if let Some(counts) = self.streams.get_mut(&lane) {
+            counts.launched = counts.launched.saturating_sub(1).max(counts.retired);
         }
     }
 
     pub fn busy(&self) -> bool {
-        self.in_flight() > 0
+        self.count() > 0
     }
 
-    pub fn in_flight(&self) -> u64 {
-        self.streams.values().map(|flight| flight.launched - flight.retired).sum()
+    pub fn count(&self) -> u64 {
+        self.streams.values().map(|counts| counts.launched - counts.retired).sum()
     }
 
     /// Streams with kernels in flight, each with its last launch.
     pub fn marks(&self) -> Vec<(Lane, u64)> {
-        let in_flight = self.streams.iter().filter(|(_, flight)| flight.launched > flight.retired);
-        in_flight.map(|(&lane, flight)| (lane, flight.launched)).collect()
+        let in_flight = self.streams.iter().filter(|(_, counts)| counts.launched > counts.retired);
+        in_flight.map(|(&lane, counts)| (lane, counts.launched)).collect()
     }
 
     /// Records that everything on `lane` up to launch `mark` has ended; returns how many of these launches were not
     /// retired before.
     pub fn retire(&mut self, lane: Lane, mark: u64) -> u64 {
-        let Some(flight) = self.streams.get_mut(&lane) else { return 0 };
-        let retired = mark.min(flight.launched).max(flight.retired);
-        std::mem::replace(&mut flight.retired, retired).abs_diff(retired)
+        let Some(counts) = self.streams.get_mut(&lane) else { return 0 };
+        let retired = mark.min(counts.launched).max(counts.retired);
+        std::mem::replace(&mut counts.retired, retired).abs_diff(retired)
     }
 }
 
@@ -238,7 +238,7 @@ pub struct Task {
     pub old_streams: Vec<StreamId>,
     /// Stream on which promoted data is moved in, beside the kernels.
     pub copy_stream: Option<StreamId>,
-    pub flights: Flights,
+    pub in_flight: InFlight,
     /// Busy or idle, as last sent to the daemon while it watched.
     pub told_busy: Option<bool>,
     pub told_all_launched: bool,
@@ -268,7 +268,7 @@ impl Task {
             stream: None,
             old_streams: Vec::new(),
             copy_stream: None,
-            flights: Flights::default(),
+            in_flight: InFlight::default(),
             told_busy: None,
             told_all_launched: false,
             asked_for: None,
@@ -338,7 +338,7 @@ impl Task {
             self.told_busy = None;
             return None;
         }
-        let busy = self.flights.busy();
+        let busy = self.in_flight.busy();
         (self.told_busy.replace(busy) != Some(busy)).then_some(busy)
     }
 }
@@ -383,15 +383,15 @@ mod tests {
 
     #[test]
     fn a_synchronisation_retires_only_what_was_launched_before_it() {
-        let mut flights = Flights::default();
+        let mut in_flight = InFlight::default();
         let stream = Lane::of(StreamId(7), 1);
-        flights.launch(stream);
-        let marks = flights.marks();
-        flights.launch(stream);
-        assert_eq!(flights.retire(marks[0].0, marks[0].1), 1);
-        assert_eq!(flights.retire(marks[0].0, marks[0].1), 0, "known already");
-        assert!(flights.busy());
-        flights.cancel(stream);
-        assert!(!flights.busy());
+        in_flight.launch(stream);
+        let marks = in_flight.marks();
+        in_flight.launch(stream);
+        assert_eq!(in_flight.retire(marks[0].0, marks[0].1), 1);
+        assert_eq!(in_flight.retire(marks[0].0, marks[0].1), 0, "known already");
+        assert!(in_flight.busy());
+        in_flight.cancel(stream);
+        assert!(!in_flight.busy());
     }
 }

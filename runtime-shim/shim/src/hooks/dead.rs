@@ -257,7 +257,7 @@ fn users(state: &State, dying: &Taken) -> Option<Users> {
         state.task(allocation.owner).filter(|task| task.phase == Phase::Bound && task.terms.releases())?;
     let device = task.terms.device;
     let own = task.stream.map(|own| own.id).into_iter().chain(task.old_streams.iter().copied());
-    let launched = task.flights.marks().into_iter().map(|(lane, _)| lane.stream);
+    let launched = task.in_flight.marks().into_iter().map(|(lane, _)| lane.stream);
     let programs = state.streams.iter().filter(|(_, stream)| stream.device == device).map(|(&id, _)| id);
     // Of the per-thread default streams only the calling thread's can be queried; a buffer that another thread could
     // use is never declared dead.

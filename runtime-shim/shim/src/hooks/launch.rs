@@ -342,7 +342,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         scheduler.add_launched(key.slot, 1);
         let watch = scheduler.flags(key.slot) & FLAG_WATCH;
         if let Some(task) = state.task_mut(key) {
-            task.flights.launch(lane);
+            task.in_flight.launch(lane);
             task.terms.flags |= watch;
         }
         watch != 0
@@ -351,7 +351,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     fn cancel_launch(&self, key: TaskKey, lane: Lane) {
         let mut state = self.state.lock();
         let Some(task) = state.task_mut(key) else { return };
-        task.flights.cancel(lane);
+        task.in_flight.cancel(lane);
         if let Some(scheduler) = &self.scheduler {
             scheduler.add_retired(key.slot, 1);
         }

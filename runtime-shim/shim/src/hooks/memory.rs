@@ -16,13 +16,13 @@ use eager_units::shown;
 /// `cudaMemAttachGlobal`, the default of `cudaMallocManaged`.
 pub(super) const ATTACH_GLOBAL: u32 = 1;
 
-/// Room for an allocation that is counted and granted.
+/// An allocation that is counted and granted, but not made yet.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct CountedAllocation {
     pub key: TaskKey,
     pub frame: Option<FrameId>,
     pub taken: Taken,
-    /// The task's standing after the answer to the request for this room.
+    /// The task's standing after the answer to the request for this allocation.
     pub standing: Standing,
     /// The task's device; `None`: not known yet.
     pub device: Option<DeviceIndex>,
@@ -30,9 +30,9 @@ pub(crate) struct Room {
     pub set_device: i32,
 }
 
-impl Room {
-    fn bound(key: TaskKey, frame: Option<FrameId>, taken: Taken, terms: &Terms, set_device: i32) -> Room {
-        Room { key, frame, taken, standing: terms.standing(), device: Some(terms.device), set_device }
+impl CountedAllocation {
+    fn bound(key: TaskKey, frame: Option<FrameId>, taken: Taken, terms: &Terms, set_device: i32) -> CountedAllocation {
+        CountedAllocation { key, frame, taken, standing: terms.standing(), device: Some(terms.device), set_device }
     }
 }
 
@@ -109,19 +109,19 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Some(Err(stop)) => return self.stopped(stop),
             None => {}
         }
-        let room = match self.make_room(thread, bytes) {
-            Ok(room) => room,
+        let counted = match self.count_allocation(thread, bytes) {
+            Ok(counted) => counted,
             Err(stop) => return self.stopped(stop),
         };
-        let Some(device) = room.device else {
+        let Some(device) = counted.device else {
             if let Err(stop) = self.stand(thread) {
-                self.give_room_back(room, bytes, true);
+                self.uncount_allocation(counted, bytes, true);
                 return self.stopped(stop);
             }
             let made = self.runtime.malloc_managed(bytes, ATTACH_GLOBAL).map(managed);
-            return self.settle_room(room, made, bytes, Origin::REWRITTEN).into();
+            return self.record_allocation(counted, made, bytes, Origin::REWRITTEN).into();
         };
-        let way = Way::choose(&self.case(thread, &room, form, bytes, device));
+        let way = Way::choose(&self.case(thread, &counted, form, bytes, device));
         let mapped = match way {
             Way::Mapped { reserved } => self.map_new(thread, reserved, device),
             _ => None,
@@ -133,15 +133,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 self.malloc_on(thread, bytes, device, plain, managed)
             }
         };
-        self.settle_room(room, made, bytes, origin).into()
+        self.record_allocation(counted, made, bytes, origin).into()
     }
 
-    /// The facts that decide how an allocation with room is made.
-    fn case(&self, thread: &mut Thread, room: &Room, form: Form, bytes: u64, device: DeviceIndex) -> Case {
-        let has_site = room.frame.is_some();
-        let may_map = has_site && matches!(room.standing, Standing::Bound { managed: false, releases: true });
+    /// The facts that decide how a counted allocation is made.
+    fn case(&self, thread: &mut Thread, counted: &CountedAllocation, form: Form, bytes: u64, device: DeviceIndex) -> Case {
+        let has_site = counted.frame.is_some();
+        let may_map = has_site && matches!(counted.standing, Standing::Bound { managed: false, releases: true });
         Case {
-            standing: room.standing,
+            standing: counted.standing,
             form,
             bytes,
             has_site,
@@ -165,20 +165,20 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Outcome::PassThrough(Why::AsItIs);
         }
         self.attend(thread);
-        let room = match self.make_room(thread, bytes) {
-            Ok(room) => room,
+        let counted = match self.count_allocation(thread, bytes) {
+            Ok(counted) => counted,
             Err(stop) => return self.stopped(stop),
         };
-        let entered = match room.device {
+        let entered = match counted.device {
             Some(device) => self.enter(thread, device).map_err(Stop::Cuda),
             None => self.stand(thread),
         };
         if let Err(stop) = entered {
-            self.give_room_back(room, bytes, true);
+            self.uncount_allocation(counted, bytes, true);
             return self.stopped(stop);
         }
         let made = self.runtime.malloc_managed(bytes, flags);
-        self.settle_room(room, made, bytes, Origin::Program).into()
+        self.record_allocation(counted, made, bytes, Origin::Program).into()
     }
 
     /// `cudaFree`.
@@ -270,7 +270,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Counts an allocation and requests the bytes beyond what the daemon holds.
-    pub(crate) fn make_room(&self, thread: &mut Thread, bytes: u64) -> Result<Room, Stop> {
+    pub(crate) fn count_allocation(&self, thread: &mut Thread, bytes: u64) -> Result<CountedAllocation, Stop> {
         // Memory that cannot come by name is allocated now, which needs the task's device.
         self.bind_own(thread)?;
         let set_device = thread.program_device;
@@ -290,22 +290,22 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // A refused site's allocation: if it can never fit, it must fail here, not at the first launch.
             let taken = self.bind_with(thread, state, key, frame, bytes)?;
             let terms = self.state.lock().task(key).map_or(Terms::NONE, |task| task.terms);
-            return Ok(Room::bound(key, Some(frame), taken, &terms, set_device));
+            return Ok(CountedAllocation::bound(key, Some(frame), taken, &terms, set_device));
         }
         let taken = task.account.take(frame, bytes);
         let (phase, terms) = (task.phase, task.terms);
         drop(state);
         if phase != Phase::Bound {
-            return Ok(Room { key, frame, taken, standing: Standing::Unbound, device: None, set_device });
+            return Ok(CountedAllocation { key, frame, taken, standing: Standing::Unbound, device: None, set_device });
         }
         match self.extend(thread, key, taken.more) {
             Ok(()) => {
                 // The answer may have made the task over-subscribed; what it allocates from then on must be managed.
                 let terms = self.state.lock().task(key).map_or(terms, |task| task.terms);
-                Ok(Room::bound(key, frame, taken, &terms, set_device))
+                Ok(CountedAllocation::bound(key, frame, taken, &terms, set_device))
             }
             Err(stop) => {
-                self.give_room_back(Room::bound(key, frame, taken, &terms, set_device), bytes, false);
+                self.uncount_allocation(CountedAllocation::bound(key, frame, taken, &terms, set_device), bytes, false);
                 Err(stop)
             }
         }
@@ -384,10 +384,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         (made.map(managed), Origin::REWRITTEN)
     }
 
-    /// Enters an allocation in the ledger, or returns its room if it was not made.
-    fn settle_room<M: Made>(
+    /// Enters an allocation in the ledger, or uncounts it if it was not made.
+    fn record_allocation<M: Made>(
         &self,
-        room: Room,
+        counted: CountedAllocation,
         made: CudaResult<M>,
         bytes: u64,
         origin: Origin,
@@ -395,9 +395,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Ok(made) = made {
             let span = Span { start: made.start(), bytes };
             let mut state = self.state.lock();
-            state.ledger.insert(span, room.key, room.frame, origin);
-            state.ledger.set_device_of(span.start, room.set_device);
-            if room.frame.is_none()
+            state.ledger.insert(span, counted.key, counted.frame, origin);
+            state.ledger.set_device_of(span.start, counted.set_device);
+            if counted.frame.is_none()
                 && origin.is_rewritten()
                 && let Some(beliefs) = &mut state.beliefs
             {
@@ -405,26 +405,26 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 self.note_watched(&state);
             }
         } else {
-            self.give_room_back(room, bytes, true);
+            self.uncount_allocation(counted, bytes, true);
         }
         made
     }
 
     /// Uncounts an allocation that was not made. Bytes requested for it are returned if they were granted; the whole
     /// task ends if nothing else is left of it.
-    pub(crate) fn give_room_back(&self, room: Room, bytes: u64, is_granted: bool) {
+    pub(crate) fn uncount_allocation(&self, counted: CountedAllocation, bytes: u64, is_granted: bool) {
         let mut state = self.state.lock();
         let pinned = state.pinned;
-        let release = state.task_mut(room.key).map_or(Release::Nothing, |task| {
-            let lost = task.account.untake(room.frame, bytes, room.taken);
+        let release = state.task_mut(counted.key).map_or(Release::Nothing, |task| {
+            let lost = task.account.untake(counted.frame, bytes, counted.taken);
             if task.phase == Phase::Bound {
-                let granted = if is_granted { room.taken.more } else { 0 };
+                let granted = if is_granted { counted.taken.more } else { 0 };
                 task.release(granted.saturating_add(lost), pinned)
             } else {
                 Release::Nothing
             }
         });
-        let streams = self.release(&mut state, room.key, release);
+        let streams = self.release(&mut state, counted.key, release);
         drop(state);
         self.destroy(streams);
     }

@@ -6,7 +6,7 @@
 //! streams idle. It must be *uncounted* at once: managed memory can be paged out, and a loop of allocations and frees
 //! in one stream would otherwise seem to need all of them together.
 
-use crate::hooks::memory::Room;
+use crate::hooks::memory::CountedAllocation;
 use crate::ledger::{Allocation, Held, Ledger, Origin};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Span, StreamId};
@@ -111,8 +111,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 }
             })
         };
-        self.malloc_plain(thread, bytes, make, |ledger, room, handle| {
-            ledger.insert_array(handle, Held { owner: room.key, frame: room.frame, bytes });
+        self.malloc_plain(thread, bytes, make, |ledger, counted, handle| {
+            ledger.insert_array(handle, Held { owner: counted.key, frame: counted.frame, bytes });
         })
     }
 
@@ -146,9 +146,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         bytes: u64,
         make: impl FnOnce() -> CudaResult<u64>,
     ) -> Outcome<()> {
-        self.malloc_plain(thread, bytes, make, |ledger, room, start| {
-            ledger.insert(Span { start, bytes }, room.key, room.frame, Origin::Plain);
-            ledger.set_device_of(start, room.set_device);
+        self.malloc_plain(thread, bytes, make, |ledger, counted, start| {
+            ledger.insert(Span { start, bytes }, counted.key, counted.frame, Origin::Plain);
+            ledger.set_device_of(start, counted.set_device);
         })
     }
 
@@ -158,20 +158,20 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         thread: &mut Thread,
         bytes: u64,
         make: impl FnOnce() -> CudaResult<u64>,
-        count: impl FnOnce(&mut Ledger, Room, u64),
+        count: impl FnOnce(&mut Ledger, CountedAllocation, u64),
     ) -> Outcome<()> {
         match self.on_a_device(thread) {
             Outcome::PassThrough(Why::AsItIs) => {}
             outcome => return outcome,
         }
-        let room = match self.make_room(thread, bytes) {
-            Ok(room) => room,
+        let counted = match self.count_allocation(thread, bytes) {
+            Ok(counted) => counted,
             Err(stop) => return self.stopped(stop),
         };
         let made = make();
         match made {
-            Ok(handle) => count(&mut self.state.lock().ledger, room, handle),
-            Err(_) => self.give_room_back(room, bytes, true),
+            Ok(handle) => count(&mut self.state.lock().ledger, counted, handle),
+            Err(_) => self.uncount_allocation(counted, bytes, true),
         }
         made.map(drop).into()
     }
