@@ -77,7 +77,7 @@ pub struct Config {
     /// User id whose daemon is trusted, besides root and the program's own user.
     pub trusted: Option<u32>,
     /// Print on standard error why a task waits.
-    pub says_waits: bool,
+    pub shows_waits: bool,
     /// Name of the program in the daemon's tables.
     pub label: String,
     /// Priority of the program's tasks among those of its user.
@@ -158,7 +158,7 @@ impl Config {
         let default_socket = || default_socket(set("XDG_RUNTIME_DIR"));
         let config = Config {
             disabled: set(ENV_DISABLE).is_some_and(|value| value == "1"),
-            says_waits: set(ENV_SAY_WAITS).is_some_and(|value| value == "1"),
+            shows_waits: set(ENV_SAY_WAITS).is_some_and(|value| value == "1"),
             socket: set(ENV_SOCKET).map_or_else(default_socket, PathBuf::from),
             is_socket_given: set(ENV_SOCKET).is_some(),
             on_loss,
@@ -181,7 +181,7 @@ impl Config {
     }
 
     /// How long this program waits for a daemon when it starts.
-    pub fn patience(&self) -> Duration {
+    pub fn connect_wait(&self) -> Duration {
         match self.on_loss {
             OnLoss::Wait(limit) => limit,
             _ if self.is_socket_given || is_inhabited(&self.socket) => self.connect_max,
@@ -263,7 +263,7 @@ mod tests {
         ]);
         assert_eq!(config.on_loss, OnLoss::Wait(Duration::from_secs(3)));
         assert_eq!(config.unheard_max(), Duration::from_secs(3));
-        assert_eq!((config.label.as_str(), config.disabled, config.says_waits), ("job", true, true));
+        assert_eq!((config.label.as_str(), config.disabled, config.shows_waits), ("job", true, true));
         assert_eq!((config.socket, config.profile), ("/s".into(), Some("p.json".into())));
         assert_eq!((config.staging_bytes, config.ring), (4096, Wanted { bytes: 8192, after: 0 }));
         assert_eq!(config.fill_piece_bytes, 32_768);
@@ -273,18 +273,18 @@ mod tests {
 
     #[test]
     fn a_daemon_is_waited_for_where_one_is_to_be_expected() {
-        let patience = |variables: &[(&str, &str)]| read(variables).0.patience();
+        let connect_wait = |variables: &[(&str, &str)]| read(variables).0.connect_wait();
         let nowhere = ("XDG_RUNTIME_DIR", "/nowhere");
-        assert_eq!(patience(&[nowhere]), Duration::ZERO);
-        assert_eq!(patience(&[(ENV_SOCKET, "/nowhere/s")]), CONNECT_MAX);
-        assert_eq!(patience(&[(ENV_SOCKET, "/s"), (ENV_CONNECT_MAX, "0.5")]), Duration::from_millis(500));
-        assert_eq!(patience(&[nowhere, (ENV_ON_DAEMON_LOSS, "wait:3")]), Duration::from_secs(3));
+        assert_eq!(connect_wait(&[nowhere]), Duration::ZERO);
+        assert_eq!(connect_wait(&[(ENV_SOCKET, "/nowhere/s")]), CONNECT_MAX);
+        assert_eq!(connect_wait(&[(ENV_SOCKET, "/s"), (ENV_CONNECT_MAX, "0.5")]), Duration::from_millis(500));
+        assert_eq!(connect_wait(&[nowhere, (ENV_ON_DAEMON_LOSS, "wait:3")]), Duration::from_secs(3));
         let dir = tempfile::tempdir().expect("folder");
         let run = ("XDG_RUNTIME_DIR", dir.path().to_str().expect("text"));
         std::fs::create_dir(dir.path().join("eager")).expect("folder");
-        assert_eq!(patience(&[run]), Duration::ZERO);
+        assert_eq!(connect_wait(&[run]), Duration::ZERO);
         std::fs::write(dir.path().join("eager/eagerd.state"), "").expect("state");
-        assert_eq!(patience(&[run]), CONNECT_MAX);
+        assert_eq!(connect_wait(&[run]), CONNECT_MAX);
     }
 
     #[test]

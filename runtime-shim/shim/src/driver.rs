@@ -179,7 +179,7 @@ impl Driver {
 
     /// Maps memory of the device to reserved addresses. The handle is released at once: the memory lives until it is
     /// unmapped.
-    pub fn back(&self, reserved: Span, device: DeviceIndex) -> CudaResult<()> {
+    pub fn map_memory(&self, reserved: Span, device: DeviceIndex) -> CudaResult<()> {
         let (mut handle, bytes) = (0, reserved.bytes as usize);
         call!(self.create(&mut handle, bytes, &prop(device), 0))?;
         let mapped = call!(self.map(reserved.start, bytes, 0, handle, 0));
@@ -187,12 +187,12 @@ impl Driver {
         mapped?;
         let access = AccessDesc { location: location(device), flags: ACCESS_READ_WRITE };
         call!(self.set_access(reserved.start, bytes, &access, 1)).inspect_err(|_| {
-            let _ = self.unback(reserved);
+            let _ = self.unmap_memory(reserved);
         })
     }
 
     /// Unmaps and frees the memory, with its contents. Nothing may use it any more.
-    pub fn unback(&self, reserved: Span) -> CudaResult<()> {
+    pub fn unmap_memory(&self, reserved: Span) -> CudaResult<()> {
         call!(self.unmap(reserved.start, reserved.bytes as usize))
     }
 }

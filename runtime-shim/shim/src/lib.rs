@@ -20,11 +20,11 @@ pub mod measure;
 pub mod nvtx;
 mod outcome;
 pub mod pages;
-mod patience;
 pub mod process;
 pub mod profile;
 pub mod program;
 pub mod real;
+mod reporter;
 pub mod ring;
 pub mod runtime;
 pub mod scheduler;
@@ -38,7 +38,7 @@ mod tests;
 pub mod trace;
 pub mod virtual_clock;
 mod visible;
-mod voice;
+mod wait_message;
 mod whole_file;
 
 pub use eager_client::account;
@@ -68,9 +68,9 @@ pub unsafe extern "C" fn eager_module_register(module: *const EagerModule) {
     match registered {
         Ok(()) => {}
         // Reported once for all modules, with how the program runs then.
-        Err(ModuleError::Version { .. }) => process::met_another_version(),
+        Err(ModuleError::Version { .. }) => process::on_foreign_module(),
         Err(error) => {
-            voice::to_stderr(&format!("a module of the program is not scheduled by kernel: {error}"));
+            reporter::to_stderr(&format!("a module of the program is not scheduled by kernel: {error}"));
         }
     }
 }

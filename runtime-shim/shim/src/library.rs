@@ -11,7 +11,7 @@
 
 use crate::exports::Hook;
 use crate::process::PROGRAM;
-use crate::voice::{of_loader, to_stderr};
+use crate::reporter::{loader_message, to_stderr};
 use cudarc::runtime::sys::{
     cudaEvent_t, cudaGraphExec_t, cudaLaunchConfig_t, cudaMemLocation, cudaMemPool_t, cudaMemoryAdvise,
     cudaStream_t, dim3,
@@ -82,7 +82,7 @@ fn library() -> Option<&'static Library> {
             to_stderr(&format!(
                 "cannot open {name} ({}): every CUDA call fails with an initialization error; install the \
                  CUDA 13 runtime or put its folder into LD_LIBRARY_PATH",
-                of_loader(error)
+                loader_message(error)
             ));
         })
         .ok()
@@ -107,8 +107,8 @@ fn open() -> Result<Library, libloading::Error> {
 
 /// Reports a missing function, only the first; returns the status for its call.
 pub fn missing_call(name: &str) -> Status {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if !LIBRARY_MISSING.load(Ordering::Relaxed) && !SAID.swap(true, Ordering::Relaxed) {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    if !LIBRARY_MISSING.load(Ordering::Relaxed) && !REPORTED.swap(true, Ordering::Relaxed) {
         to_stderr(&format!("this CUDA runtime has no {name}: the call fails with an initialization error"));
     }
     MISSING

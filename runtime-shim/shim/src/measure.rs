@@ -36,9 +36,9 @@ impl Edge {
 
 /// The conditions of the measurement.
 #[derive(Debug, Clone, Copy)]
-pub struct Ground {
+pub struct MeasuringSetup {
     /// Bytes that were free on the device.
-    pub room: u64,
+    pub free_bytes: u64,
     pub method: Method,
 }
 
@@ -53,7 +53,7 @@ struct Buffer {
 #[derive(Debug, Default)]
 pub struct Measurement {
     /// Determined before the first allocation.
-    pub ground: Option<Ground>,
+    pub setup: Option<MeasuringSetup>,
     buffers: BTreeMap<u64, Buffer>,
     kernels: BTreeMap<String, Measured>,
 }
@@ -101,7 +101,7 @@ impl Measurement {
     /// The profile; `None` if nothing was launched.
     pub fn file(&self) -> Option<ProfileFile> {
         (!self.kernels.is_empty())
-            .then(|| ProfileFile::new(self.kernels.clone(), self.ground.map(|ground| ground.method)))
+            .then(|| ProfileFile::new(self.kernels.clone(), self.setup.map(|setup| setup.method)))
     }
 }
 

@@ -6,9 +6,9 @@
 //! build generates through libclang. Trap: the tool's functions run on the program's threads, some under the shim's
 //! lock. They may not call CUDA, which NVTX forbids to tools as well.
 
+use crate::reporter::{loader_message, to_stderr};
 use crate::runtime::DeviceIndex;
 use crate::task::Terms;
-use crate::voice::{of_loader, to_stderr};
 use eager_proto::TASK_SLOTS;
 use eager_proto::reply::{CLASS_EAGER, CLASS_PROMOTED};
 use eager_proto::request::{RequestBody, Slot};
@@ -174,11 +174,11 @@ fn load(path: &OsStr) -> Result<Tool, String> {
     }
     // SAFETY: a tool's library that the user names; such a library's constructors are made to be run so. It stays
     // loaded when its entry point succeeds, since it is forgotten below.
-    let library =
-        unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_LOCAL) }.map_err(|error| of_loader(&error))?;
+    let library = unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_LOCAL) }
+        .map_err(|error| loader_message(&error))?;
     // SAFETY: the function of this name has this type in every NVTX tool.
     let initialize =
-        unsafe { library.get::<InitializeFn>(ENTRY_POINT) }.map_err(|error| of_loader(&error))?;
+        unsafe { library.get::<InitializeFn>(ENTRY_POINT) }.map_err(|error| loader_message(&error))?;
     // SAFETY: the tool gets the argument that it expects, which lives as long as the process.
     if unsafe { initialize(export_table) } == 0 {
         return Err(format!("its {ENTRY_POINT} failed"));

@@ -15,12 +15,12 @@ use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
 use crate::program::Program;
 use crate::real::RealRuntime;
+use crate::reporter::{Reporter, to_stderr};
 use crate::shim::Shim;
 use crate::state::Thread;
 use crate::stats;
 use crate::trace;
 use crate::virtual_clock;
-use crate::voice::{Voice, to_stderr};
 use eager_proto::ENV_ON_DAEMON_LOSS;
 use eager_proto::hello::Hello;
 use eager_proto::newcomer::ENV_ON_NO_DAEMON;
@@ -39,7 +39,7 @@ pub type LiveShim = Shim<RealRuntime, ClientConnection>;
 /// Bound on each step of connecting (specification S-701).
 const CONNECT_STEP_MAX: Duration = Duration::from_secs(5);
 /// A wait for a daemon that is longer than this is reported.
-const UNSAID_MAX: Duration = Duration::from_secs(1);
+const SILENT_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The compiler pass's tables about the program; filled by constructors.
 pub static PROGRAM: RwLock<Program> = RwLock::new(Program::new());
@@ -66,7 +66,7 @@ pub fn guarded<T>(hook: impl FnOnce(&LiveShim, &mut Thread) -> Outcome<T>) -> Ou
         let in_thread = |thread: &mut Thread| {
             let outcome = hook(shim, thread);
             if matches!(outcome, Outcome::PassThrough(Why::NoDaemon)) {
-                shim.come_home(thread);
+                shim.enter_program_device(thread);
             }
             outcome
         };
@@ -92,11 +92,11 @@ fn with_thread<T>(hook: impl FnOnce(&mut Thread) -> T) -> T {
 }
 
 /// Runs `hook`; a panic is reported once and becomes a pass-through. Unwinding into C would be undefined behaviour.
-fn contained<T>(hook: impl FnOnce() -> Outcome<T>, say: impl FnOnce(&str)) -> Outcome<T> {
-    static SAID: AtomicBool = AtomicBool::new(false);
+fn contained<T>(hook: impl FnOnce() -> Outcome<T>, report: impl FnOnce(&str)) -> Outcome<T> {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
     catch_unwind(AssertUnwindSafe(hook)).unwrap_or_else(|_| {
-        if !SAID.swap(true, Ordering::Relaxed) {
-            say("an internal error was contained; calls that meet it go to CUDA unscheduled. Please report it");
+        if !REPORTED.swap(true, Ordering::Relaxed) {
+            report("an internal error was contained; calls that meet it go to CUDA unscheduled. Please report it");
         }
         Outcome::PassThrough(Why::Panicked)
     })
@@ -223,20 +223,20 @@ fn start() -> Option<LiveShim> {
     let connection = match wants_daemon.then(|| connect(&config)).transpose() {
         Ok(connection) => connection,
         Err(error) => {
-            to_stderr(&without_daemon(&error, config.is_closed_at_start));
+            to_stderr(&no_daemon_line(&error, config.is_closed_at_start));
             None
         }
     };
     if let Some(foreign) = foreign {
-        to_stderr(&format!("{foreign}; {}", instead(config.is_closed_at_start)));
+        to_stderr(&format!("{foreign}; {}", fallback_text(config.is_closed_at_start)));
     }
     if config.measure.is_some() {
         // SAFETY: as in `beliefs`.
         let _ = unsafe { libc::atexit(save_footprints) };
     }
-    let voice = Voice::new(Box::new(to_stderr));
+    let reporter = Reporter::new(Box::new(to_stderr));
     let beliefs = connection.as_ref().and_then(|_| beliefs(&config));
-    let mut shim = Shim::new(RealRuntime::open(), connection, config, profile, voice, &PROGRAM);
+    let mut shim = Shim::new(RealRuntime::open(), connection, config, profile, reporter, &PROGRAM);
     shim.state.get_mut().beliefs = beliefs;
     Some(shim)
 }
@@ -288,30 +288,30 @@ fn connect(config: &Config) -> Result<ClientConnection, ConnectError> {
     let is_informed = PROGRAM.read().is_informed();
     let hello = if is_informed { Hello::new(&config.label) } else { Hello::uninformed(&config.label) };
     let hello = hello.with_priority(config.priority);
-    let patience = config.patience();
-    let mut is_said = false;
+    let connect_wait = config.connect_wait();
+    let mut is_reported = false;
     virtual_clock::turn();
     let waits = |waited: Duration, error: &ConnectError| {
-        if waited >= UNSAID_MAX && !std::mem::replace(&mut is_said, true) {
-            to_stderr(&format!("{error}: waiting for one, {} s at most", patience.as_secs_f32()));
+        if waited >= SILENT_WAIT_MAX && !std::mem::replace(&mut is_reported, true) {
+            to_stderr(&format!("{error}: waiting for one, {} s at most", connect_wait.as_secs_f32()));
         }
     };
-    ClientConnection::connect_within(patience, waits, || {
+    ClientConnection::connect_within(connect_wait, waits, || {
         ClientConnection::connect_trusting(&config.socket, &hello, CONNECT_STEP_MAX, config.trusted)
     })
 }
 
 /// The one line about a missing daemon.
-fn without_daemon(error: &ConnectError, is_closed: bool) -> String {
+fn no_daemon_line(error: &ConnectError, is_closed: bool) -> String {
     let what = match error {
         ConnectError::NoDaemon { path } => format!("no daemon at {}", path.display()),
         other => other.to_string(),
     };
-    format!("{what}: {}", instead(is_closed))
+    format!("{what}: {}", fallback_text(is_closed))
 }
 
 /// How a program that is not scheduled runs.
-fn instead(is_closed: bool) -> String {
+fn fallback_text(is_closed: bool) -> String {
     if is_closed {
         let by = format!("{ENV_ON_DAEMON_LOSS} or {ENV_ON_NO_DAEMON} is closed");
         format!("CUDA calls fail ({by}; `eager run --or-plain` runs unscheduled then)")
@@ -323,13 +323,13 @@ fn instead(is_closed: bool) -> String {
 /// Handles a module of another version of the interface. If it registers late, with a library that the program has
 /// loaded, the program is no longer scheduled, since the meaning of the module's calls is unknown. A module that
 /// registers before the first call is handled by [`start`].
-pub fn met_another_version() {
+pub fn on_foreign_module() {
     if let Some(Some(shim)) = SHIM.get()
         && !is_forked_child()
-        && shim.step_aside()
+        && shim.stop_scheduling()
     {
         let foreign = PROGRAM.read_recursive().foreign().unwrap_or_default();
-        to_stderr(&format!("{foreign}; {}", instead(shim.config.is_closed_at_start)));
+        to_stderr(&format!("{foreign}; {}", fallback_text(shim.config.is_closed_at_start)));
     }
 }
 
@@ -339,12 +339,13 @@ mod tests {
 
     #[test]
     fn a_panic_becomes_a_pass_through_and_is_said_once() {
-        let said = Cell::new(0);
+        let reported = Cell::new(0);
         for _ in 0..2 {
-            let outcome: Outcome<()> = contained(|| panic!("on purpose"), |_| said.set(said.get() + 1));
+            let outcome: Outcome<()> =
+                contained(|| panic!("on purpose"), |_| reported.set(reported.get() + 1));
             assert_eq!(outcome, Outcome::PassThrough(Why::Panicked));
         }
-        assert_eq!(said.get(), 1);
+        assert_eq!(reported.get(), 1);
     }
 
     #[test]
@@ -358,7 +359,7 @@ mod tests {
     #[test]
     fn the_line_about_a_missing_daemon_says_what_happens() {
         let missing = ConnectError::NoDaemon { path: "/s".into() };
-        assert_eq!(without_daemon(&missing, false), "no daemon at /s: running as plain CUDA");
-        assert!(without_daemon(&missing, true).contains("CUDA calls fail"));
+        assert_eq!(no_daemon_line(&missing, false), "no daemon at /s: running as plain CUDA");
+        assert!(no_daemon_line(&missing, true).contains("CUDA calls fail"));
     }
 }

@@ -288,9 +288,9 @@ mod tests {
         // SAFETY: null is allowed, and `other` is a whole module with empty tables.
         let (null, version) = unsafe { (program.register(ptr::null()), program.register(&other)) };
         assert_eq!((null, version), (Err(ModuleError::Null), Err(ModuleError::Version { found: 9 })));
-        let said = program.foreign().expect("another version");
-        assert!(said.starts_with("vec.cu was compiled for version 9 of "), "{said}");
-        assert!(said.contains("install the libeager.so of that release"), "{said}");
+        let message = program.foreign().expect("another version");
+        assert!(message.starts_with("vec.cu was compiled for version 9 of "), "{message}");
+        assert!(message.contains("install the libeager.so of that release"), "{message}");
     }
 
     #[test]
@@ -303,8 +303,11 @@ mod tests {
             // SAFETY: a whole module with empty tables.
             unsafe { program.register(&older) }.expect_err("another version");
         }
-        let said = program.foreign().expect("another version");
-        assert!(said.starts_with("a.cu, b.cu, c.cu and 2 more were compiled for version 2 of "), "{said}");
-        assert!(said.ends_with(": compile them again with the eagercc of this release"), "{said}");
+        let message = program.foreign().expect("another version");
+        assert!(
+            message.starts_with("a.cu, b.cu, c.cu and 2 more were compiled for version 2 of "),
+            "{message}"
+        );
+        assert!(message.ends_with(": compile them again with the eagercc of this release"), "{message}");
     }
 }

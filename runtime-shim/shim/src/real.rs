@@ -217,11 +217,11 @@ impl Runtime for RealRuntime {
         }
     }
 
-    fn unreserve(&self, reserved: Span, is_backed: bool) -> CudaResult<()> {
+    fn unreserve(&self, reserved: Span, is_mapped: bool) -> CudaResult<()> {
         match self.known_way()? {
             Way::Mapped(driver) => {
-                if is_backed {
-                    driver.unback(reserved)?;
+                if is_mapped {
+                    driver.unmap_memory(reserved)?;
                 }
                 driver.unreserve(reserved)
             }
@@ -229,9 +229,9 @@ impl Runtime for RealRuntime {
         }
     }
 
-    fn back(&self, reserved: Span, device: DeviceIndex) -> CudaResult<Option<()>> {
+    fn map_memory(&self, reserved: Span, device: DeviceIndex) -> CudaResult<Option<()>> {
         let backed = match self.known_way()? {
-            Way::Mapped(driver) => driver.back(reserved, device),
+            Way::Mapped(driver) => driver.map_memory(reserved, device),
             Way::Managed => self
                 .prefer_device(reserved, device)
                 .and_then(|()| self.prefetch(reserved, device, StreamId::LEGACY)),
@@ -242,9 +242,9 @@ impl Runtime for RealRuntime {
         }
     }
 
-    fn unback(&self, reserved: Span) -> CudaResult<()> {
+    fn unmap_memory(&self, reserved: Span) -> CudaResult<()> {
         match self.known_way()? {
-            Way::Mapped(driver) => driver.unback(reserved),
+            Way::Mapped(driver) => driver.unmap_memory(reserved),
             Way::Managed => self.discard(reserved),
         }
     }

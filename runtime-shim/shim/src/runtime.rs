@@ -319,14 +319,14 @@ pub trait Runtime {
     /// Reserves addresses for `bytes` (such a multiple) that take no device memory yet (`cuMemAddressReserve`, or
     /// managed memory).
     fn reserve(&self, bytes: u64) -> CudaResult<Span>;
-    /// Frees reserved addresses, with the memory behind them if `is_backed`; nothing uses them any more.
-    fn unreserve(&self, reserved: Span, is_backed: bool) -> CudaResult<()>;
+    /// Frees reserved addresses, with the memory behind them if `is_mapped`; nothing uses them any more.
+    fn unreserve(&self, reserved: Span, is_mapped: bool) -> CudaResult<()>;
     /// Puts memory of the device behind reserved addresses (`cuMemCreate`, `cuMemMap`; or moves managed memory
     /// there); `Ok(None)` as for [`Runtime::malloc`].
-    fn back(&self, reserved: Span, device: DeviceIndex) -> CudaResult<Option<()>>;
+    fn map_memory(&self, reserved: Span, device: DeviceIndex) -> CudaResult<Option<()>>;
     /// Frees the memory behind reserved addresses with its contents (`cuMemUnmap`, or
     /// `cudaMemDiscardAndPrefetchBatchAsync`). Waits for nothing: no kernel may use it any more.
-    fn unback(&self, reserved: Span) -> CudaResult<()>;
+    fn unmap_memory(&self, reserved: Span) -> CudaResult<()>;
     fn free_async(&self, address: u64, stream: StreamId) -> CudaResult<()>;
     /// `cudaMemAdvise(SetPreferredLocation)`.
     fn prefer_device(&self, span: Span, device: DeviceIndex) -> CudaResult<()>;

@@ -10,16 +10,16 @@ use crate::config::{Config, OnLoss};
 use crate::hooks::host_memory::HostMemory;
 use crate::measure::Measurement;
 use crate::outcome::{Outcome, Why};
-use crate::patience::Patience;
 use crate::profile::Profile;
 use crate::program::Program;
+use crate::reporter::Reporter;
 use crate::ring::Ring;
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, StreamFlags, StreamId};
 use crate::scheduler::{Habits, Resumed, Scheduler, Unsent, Wake};
 use crate::state::{Mark, State, Thread};
 use crate::task::{OwnStream, Phase, Release, TaskKey, Terms};
 use crate::visible::Visible;
-use crate::voice::Voice;
+use crate::wait_message::WaitMessage;
 use eager_proto::reply::{STATE_BOUND, STATE_REFUSED, STATE_WAITING, TaskCell};
 use eager_proto::request::{RequestBody, Slot};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
@@ -74,7 +74,7 @@ pub struct Shim<R, S> {
     pub(crate) runtime: R,
     pub(crate) scheduler: Option<S>,
     pub(crate) profile: Profile,
-    pub(crate) voice: Voice,
+    pub(crate) reporter: Reporter,
     pub(crate) program: &'static RwLock<Program>,
     pub(crate) state: Mutex<State>,
     /// Held during a request for an extension.
@@ -112,7 +112,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         scheduler: Option<S>,
         config: Config,
         profile: Profile,
-        voice: Voice,
+        reporter: Reporter,
         program: &'static RwLock<Program>,
     ) -> Shim<R, S> {
         let standing = match &scheduler {
@@ -125,7 +125,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             runtime,
             scheduler,
             profile,
-            voice,
+            reporter,
             program,
             state: Mutex::default(),
             extending: Mutex::default(),
@@ -193,15 +193,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Standing::Closed => "CUDA calls fail from now on",
                 _ => "going on as plain CUDA on the same device",
             };
-            self.voice
-                .once("lost", || format!("lost the daemon at {}: {then}", self.config.socket.display()));
+            self.reporter.report_once("lost", || {
+                format!("lost the daemon at {}: {then}", self.config.socket.display())
+            });
         }
         Stop::Lost
     }
 
     /// Called after a call that went to the runtime because the daemon is lost: enters the device that the program
     /// had set, which was only remembered so far. After a task has been bound, its device stays.
-    pub(crate) fn come_home(&self, thread: &mut Thread) {
+    pub(crate) fn enter_program_device(&self, thread: &mut Thread) {
         let is_lost = self.scheduler.is_some() && self.standing() == Standing::Plain;
         let is_set = thread.real_device.is_none() && thread.program_device != 0;
         if is_lost && is_set && !self.ever_bound.load(Ordering::Relaxed) {
@@ -211,7 +212,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Switches to plain CUDA, or errors, although there is a daemon. True if the program was scheduled until now.
-    pub(crate) fn step_aside(&self) -> bool {
+    pub(crate) fn stop_scheduling(&self) -> bool {
         let next = if self.config.is_closed_at_start { Standing::Closed } else { Standing::Plain };
         self.standing.swap(next as u8, Ordering::Relaxed) == Standing::Scheduled as u8
     }
@@ -336,7 +337,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Waits until the daemon has decided on a request, or lets the task wait: `None`.
-    pub(crate) fn await_first_word(&self, slot: Slot, sequence: u32) -> Result<Option<Answer>, Stop> {
+    pub(crate) fn await_decision_or_wait(&self, slot: Slot, sequence: u32) -> Result<Option<Answer>, Stop> {
         self.await_cell(slot, |cell| match self.decision(slot, cell, sequence) {
             // The slot was free before, so this state belongs to the request.
             None if cell.state == STATE_WAITING => Some(None),
@@ -347,14 +348,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Waits until `read` finds what it looks for in the slot's cell.
     fn await_cell<T>(&self, slot: Slot, read: impl Fn(&TaskCell) -> Option<T>) -> Result<T, Stop> {
         let mut unheard = Duration::ZERO;
-        let mut patience = self.config.says_waits.then(Patience::new);
+        let mut message = self.config.shows_waits.then(WaitMessage::new);
         loop {
             let cell = self.cell(slot)?;
             let found = read(&cell);
-            if let Some(patience) = &mut patience {
+            if let Some(message) = &mut message {
                 match &found {
-                    Some(_) => patience.is_over(),
-                    None if cell.state == STATE_WAITING => patience.waits(|| self.reason(slot, cell.reason)),
+                    Some(_) => message.end(),
+                    None if cell.state == STATE_WAITING => message.show(|| self.reason(slot, cell.reason)),
                     None => {}
                 }
             }
@@ -403,12 +404,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Called at every hook: applies what the daemon changed meanwhile, and reports activity to it.
-    pub(crate) fn attend(&self, thread: &mut Thread) {
+    pub(crate) fn sync_with_daemon(&self, thread: &mut Thread) {
         self.observe(thread);
-        self.tell_activity();
+        self.send_activity();
     }
 
-    /// The first half of [`Self::attend`]. A launch reports activity only after its kernel is counted: between two
+    /// The first half of [`Self::sync_with_daemon`]. A launch reports activity only after its kernel is counted: between two
     /// kernels it would report "idle", and so open the gate for a neighbour at the very moment in which this task
     /// starts its next kernel.
     pub(crate) fn observe(&self, thread: &mut Thread) {
@@ -478,7 +479,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         for span in plan {
             if let Err(error) = self.runtime.prefetch(span, device, stream) {
                 let code = error.code();
-                self.voice.once("prefetch", || {
+                self.reporter.report_once("prefetch", || {
                     format!(
                         "cudaMemPrefetchAsync failed with error {code}: data will come by page faults, slower"
                     )
@@ -585,14 +586,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Sends under the lock, so that the last message is the current state: one thread's "idle" must not follow
     /// another's "busy". A hint that cannot be sent is repeated the next time; nothing here waits for a daemon that
     /// is gone.
-    pub(crate) fn tell_activity(&self) {
+    pub(crate) fn send_activity(&self) {
         let Some(scheduler) = &self.scheduler else { return };
         let mut state = self.state.lock();
         for task in state.tasks_mut().filter(|task| task.phase == Phase::Bound) {
-            let Some(busy) = task.activity_to_tell() else { continue };
+            let Some(busy) = task.activity_to_send() else { continue };
             let body = if busy { RequestBody::Busy } else { RequestBody::Idle };
             if scheduler.send(task.key.slot, body).is_err() {
-                task.told_busy = None;
+                task.sent_busy = None;
             }
         }
     }

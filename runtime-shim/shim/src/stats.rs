@@ -4,7 +4,7 @@
 //! Calls that the shim carries out itself are not counted, since a launch must not pay for a statistic.
 
 use crate::outcome::Why;
-use crate::voice::to_stderr;
+use crate::reporter::to_stderr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `1`: print the counts at the end.

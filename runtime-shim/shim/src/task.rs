@@ -240,8 +240,8 @@ pub struct Task {
     pub copy_stream: Option<StreamId>,
     pub in_flight: InFlight,
     /// Busy or idle, as last sent to the daemon while it watched.
-    pub told_busy: Option<bool>,
-    pub told_all_launched: bool,
+    pub sent_busy: Option<bool>,
+    pub sent_all_launched: bool,
     /// Class of the kernel for which the gate was last requested.
     pub asked_for: Option<AccessClass>,
 }
@@ -269,8 +269,8 @@ impl Task {
             old_streams: Vec::new(),
             copy_stream: None,
             in_flight: InFlight::default(),
-            told_busy: None,
-            told_all_launched: false,
+            sent_busy: None,
+            sent_all_launched: false,
             asked_for: None,
         }
     }
@@ -308,13 +308,13 @@ impl Task {
 
     /// True if the daemon must be told now that the task has made its last launch. Called once for each site that
     /// announced its last launch or ended; true at most once.
-    pub fn all_launched_to_tell(&mut self) -> bool {
+    pub fn must_send_all_launched(&mut self) -> bool {
         let tell = self.kind == Kind::Static
             && self.phase == Phase::Bound
-            && !self.told_all_launched
+            && !self.sent_all_launched
             && self.account.is_open()
             && self.account.all_launched();
-        self.told_all_launched |= tell;
+        self.sent_all_launched |= tell;
         tell
     }
 
@@ -333,13 +333,13 @@ impl Task {
     }
 
     /// Busy or idle, if the daemon watches and has not been told yet.
-    pub fn activity_to_tell(&mut self) -> Option<bool> {
+    pub fn activity_to_send(&mut self) -> Option<bool> {
         if !self.terms.watched() {
-            self.told_busy = None;
+            self.sent_busy = None;
             return None;
         }
         let busy = self.in_flight.busy();
-        (self.told_busy.replace(busy) != Some(busy)).then_some(busy)
+        (self.sent_busy.replace(busy) != Some(busy)).then_some(busy)
     }
 }
 

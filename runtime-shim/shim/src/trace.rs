@@ -5,7 +5,7 @@
 //! Only requests that change what a task may hold are traced; hints (busy, idle, held kernels) are not. A trace that
 //! cannot be written is reported once and given up.
 
-use crate::voice::to_stderr;
+use crate::reporter::to_stderr;
 use eager_proto::request::{RequestBody, Slot};
 use parking_lot::Mutex;
 use serde::Serialize;

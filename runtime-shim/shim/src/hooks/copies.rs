@@ -59,7 +59,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Makes a copy whose ends both have memory.
     fn copy_prepared(&self, thread: &mut Thread, copy: &Copy) -> Outcome<()> {
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         let route = route(&self.state.lock(), copy);
         match route {
             Route::FillOnHost { owner, bound } => {
@@ -153,7 +153,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // Memory is filled to be used again, so no belief is applied after a fill.
             self.note_uses(thread, &[fill.dst]);
         }
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         let mut state = self.state.lock();
         let span = fill.span();
         let found = span.and_then(|span| state.ledger.find_span(span));
@@ -247,7 +247,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let result = self.copy_now(copy);
         if result.is_ok() {
             self.retire(&marks);
-            self.tell_activity();
+            self.send_activity();
         }
         result.into()
     }

@@ -182,7 +182,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let Some(Allocation { owner, frame, span, origin, .. }) = dead else { return };
             let gone = match origin {
                 Origin::Mapped { reserved, .. } => {
-                    self.runtime.unback(Span { start: address, bytes: reserved })
+                    self.runtime.unmap_memory(Span { start: address, bytes: reserved })
                 }
                 Origin::Rewritten { .. } => self.runtime.discard(span),
                 Origin::Plain | Origin::Program => return,
@@ -224,14 +224,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             stats::count_dead_use();
         }
         if lost {
-            self.voice.once("lost contents", || {
+            self.reporter.report_once("lost contents", || {
                 format!(
                     "{user} used a buffer that the compiler had shown to be dead and whose memory was given back: THE \
                      RESULTS OF THIS PROGRAM ARE WRONG; run it as EAGER_DISABLE=1 PROGRAM and please report it"
                 )
             });
         } else if !used.is_empty() {
-            self.voice.once("dead", || {
+            self.reporter.report_once("dead", || {
                 format!(
                     "a buffer that the compiler has shown to be dead was used by {user}: please report it (results are \
                      not affected)"

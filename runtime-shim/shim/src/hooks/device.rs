@@ -61,7 +61,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;
         }
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         if let Err(stop) = self.bind_own(thread) {
             return self.stopped(stop);
         }
@@ -109,7 +109,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;
         }
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         let (marks, devices) = {
             let state = self.state.lock();
             (state.marks(), self.devices(state.bound().map(|task| task.terms.device)))
@@ -124,7 +124,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if result.is_ok() {
             self.state.lock().unsynchronized = false;
             self.retire(&marks);
-            self.tell_activity();
+            self.send_activity();
         }
         result.into()
     }
@@ -135,7 +135,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;
         }
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         if let Some(reset) = self.reset_one_of_several(thread) {
             return reset;
         }
@@ -156,8 +156,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         // A reset ends page-locked memory together with the context that made it.
         self.ring.lock().release(&self.runtime);
         let result = if devices.is_empty() {
-            let stands_on = self.stands_on(thread);
-            stands_on
+            let device = self.foothold_device(thread);
+            device
                 .map_or(Ok(()), |device| self.enter(thread, device))
                 .and_then(|()| self.runtime.device_reset())
         } else {

@@ -76,7 +76,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let base = self.state.lock().ledger.find(staged.copy.dst).map(|allocation| allocation.span.start);
             let Some((base, device)) = base.zip(device) else { continue };
             let sent = self
-                .bring(thread, base)
+                .give_memory(thread, base)
                 .and_then(|()| self.enter(thread, device).map_err(Stop::Cuda))
                 .and_then(|()| self.copy_now(&staged.copy).map_err(Stop::Cuda));
             if let Err(stop) = sent {

@@ -29,7 +29,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;
         }
-        match self.stand(thread) {
+        match self.enter_foothold(thread) {
             Ok(()) => Outcome::PassThrough(Why::AsItIs),
             Err(stop) => self.stopped(stop),
         }
@@ -44,8 +44,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Moves the thread to a device where the program may have a context; waits until the daemon gives one.
-    pub(crate) fn stand(&self, thread: &mut Thread) -> Result<(), Stop> {
-        let device = match self.stands_on(thread) {
+    pub(crate) fn enter_foothold(&self, thread: &mut Thread) -> Result<(), Stop> {
+        let device = match self.foothold_device(thread) {
             Some(device) => device,
             None => self.ask_foothold()?,
         };
@@ -59,7 +59,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// The device for calls that belong to no particular task.
-    pub(crate) fn stands_on(&self, thread: &Thread) -> Option<DeviceIndex> {
+    pub(crate) fn foothold_device(&self, thread: &Thread) -> Option<DeviceIndex> {
         let state = self.state.lock();
         state.own_device(thread).or(state.foothold)
     }

@@ -33,8 +33,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return bypass;
         }
         let is_plain = flags & !PORTABLE_OR_MAPPED == 0 && bytes > 0;
-        if !is_plain || self.stands_on(thread).is_some() || self.runtime.has_context() {
-            return match self.stand(thread) {
+        if !is_plain || self.foothold_device(thread).is_some() || self.runtime.has_context() {
+            return match self.enter_foothold(thread) {
                 Ok(()) => Outcome::PassThrough(Why::AsItIs),
                 Err(stop) => self.stopped(stop),
             };

@@ -195,7 +195,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn ask_deferred(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
         let Some(asking) = self.take_turn(key)? else { return Ok(()) };
         let answer = self.request(key, &asking).and_then(|queued| {
-            let answer = self.await_first_word(key.slot, queued.sequence)?;
+            let answer = self.await_decision_or_wait(key.slot, queued.sequence)?;
             Ok((queued, answer))
         });
         self.settle(thread, key, asking, answer)
@@ -246,7 +246,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Ok((queued, Some(Answer::Refused(refusal)))) => {
                 self.set_phase(key, Phase::Refused);
                 self.catch_up(key, queued.bytes);
-                self.say_refused_task(asking.asks.site, queued.bytes, &refusal.why);
+                self.report_refused_task(asking.asks.site, queued.bytes, &refusal.why);
                 Err(self.out_of_memory())
             }
             Ok((queued, None)) => {
@@ -282,14 +282,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         });
         let release = if release == Release::Shrink(0) { Release::Nothing } else { release };
         let streams = self.release(&mut state, key, release);
-        self.tell_all_launched(&mut state, key);
+        self.send_all_launched(&mut state, key);
         drop(state);
         self.destroy(streams);
     }
 
-    pub(crate) fn say_refused_task(&self, site: u64, bytes: u64, reason: &str) {
+    pub(crate) fn report_refused_task(&self, site: u64, bytes: u64, reason: &str) {
         let (function, size) = (self.program.read().function(site).to_owned(), shown::size(bytes));
-        self.voice.say(&format!(
+        self.reporter.report(&format!(
             "the task in {function} ({size}) is refused: {reason}. Its CUDA calls return out-of-memory errors"
         ));
     }
@@ -332,7 +332,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
             self.flush(thread, owner)?;
         }
-        self.bring_named(thread, words)
+        self.give_memory_to_named(thread, words)
     }
 
     /// Prepares a launch. A kernel that no module registered may use all memory of its task.
@@ -343,7 +343,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         self.flush(thread, key)?;
         if self.program.read().kernel(launch.stub).is_none() {
-            return self.bring_all(thread, key);
+            return self.give_memory_to_all(thread, key);
         }
         self.prepare(thread, &self.arguments(launch))
     }

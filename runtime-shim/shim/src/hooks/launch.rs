@@ -75,7 +75,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         } else if choice.foreign {
             let _ = self.runtime.stream_synchronize(choice.stream);
         }
-        self.tell_activity();
+        self.send_activity();
         result.into()
     }
 
@@ -143,7 +143,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.cancel_launch(key, lane);
         }
         if watched {
-            self.tell_activity();
+            self.send_activity();
         }
         Some(result)
     }
@@ -282,7 +282,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                     task.asked_for = Some(access);
                 }
             }
-            self.tell_activity();
+            self.send_activity();
             self.sleep(key.slot, cell.sequence, &mut unheard)?;
             self.observe(thread);
         }

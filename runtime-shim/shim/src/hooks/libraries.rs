@@ -81,7 +81,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 }
                 state.ledger.insert_array(handle.key(), Held { owner, frame: None, bytes });
             }
-            Ok(Some(refusal)) => self.voice.once("library", || {
+            Ok(Some(refusal)) => self.reporter.report_once("library", || {
                 let size = shown::size(bytes);
                 format!("{size} that a library took for a handle are not counted: {refusal}")
             }),

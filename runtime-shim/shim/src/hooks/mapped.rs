@@ -41,7 +41,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     ) -> Option<(u64, Origin)> {
         self.enter(thread, device).ok()?;
         let reserved = self.runtime.reserve(bytes).ok()?;
-        if let Ok(Some(())) = self.runtime.back(reserved, device) {
+        if let Ok(Some(())) = self.runtime.map_memory(reserved, device) {
             return Some((reserved.start, Origin::Mapped { reserved: bytes, backing: Backing::Present }));
         }
         let _ = self.runtime.unreserve(reserved, false);
@@ -99,9 +99,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Maps memory to the addresses that a call names, of tasks that are bound.
-    pub(crate) fn bring_named(&self, thread: &mut Thread, words: &[u64]) -> Result<(), Stop> {
+    pub(crate) fn give_memory_to_named(&self, thread: &mut Thread, words: &[u64]) -> Result<(), Stop> {
         let absent = self.state.lock().ledger.absent_among(words);
-        absent.into_iter().try_for_each(|allocation| self.bring(thread, allocation.span.start))?;
+        absent.into_iter().try_for_each(|allocation| self.give_memory(thread, allocation.span.start))?;
         let beside: Vec<u64> = {
             let state = self.state.lock();
             let has_room = |found: &&Allocation| {
@@ -112,15 +112,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             beside.map(|found| found.span.start).collect()
         };
         // The words may or may not mean these neighbours, so a failure here fails nothing.
-        beside.into_iter().for_each(|base| _ = self.bring_if_reserved(thread, base));
+        beside.into_iter().for_each(|base| _ = self.give_memory_if_reserved(thread, base));
         Ok(())
     }
 
     /// Maps memory for an allocation, unless the bytes would have to be requested.
-    fn bring_if_reserved(&self, thread: &mut Thread, base: u64) -> CudaResult<bool> {
+    fn give_memory_if_reserved(&self, thread: &mut Thread, base: u64) -> CudaResult<bool> {
         let _mapping = self.mapping.lock();
         let Some((_, bytes, coming)) = self.count_coming(base) else { return Ok(true) };
-        let backed = if coming.more == 0 { self.back(thread, base) } else { Ok(false) };
+        let backed = if coming.more == 0 { self.map_memory(thread, base) } else { Ok(false) };
         if backed != Ok(true) {
             self.uncount_coming(base, bytes, coming, false);
         }
@@ -128,16 +128,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Maps memory for all allocations of a task.
-    pub(crate) fn bring_all(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
+    pub(crate) fn give_memory_to_all(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
         let absent = self.state.lock().ledger.absent_of(key);
         // Dead buffers stay without memory until they are named.
         let awaited = absent.into_iter().filter(|a| a.origin.backing() == Some(Backing::Awaited));
-        awaited.map(|a| a.span.start).try_for_each(|start| self.bring(thread, start))
+        awaited.map(|a| a.span.start).try_for_each(|start| self.give_memory(thread, start))
     }
 
     /// Maps memory for an allocation without any. Bytes that its task has not reserved are requested; the answer
     /// comes at once.
-    pub(crate) fn bring(&self, thread: &mut Thread, base: u64) -> Result<(), Stop> {
+    pub(crate) fn give_memory(&self, thread: &mut Thread, base: u64) -> Result<(), Stop> {
         self.await_own_dying(thread, base);
         // Held until the memory is there: two threads may name it.
         let _mapping = self.mapping.lock();
@@ -146,18 +146,18 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Ok(None) => {}
             Ok(Some(reason)) => {
                 self.uncount_coming(base, bytes, coming, false);
-                return self.go_without(base, bytes, &reason);
+                return self.handle_refused_memory(base, bytes, &reason);
             }
             Err(stop) => {
                 self.uncount_coming(base, bytes, coming, false);
                 return Err(stop);
             }
         }
-        match self.back(thread, base) {
+        match self.map_memory(thread, base) {
             Ok(true) => Ok(()),
             Ok(false) => {
                 self.uncount_coming(base, bytes, coming, true);
-                self.voice.once("full", || {
+                self.reporter.report_once("full", || {
                     let size = shown::size(bytes);
                     format!("no room for {size} that were granted: somebody takes memory that is not counted")
                 });
@@ -172,12 +172,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Handles the daemon's refusal of memory for an allocation: managed memory stays uncounted, and is moved by page
     /// faults.
-    fn go_without(&self, base: u64, bytes: u64, reason: &str) -> Result<(), Stop> {
+    fn handle_refused_memory(&self, base: u64, bytes: u64, reason: &str) -> Result<(), Stop> {
         let is_managed = self.state.lock().ledger.get(base).is_some_and(|found| found.origin.is_rewritten());
         if is_managed {
             return Ok(());
         }
-        self.say_refused_allocation(bytes, reason);
+        self.report_refused_allocation(bytes, reason);
         Err(self.out_of_memory())
     }
 
@@ -218,7 +218,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Maps memory to an allocation; false if the device has no room.
-    fn back(&self, thread: &mut Thread, base: u64) -> CudaResult<bool> {
+    fn map_memory(&self, thread: &mut Thread, base: u64) -> CudaResult<bool> {
         let found = {
             let state = self.state.lock();
             let allocation = state.ledger.get(base);
@@ -232,7 +232,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // Managed memory is moved by page faults.
             if let Origin::Mapped { reserved, .. } = origin {
                 self.enter(thread, device)?;
-                if self.runtime.back(Span { start: base, bytes: reserved }, device)?.is_none() {
+                if self.runtime.map_memory(Span { start: base, bytes: reserved }, device)?.is_none() {
                     return Ok(false);
                 }
             }
@@ -266,7 +266,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         for (allocation, device) in absent {
             let Origin::Mapped { reserved, .. } = allocation.origin else { continue };
             let start = allocation.span.start;
-            if self.runtime.back(Span { start, bytes: reserved }, device) == Ok(Some(())) {
+            if self.runtime.map_memory(Span { start, bytes: reserved }, device) == Ok(Some(())) {
                 self.state.lock().ledger.set_backing(start, Backing::Present);
             }
         }

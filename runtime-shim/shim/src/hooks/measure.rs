@@ -10,7 +10,7 @@
 use super::memory::ATTACH_GLOBAL;
 use crate::addresses::MANAGED_GRANULARITY;
 use crate::buffers;
-use crate::measure::{Edge, Ground, Launched, Measurement};
+use crate::measure::{Edge, Launched, Measurement, MeasuringSetup};
 use crate::outcome::{Outcome, Why};
 use crate::pages::Pages;
 use crate::profile::Method;
@@ -37,20 +37,20 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Makes any allocation of the program as managed memory.
     pub(crate) fn malloc_measured(&self, bytes: u64, flags: u32) -> CudaResult<u64> {
-        let Ground { room, method } = self.ground()?;
+        let MeasuringSetup { free_bytes, method } = self.measuring_setup()?;
         let Some(mut measurement) = self.measurement() else { return Err(CudaError::INITIALIZATION) };
         let held = measurement.held();
-        if held.saturating_add(bytes).saturating_add(own_bytes(room)) > room {
-            let (wanted, room) = (shown::size(held.saturating_add(bytes)), shown::size(room));
-            self.voice.once("measure-room", || {
-                format!("the program wants {wanted}, and {room} were free at its start: footprints are measured of programs that fit")
+        if held.saturating_add(bytes).saturating_add(own_bytes(free_bytes)) > free_bytes {
+            let (wanted, free_bytes) = (shown::size(held.saturating_add(bytes)), shown::size(free_bytes));
+            self.reporter.report_once("measure-full", || {
+                format!("the program wants {wanted}, and {free_bytes} were free at its start: footprints are measured of programs that fit")
             });
             self.runtime.provoke_out_of_memory();
             return Err(CudaError::MEMORY_ALLOCATION);
         }
         // Small managed buffers would share blocks, and their pages would move together.
         let behind = bytes.next_multiple_of(MANAGED_GRANULARITY) - bytes;
-        let may_pad = method == Method::Pages && measurement.padding() + behind <= padding_bytes(room);
+        let may_pad = method == Method::Pages && measurement.padding() + behind <= padding_bytes(free_bytes);
         let padding = if may_pad { behind } else { 0 };
         let start = self.runtime.malloc_managed(bytes + padding, flags)?;
         measurement.allocated(Span { start, bytes }, padding);
@@ -94,11 +94,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     fn footprint(&self, launch: &Launch, spans: &[Span], launched: Launched) -> CudaResult<()> {
         self.runtime.device_synchronize()?;
-        let Ground { room, method } = self.ground()?;
+        let MeasuringSetup { free_bytes, method } = self.measuring_setup()?;
         spans.iter().try_for_each(|&span| self.runtime.move_to_host(span))?;
         let taken = match method {
             Method::Pages => self.sent_by(launch, spans)?,
-            Method::FreeMemory => self.with_filler(room, |filler| self.taken_by(launch, filler))?,
+            Method::FreeMemory => self.with_filler(free_bytes, |filler| self.taken_by(launch, filler))?,
             Method::None => self.run(launch).map(|()| None)?,
         };
         let taken = taken.unwrap_or(launched.used.bytes);
@@ -115,26 +115,28 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// How this device's driver shows what kernels touch, tried with the shim's own memory before the program has
     /// any.
-    fn ground(&self) -> CudaResult<Ground> {
-        if let Some(known) = self.measurement().and_then(|measurement| measurement.ground) {
+    fn measuring_setup(&self) -> CudaResult<MeasuringSetup> {
+        if let Some(known) = self.measurement().and_then(|measurement| measurement.setup) {
             return Ok(known);
         }
-        let room = self.runtime.free_bytes()?;
+        let free_bytes = self.runtime.free_bytes()?;
         let method = match () {
-            () if self.with_filler(room, |filler| self.pages_follow(*filler))? => Method::Pages,
-            () if self.with_filler(room, |filler| self.free_memory_follows(filler))? => Method::FreeMemory,
+            () if self.with_filler(free_bytes, |filler| self.pages_follow(*filler))? => Method::Pages,
+            () if self.with_filler(free_bytes, |filler| self.free_memory_follows(filler))? => {
+                Method::FreeMemory
+            }
             () => Method::None,
         };
         if method == Method::None {
-            self.say_untold();
+            self.report_unmeasurable();
         }
-        let found = Ground { room, method };
+        let found = MeasuringSetup { free_bytes, method };
         // Another thread may have been first.
-        Ok(self.measurement().map_or(found, |mut measurement| *measurement.ground.get_or_insert(found)))
+        Ok(self.measurement().map_or(found, |mut measurement| *measurement.setup.get_or_insert(found)))
     }
 
-    fn say_untold(&self) {
-        self.voice.once("measure-untold", || {
+    fn report_unmeasurable(&self) {
+        self.reporter.report_once("measure-unknown", || {
             "neither the host's pages nor what is free on the device tells what a kernel touched: footprints are static sizes"
                 .to_owned()
         });
@@ -180,14 +182,18 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let away = |&span: &Span| self.runtime.pages(span).map(|pages| pages.bytes_away());
         let sent: Option<u64> = spans.iter().map(away).sum();
         if sent.is_none() {
-            self.say_untold();
+            self.report_unmeasurable();
         }
         Ok(sent)
     }
 
     /// Calls `work` with memory of the shim's own, of which nothing is on the device.
-    fn with_filler<T>(&self, room: u64, work: impl FnOnce(&mut Span) -> CudaResult<T>) -> CudaResult<T> {
-        let bytes = filler_bytes(room);
+    fn with_filler<T>(
+        &self,
+        free_bytes: u64,
+        work: impl FnOnce(&mut Span) -> CudaResult<T>,
+    ) -> CudaResult<T> {
+        let bytes = filler_bytes(free_bytes);
         let start = self.runtime.malloc_managed(bytes + MANAGED_GRANULARITY, ATTACH_GLOBAL)?;
         let done = work(&mut Span { start: start.next_multiple_of(MANAGED_GRANULARITY), bytes });
         self.runtime.free(start)?;
@@ -200,11 +206,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.run(launch)?;
         let edges = before.zip(self.edge(filler)?);
         if edges.is_none() {
-            self.say_untold();
+            self.report_unmeasurable();
         }
         let taken = edges.map(|(before, after)| after.taken_since(before));
         if taken == Some(None) {
-            self.voice.once("measure-alone", || {
+            self.reporter.report_once("measure-alone", || {
                 "memory of the device was freed while a kernel ran: another program uses it, and footprints are wrong"
                     .to_owned()
             });
@@ -230,18 +236,18 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 }
 
 /// Bytes that the shim itself may take of a device with this many free bytes.
-fn own_bytes(room: u64) -> u64 {
-    filler_bytes(room) + padding_bytes(room)
+fn own_bytes(free_bytes: u64) -> u64 {
+    filler_bytes(free_bytes) + padding_bytes(free_bytes)
 }
 
 /// Most bytes of padding on a device with this many free bytes.
-fn padding_bytes(room: u64) -> u64 {
-    room / PADDING_PART
+fn padding_bytes(free_bytes: u64) -> u64 {
+    free_bytes / PADDING_PART
 }
 
 /// Bytes of the filler on a device with this many free bytes.
-fn filler_bytes(room: u64) -> u64 {
-    (room / FILLER_PART).min(FILLER_BYTES)
+fn filler_bytes(free_bytes: u64) -> u64 {
+    (free_bytes / FILLER_PART).min(FILLER_BYTES)
 }
 
 /// Most bytes that the buffers can take of a device. More is not theirs: at its first launch a kernel may load code,

@@ -31,8 +31,21 @@ pub(crate) struct CountedAllocation {
 }
 
 impl CountedAllocation {
-    fn bound(key: TaskKey, frame: Option<FrameId>, taken: Taken, terms: &Terms, set_device: i32) -> CountedAllocation {
-        CountedAllocation { key, frame, taken, standing: terms.standing(), device: Some(terms.device), set_device }
+    fn bound(
+        key: TaskKey,
+        frame: Option<FrameId>,
+        taken: Taken,
+        terms: &Terms,
+        set_device: i32,
+    ) -> CountedAllocation {
+        CountedAllocation {
+            key,
+            frame,
+            taken,
+            standing: terms.standing(),
+            device: Some(terms.device),
+            set_device,
+        }
     }
 }
 
@@ -103,7 +116,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if bytes == 0 {
             return Outcome::PassThrough(Why::AsItIs);
         }
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         match (form == Form::Linear).then(|| self.reserve_new(thread, bytes)).flatten() {
             Some(Ok(start)) => return Outcome::Handled(managed(start)),
             Some(Err(stop)) => return self.stopped(stop),
@@ -114,7 +127,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Err(stop) => return self.stopped(stop),
         };
         let Some(device) = counted.device else {
-            if let Err(stop) = self.stand(thread) {
+            if let Err(stop) = self.enter_foothold(thread) {
                 self.uncount_allocation(counted, bytes, true);
                 return self.stopped(stop);
             }
@@ -137,9 +150,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// The facts that decide how a counted allocation is made.
-    fn case(&self, thread: &mut Thread, counted: &CountedAllocation, form: Form, bytes: u64, device: DeviceIndex) -> Case {
+    fn case(
+        &self,
+        thread: &mut Thread,
+        counted: &CountedAllocation,
+        form: Form,
+        bytes: u64,
+        device: DeviceIndex,
+    ) -> Case {
         let has_site = counted.frame.is_some();
-        let may_map = has_site && matches!(counted.standing, Standing::Bound { managed: false, releases: true });
+        let may_map =
+            has_site && matches!(counted.standing, Standing::Bound { managed: false, releases: true });
         Case {
             standing: counted.standing,
             form,
@@ -164,14 +185,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if bytes == 0 {
             return Outcome::PassThrough(Why::AsItIs);
         }
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         let counted = match self.count_allocation(thread, bytes) {
             Ok(counted) => counted,
             Err(stop) => return self.stopped(stop),
         };
         let entered = match counted.device {
             Some(device) => self.enter(thread, device).map_err(Stop::Cuda),
-            None => self.stand(thread),
+            None => self.enter_foothold(thread),
         };
         if let Err(stop) = entered {
             self.uncount_allocation(counted, bytes, true);
@@ -189,7 +210,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass_harmless() {
             return self.free_unscheduled(address).unwrap_or(bypass);
         }
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         if address == 0 {
             // Programs call this to make a context, but the daemon has not chosen a device for one.
             return Outcome::Handled(());
@@ -270,7 +291,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Counts an allocation and requests the bytes beyond what the daemon holds.
-    pub(crate) fn count_allocation(&self, thread: &mut Thread, bytes: u64) -> Result<CountedAllocation, Stop> {
+    pub(crate) fn count_allocation(
+        &self,
+        thread: &mut Thread,
+        bytes: u64,
+    ) -> Result<CountedAllocation, Stop> {
         // Memory that cannot come by name is allocated now, which needs the task's device.
         self.bind_own(thread)?;
         let set_device = thread.program_device;
@@ -296,7 +321,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let (phase, terms) = (task.phase, task.terms);
         drop(state);
         if phase != Phase::Bound {
-            return Ok(CountedAllocation { key, frame, taken, standing: Standing::Unbound, device: None, set_device });
+            return Ok(CountedAllocation {
+                key,
+                frame,
+                taken,
+                standing: Standing::Unbound,
+                device: None,
+                set_device,
+            });
         }
         match self.extend(thread, key, taken.more) {
             Ok(()) => {
@@ -305,7 +337,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Ok(CountedAllocation::bound(key, frame, taken, &terms, set_device))
             }
             Err(stop) => {
-                self.uncount_allocation(CountedAllocation::bound(key, frame, taken, &terms, set_device), bytes, false);
+                self.uncount_allocation(
+                    CountedAllocation::bound(key, frame, taken, &terms, set_device),
+                    bytes,
+                    false,
+                );
                 Err(stop)
             }
         }
@@ -315,7 +351,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// the task would hold memory while it waits. A refusal becomes the program's out-of-memory error.
     pub(crate) fn extend(&self, thread: &mut Thread, key: TaskKey, bytes: u64) -> Result<(), Stop> {
         let Some(refusal) = self.ask_extension(thread, key, bytes)? else { return Ok(()) };
-        self.say_refused_allocation(bytes, &refusal);
+        self.report_refused_allocation(bytes, &refusal);
         Err(self.out_of_memory())
     }
 
@@ -341,10 +377,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    pub(crate) fn say_refused_allocation(&self, bytes: u64, reason: &str) {
+    pub(crate) fn report_refused_allocation(&self, bytes: u64, reason: &str) {
         let size = shown::size(bytes);
-        self.voice
-            .say(&format!("an allocation of {size} is refused: {reason}. It returns an out-of-memory error"));
+        self.reporter.report(&format!(
+            "an allocation of {size} is refused: {reason}. It returns an out-of-memory error"
+        ));
     }
 
     fn malloc_on<M: Made>(
@@ -367,7 +404,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 }
                 // Granted, and yet no room: some process takes memory that the daemon does not count, such as the
                 // contexts of programs that are not bound yet. The grant is kept all the same.
-                Ok(None) => self.voice.once("full", || {
+                Ok(None) => self.reporter.report_once("full", || {
                     let size = shown::size(bytes);
                     format!(
                         "device {} has no room for {size} that were granted: managed memory instead",

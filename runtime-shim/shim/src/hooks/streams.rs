@@ -52,7 +52,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;
         }
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         {
             let mut state = self.state.lock();
             // Destroying the stream ends a capture that was never ended.
@@ -68,7 +68,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         if !marks.is_empty() && self.runtime.stream_synchronize(stream).is_ok() {
             self.retire(&marks);
-            self.tell_activity();
+            self.send_activity();
         }
         Outcome::PassThrough(Why::AsItIs)
     }
@@ -79,15 +79,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;
         }
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         let (marks, own): (Vec<Mark>, Vec<(Terms, Option<StreamId>)>) = {
             let state = self.state.lock();
             let own = state.bound().map(|task| (task.terms, task.stream.map(|own| own.id))).collect();
             (state.marks(), own)
         };
         if own.is_empty() {
-            let nothing_yet =
-                self.stands_on(thread).is_none() && (stream.is_legacy() || stream == StreamId::PER_THREAD);
+            let nothing_yet = self.foothold_device(thread).is_none()
+                && (stream.is_legacy() || stream == StreamId::PER_THREAD);
             return if nothing_yet { Outcome::Handled(()) } else { self.not_ours(thread) };
         }
         let mut waited = vec![stream];
@@ -106,7 +106,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 |mark: &Mark| waited.contains(&mark.lane.stream) && mark.lane.is_seen_by(thread.number);
             let ended: Vec<Mark> = marks.into_iter().filter(is_waited).collect();
             self.retire(&ended);
-            self.tell_activity();
+            self.send_activity();
         }
         result.into()
     }
@@ -180,7 +180,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return bypass;
         }
         let result = self.runtime.event_synchronize(event);
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         result.into()
     }
 }

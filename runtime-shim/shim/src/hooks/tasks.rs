@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 
 /// Error: the daemon bound a task to another device than the one that the program's handles are on.
 #[derive(Debug)]
-struct Elsewhere;
+struct WrongDevice;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `eager_task_begin`. Returns when the daemon has bound or refused the task. A refused task is final: until the
@@ -37,7 +37,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if self.bypass::<()>().is_some() {
             return;
         }
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         let reuses = self.program.read().site(site).is_some_and(|site| site.reuses);
         let announced = Announced { site, bytes, reuses };
         let around = {
@@ -57,7 +57,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
             Around::Handles(lazy) => {
                 let device = self.state.lock().task(lazy).map(|task| task.terms.device);
-                if let Err(Elsewhere) = self.begin_alone(thread, announced, live_bytes, geometry, device) {
+                if let Err(WrongDevice) = self.begin_alone(thread, announced, live_bytes, geometry, device) {
                     self.begin_inside(thread, lazy, announced);
                 }
             }
@@ -71,8 +71,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         announced: Announced,
         live_bytes: u64,
         geometry: Geometry,
-        must: Option<DeviceIndex>,
-    ) -> Result<(), Elsewhere> {
+        required: Option<DeviceIndex>,
+    ) -> Result<(), WrongDevice> {
         let Announced { site, bytes, .. } = announced;
         let Some(key) = self.claim_slot(announced) else { return Ok(()) };
         // If no device could ever grant all of it, the task is requested without by-name memory, so that it may start
@@ -88,21 +88,21 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
             None => bytes,
         };
-        if by_name && self.habits.late_reservation && must.is_none() {
+        if by_name && self.habits.late_reservation && required.is_none() {
             self.defer(thread, key, announced, geometry);
             return Ok(());
         }
         let flags = BeginFlags { whole: by_name, ..BeginFlags::NONE };
         match self.ask(key.slot, &self.begin_body(site, requirement, geometry, flags)) {
             Ok(Answer::Bound(terms)) => {
-                let here = must.is_none_or(|device| device == terms.device);
+                let here = required.is_none_or(|device| device == terms.device);
                 if !here {
                     let mut state = self.state.lock();
                     if let Some(task) = state.task_mut(key) {
                         task.phase = Phase::Bound;
                     }
                     let _ = self.end(&mut state, key);
-                    return Err(Elsewhere);
+                    return Err(WrongDevice);
                 }
                 self.bound(thread, key, terms);
                 self.catch_up(key, requirement);
@@ -114,7 +114,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Ok(Answer::Refused(refusal)) => {
                 self.set_phase(key, Phase::Refused);
                 self.catch_up(key, requirement);
-                self.say_refused_task(site, bytes, &refusal.why);
+                self.report_refused_task(site, bytes, &refusal.why);
             }
             Err(_) => {
                 self.state.lock().remove_task(key);
@@ -149,7 +149,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// without some of it: nothing is announced, and each of its allocations is requested by itself.
     fn site_refused(&self, thread: &mut Thread, key: TaskKey, announced: Announced, reason: &str) {
         let Announced { site, bytes, .. } = announced;
-        self.say_refused_site(site, bytes, "", reason);
+        self.report_refused_site(site, bytes, "", reason);
         let mut state = self.state.lock();
         // Another thread may have ended the site meanwhile.
         let mut is_open = false;
@@ -165,9 +165,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    fn say_refused_site(&self, site: u64, bytes: u64, place: &str, reason: &str) {
+    fn report_refused_site(&self, site: u64, bytes: u64, place: &str, reason: &str) {
         let (function, size) = (self.program.read().function(site).to_owned(), shown::size(bytes));
-        self.voice.say(&format!(
+        self.reporter.report(&format!(
             "the task in {function} ({size}){place} is refused as a whole: {reason}. Its allocations are asked for one \
              by one"
         ));
@@ -195,7 +195,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let promised = match self.ask_extension(thread, key, bytes) {
             Ok(None) => bytes,
             Ok(Some(refusal)) => {
-                self.say_refused_site(site, bytes, ", inside another one,", &refusal);
+                self.report_refused_site(site, bytes, ", inside another one,", &refusal);
                 0
             }
             Err(_) => return,
@@ -217,12 +217,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(task) = state.task_mut(open.key) {
             task.account.set_all_launched(open.frame);
         }
-        self.tell_all_launched(&mut state, open.key);
+        self.send_all_launched(&mut state, open.key);
     }
 
     /// Called under the lock, like shrinks and ends: this message must not follow the end.
-    pub(crate) fn tell_all_launched(&self, state: &mut State, key: TaskKey) {
-        if state.task_mut(key).is_some_and(Task::all_launched_to_tell) {
+    pub(crate) fn send_all_launched(&self, state: &mut State, key: TaskKey) {
+        if state.task_mut(key).is_some_and(Task::must_send_all_launched) {
             let _ = self.send(key.slot, &RequestBody::AllLaunched);
         }
     }
@@ -232,7 +232,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if self.bypass::<()>().is_some() {
             return;
         }
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         let program = self.program.read();
         let mut state = self.state.lock();
         let Some(ending) = state.open_at(thread, site) else { return };
@@ -241,7 +241,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let pinned = state.pinned;
             let release = state.task_mut(key).map_or(Release::Nothing, |task| task.close(frame, pinned));
             streams.extend(self.release(&mut state, key, release));
-            self.tell_all_launched(&mut state, key);
+            self.send_all_launched(&mut state, key);
         }
         thread.open.retain(|open| state.is_open(open));
         drop(state);
@@ -259,7 +259,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Ok(key) => return Some(key),
                 Err(NoSlot::Unanswered(slot, end)) => self.await_answer(slot, end).ok()?,
                 Err(NoSlot::Full) => {
-                    self.voice.once("slots", || {
+                    self.reporter.report_once("slots", || {
                         "more tasks open at once than a program may have: the further ones are scheduled as one \
                          task, bound at its first launch"
                             .into()
@@ -283,7 +283,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
         }
         if let Err(error) = self.enter(thread, terms.device) {
-            self.voice.once("device", || unusable(terms.device, error));
+            self.reporter.report_once("device", || unusable(terms.device, error));
         }
         let settings = self.state.lock().settings.clone();
         settings.into_iter().for_each(|setting| self.runtime.apply(setting));
@@ -294,7 +294,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             task.phase = Phase::Refused;
         }
         let size = shown::size(bytes);
-        self.voice.say(&format!(
+        self.reporter.report(&format!(
             "the task in the whole program ({size}) is refused: {reason}. Its CUDA calls return out-of-memory errors"
         ));
     }
@@ -374,7 +374,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Ok(taken)
             }
             Ok(Answer::Refused(refusal)) => {
-                self.say_refused_allocation(bytes, &refusal.why);
+                self.report_refused_allocation(bytes, &refusal.why);
                 Err(self.out_of_memory())
             }
             Err(stop) => Err(stop),
@@ -454,7 +454,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Binds the lazy task now if this thread would use it, for an object that belongs to one device.
     pub(crate) fn need_device(&self, thread: &mut Thread) -> Result<TaskKey, Stop> {
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         self.bind_own(thread)?;
         let (key, _) = self.state.lock().owner_of_new(thread);
         self.bind(thread, key, None)?;

@@ -36,7 +36,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass_harmless() {
             return self.free_unscheduled(address).unwrap_or(bypass);
         }
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         if self.is_captured(stream) {
             // Recorded as a free node: the memory is needed again whenever the graph runs, so it stays counted.
             return Outcome::PassThrough(Why::Captured);
@@ -105,7 +105,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             make().inspect_err(|&error| {
                 if error == CudaError::MEMORY_ALLOCATION {
                     let size = shown::size(bytes);
-                    self.voice.say(&format!(
+                    self.reporter.report(&format!(
                         "an array of {size} does not fit on its device and cannot be managed memory: out of memory"
                     ));
                 }
@@ -126,7 +126,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;
         }
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         let Some(held) = self.state.lock().ledger.remove_array(handle) else {
             return Outcome::PassThrough(Why::NotOurs);
         };
@@ -184,7 +184,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if self.bypass_harmless::<()>().is_some() {
             return Hint::AsItIs;
         }
-        self.attend(thread);
+        self.sync_with_daemon(thread);
         let state = self.state.lock();
         let Some(task) = state.ledger.find(address).and_then(|found| state.task(found.owner)) else {
             return Hint::AsItIs;

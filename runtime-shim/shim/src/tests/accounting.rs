@@ -77,7 +77,7 @@ fn a_refused_task_is_asked_for_once_and_all_that_is_its_own_fails() {
     bench.begin(SITE, 5 << 30);
     let refused =
         "the task in main (5 GiB) is refused: too much is wanted. Its CUDA calls return out-of-memory errors";
-    assert_eq!(*bench.said.lock(), [refused]);
+    assert_eq!(*bench.reported.lock(), [refused]);
     bench.daemon.requests();
     for bytes in [4 << 30, 10] {
         assert_eq!(bench.shim.malloc(&mut bench.thread, bytes), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
@@ -92,7 +92,7 @@ fn a_refused_task_is_asked_for_once_and_all_that_is_its_own_fails() {
     bench.begin(SITE, 10);
     bench.malloc(10);
     assert_eq!(bench.daemon.requirement(first_slot()), Some(10), "the next time it is a task again");
-    assert_eq!((bench.said.lock().len(), bench.daemon.violations().len()), (1, 0));
+    assert_eq!((bench.reported.lock().len(), bench.daemon.violations().len()), (1, 0));
 }
 
 #[test]
@@ -101,12 +101,12 @@ fn a_task_larger_than_every_device_asks_for_each_allocation_and_only_what_never_
     bench.daemon.decide(Decision::TooLarge);
     bench.begin(SITE, 5 << 30);
     let refused = "the task in main (5 GiB) is refused as a whole: too much is wanted. Its allocations are asked for one by one";
-    assert_eq!(*bench.said.lock(), [refused]);
+    assert_eq!(*bench.reported.lock(), [refused]);
     bench.daemon.requests();
     bench.daemon.decide(Decision::Refuse);
     assert_eq!(bench.shim.malloc(&mut bench.thread, 4 << 30), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
     assert_eq!(bench.cuda.log(), ["provoke out of memory"], "cudaGetLastError says it too");
-    assert!(bench.said.lock()[1].starts_with("an allocation of 4 GiB is refused: too much is wanted"));
+    assert!(bench.reported.lock()[1].starts_with("an allocation of 4 GiB is refused: too much is wanted"));
     let a = bench.malloc(10);
     let begin = RequestBody::lazy_begin;
     let asked = bench.daemon.requests();
@@ -270,7 +270,7 @@ fn more_static_tasks_than_slots_fall_back_to_the_lazy_one() {
     for (site, thread) in (0..).zip(&mut threads) {
         bench.shim.task_begin(thread, site, 1, Geometry::UNKNOWN);
     }
-    assert_eq!(bench.said.lock().len(), 1);
+    assert_eq!(bench.reported.lock().len(), 1);
     for (site, thread) in (0..).zip(&mut threads) {
         bench.shim.task_end(thread, site);
     }

@@ -48,7 +48,7 @@ fn a_use_after_all_brings_it_back_and_asks_for_its_memory() {
     let _ = bench.launch(&[a + 8]);
     assert!(bench.cuda.log().starts_with(&["prefetch 1000 to 0 on stream 0".to_owned()]));
     assert_eq!(bench.daemon.requests(), [RequestBody::TaskExtend { bytes: 1000 }]);
-    assert!(bench.said.lock().is_empty(), "a wrong belief is nobody's fault");
+    assert!(bench.reported.lock().is_empty(), "a wrong belief is nobody's fault");
     bench.cuda.finish_kernels();
     bench.free(a);
     bench.free(b);

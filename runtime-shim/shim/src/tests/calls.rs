@@ -96,7 +96,7 @@ fn an_array_is_plain_counted_and_refused_with_a_line_where_it_does_not_fit() {
     assert_eq!(full, Outcome::Fail(CudaError::MEMORY_ALLOCATION));
     assert_eq!(bench.daemon.requirement(first_slot()), Some(100), "asked for 30 more, and given back");
     assert_eq!(
-        *bench.said.lock(),
+        *bench.reported.lock(),
         ["an array of 70 B does not fit on its device and cannot be managed memory: out of memory"]
     );
     let failed = bench.shim.free_array(&mut bench.thread, 0xa, || Err(CudaError::INVALID_VALUE));
@@ -386,7 +386,7 @@ fn a_difference_that_no_library_makes_is_not_believed() {
     };
     assert_eq!(bench.shim.library_create(&mut bench.thread, 3, create), Outcome::Handled(0));
     assert_eq!(
-        *bench.said.lock(),
+        *bench.reported.lock(),
         ["9 B that a library took for a handle are not counted: too much is wanted"]
     );
     assert_eq!(bench.daemon.requirement(first_slot()), Some(10));

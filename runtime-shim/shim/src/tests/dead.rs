@@ -15,7 +15,7 @@ fn eager() -> Bench {
 }
 
 fn said_of_dead(bench: &Bench) -> usize {
-    bench.said.lock().iter().filter(|line| line.contains("shown to be dead")).count()
+    bench.reported.lock().iter().filter(|line| line.contains("shown to be dead")).count()
 }
 
 /// Frees the program's last buffer and ends its task; the daemon must hold nothing then.
@@ -123,7 +123,7 @@ fn a_use_of_a_discarded_buffer_is_counted_again_and_told_loudly() {
     bench.daemon.requests();
     assert_eq!(bench.launch(&[a + 8]), crate::outcome::Outcome::Handled(()));
     assert_eq!(bench.daemon.requests(), [RequestBody::TaskExtend { bytes: 1000 }]);
-    assert!(bench.said.lock().iter().any(|line| line.contains("RESULTS OF THIS PROGRAM ARE WRONG")));
+    assert!(bench.reported.lock().iter().any(|line| line.contains("RESULTS OF THIS PROGRAM ARE WRONG")));
     ends_with_nothing_held(bench, a);
 }
 

@@ -63,7 +63,7 @@ fn the_first_copy_asks_and_goes_to_a_device_that_is_free() {
     assert_eq!(bench.daemon.requests(), []);
     assert_eq!(bench.upload(a, 1000), Outcome::Handled(()));
     assert_eq!(bench.daemon.requests(), [begun(2000)]);
-    let expected = ["reserve 1008", "reserve 1008", "device 0", "back 1008 on 0", "copy 1000 kind 1"];
+    let expected = ["reserve 1008", "reserve 1008", "device 0", "map 1008 on 0", "copy 1000 kind 1"];
     assert_eq!(bench.cuda.log(), expected, "nothing is kept");
     assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
     assert_eq!(bench.daemon.requests(), []);
@@ -81,7 +81,7 @@ fn while_memory_is_short_copies_wait_on_the_host_and_the_program_goes_on() {
     bench.daemon.then(serve);
     assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
     assert_eq!(bench.daemon.requests(), []);
-    let expected = ["device 0", "back 1008 on 0", "copy 1000 kind 1", "back 1008 on 0", "copy 500 kind 1"];
+    let expected = ["device 0", "map 1008 on 0", "copy 1000 kind 1", "map 1008 on 0", "copy 500 kind 1"];
     assert_eq!(bench.cuda.log()[..5], expected, "the copies are there before the kernel");
     bench.free(a);
     bench.free(b);
@@ -99,7 +99,7 @@ fn a_copy_after_the_grant_comes_behind_those_that_waited() {
     serve(&bench.daemon);
     bench.cuda.log();
     let _ = bench.upload(a, 400);
-    assert_eq!(bench.cuda.log(), ["device 0", "back 1008 on 0", "copy 1000 kind 1", "copy 400 kind 1"]);
+    assert_eq!(bench.cuda.log(), ["device 0", "map 1008 on 0", "copy 1000 kind 1", "copy 400 kind 1"]);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn every_other_use_asks_first() {
         bench.daemon.then(serve);
         assert_eq!(device_use(&mut bench, a), Outcome::Handled(()));
         assert_eq!(bench.daemon.requests(), [begun(2000)]);
-        assert_eq!(bench.cuda.log()[..3], ["device 0", "back 1008 on 0", "copy 1000 kind 1"]);
+        assert_eq!(bench.cuda.log()[..3], ["device 0", "map 1008 on 0", "copy 1000 kind 1"]);
     }
 }
 
@@ -205,7 +205,7 @@ fn a_copy_beyond_the_hosts_budget_waits_and_copies_stay_in_order() {
     let _ = bench.upload(a + 50, 601);
     assert_eq!(
         bench.cuda.log(),
-        ["reserve 1008", "keep 900", "device 0", "back 1008 on 0", "copy 900 kind 1", "copy 601 kind 1"]
+        ["reserve 1008", "keep 900", "device 0", "map 1008 on 0", "copy 900 kind 1", "copy 601 kind 1"]
     );
     assert_eq!(bench.daemon.requests(), [begun(2000)]);
 }
@@ -263,7 +263,7 @@ fn a_launch_waits_for_its_tasks_own_dying_memory_before_it_asks_for_more() {
     assert_eq!(bench.launch(&[b]), Outcome::Handled(()));
     assert_eq!(bench.daemon.requests(), []);
     let log = bench.cuda.log();
-    assert_eq!(log[..3], ["event sync", "unback 1008", "back 1008 on 0"]);
+    assert_eq!(log[..3], ["event sync", "unmap 1008", "map 1008 on 0"]);
     assert_eq!((bench.cuda.live_bytes(), bench.cuda.event_count()), (1008, 0));
 }
 
@@ -282,7 +282,7 @@ fn a_word_that_names_one_buffer_does_not_name_those_beside_it() {
     bench.dead(a);
     assert_eq!(bench.launch(&[behind]), Outcome::Handled(()));
     assert_eq!(bench.cuda.live_bytes(), 496, "the dead one stays so");
-    assert!(bench.said.lock().is_empty());
+    assert!(bench.reported.lock().is_empty());
 }
 
 #[test]
@@ -357,7 +357,7 @@ fn a_program_whose_daemon_dies_goes_on_with_what_it_copied() {
     bench.cuda.log();
     bench.daemon.die();
     assert_eq!(bench.launch(&[a]), Outcome::PassThrough(crate::outcome::Why::NoDaemon));
-    assert_eq!(bench.cuda.log(), ["back 1008 on 0", "copy 1000 kind 1"]);
+    assert_eq!(bench.cuda.log(), ["map 1008 on 0", "copy 1000 kind 1"]);
     assert_eq!(bench.shim.free(&mut bench.thread, a), Outcome::Handled(()));
     assert_eq!(bench.cuda.live_bytes(), 0);
 }
@@ -372,7 +372,7 @@ fn a_buffer_that_dies_unused_takes_its_copies_along() {
     serve(&bench.daemon);
     let _ = bench.launch(&[b]);
     assert_eq!(bench.daemon.requests(), [begun(2000), RequestBody::TaskShrink { bytes: 1000 }]);
-    assert_eq!(bench.cuda.log()[..2], ["device 0", "back 1008 on 0"]);
+    assert_eq!(bench.cuda.log()[..2], ["device 0", "map 1008 on 0"]);
     assert_eq!(bench.cuda.live_bytes(), 1008);
 }
 

@@ -260,7 +260,7 @@ fn a_refused_lazy_task_fails_its_launch_with_out_of_memory() {
     let refused = Outcome::Fail(CudaError::MEMORY_ALLOCATION);
     assert_eq!(bench.launch(&[a]), refused);
     assert_eq!(bench.launch(&[a]), refused, "without asking again");
-    assert_eq!(bench.said.lock().len(), 1);
+    assert_eq!(bench.reported.lock().len(), 1);
     assert_eq!(bench.shim.free(&mut bench.thread, a), Outcome::Handled(()));
     let a = bench.malloc(5);
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()), "a new task is a new question");

@@ -20,10 +20,10 @@ fn bench() -> Bench {
 fn a_static_tasks_memory_is_mapped_where_little_is_wasted() {
     let mut bench = bench();
     let (large, small) = (bench.malloc(1000), bench.malloc(100));
-    assert_eq!(bench.cuda.log(), ["reserve 1008", "back 1008 on 0", "malloc 100 on 0"]);
+    assert_eq!(bench.cuda.log(), ["reserve 1008", "map 1008 on 0", "malloc 100 on 0"]);
     bench.free(small);
     bench.free(large);
-    assert_eq!(bench.cuda.log(), ["free 100 on 0", "unback 1008", "unreserve 1008"]);
+    assert_eq!(bench.cuda.log(), ["free 100 on 0", "unmap 1008", "unreserve 1008"]);
     assert_eq!(bench.cuda.live_bytes(), 0);
 }
 
@@ -63,14 +63,14 @@ fn a_free_waits_for_kernels_and_one_in_a_streams_order_for_the_stream() {
     assert_eq!(bench.launch_on(stream, &[a, b]), Outcome::Handled(()));
     bench.cuda.log();
     bench.free(a);
-    assert_eq!(bench.cuda.log(), ["device sync", "unback 1008", "unreserve 1008"]);
+    assert_eq!(bench.cuda.log(), ["device sync", "unmap 1008", "unreserve 1008"]);
     assert_eq!(bench.launch_on(stream, &[b]), Outcome::Handled(()));
     bench.cuda.log();
     assert_eq!(bench.shim.free_async(&mut bench.thread, b, stream), Outcome::Handled(()));
     assert_eq!(bench.cuda.log(), Vec::<String>::new(), "the kernel still runs");
     bench.cuda.finish_kernels();
     bench.end(SITE);
-    assert_eq!(bench.cuda.log(), ["unback 1008", "unreserve 1008"]);
+    assert_eq!(bench.cuda.log(), ["unmap 1008", "unreserve 1008"]);
 }
 
 #[test]
@@ -80,12 +80,12 @@ fn a_dead_buffers_memory_goes_back_at_once_and_its_addresses_at_the_free() {
     bench.daemon.requests();
     bench.cuda.log();
     bench.dead(a);
-    assert_eq!(bench.cuda.log(), ["unback 1008"]);
+    assert_eq!(bench.cuda.log(), ["unmap 1008"]);
     assert_eq!(bench.daemon.requests(), [RequestBody::TaskShrink { bytes: 1000 }]);
     bench.free(a);
     bench.dead(b);
     bench.free(b);
-    assert_eq!(bench.cuda.log(), ["unreserve 1008", "unback 1008", "unreserve 1008"]);
+    assert_eq!(bench.cuda.log(), ["unreserve 1008", "unmap 1008", "unreserve 1008"]);
     assert_eq!(
         bench.daemon.requests(),
         [RequestBody::TaskShrink { bytes: 1000 }],
@@ -105,7 +105,7 @@ fn a_dead_buffers_memory_stays_while_a_kernel_runs() {
     assert_eq!(bench.cuda.log(), Vec::<String>::new());
     bench.cuda.finish_kernels();
     let _ = bench.upload(b, 100);
-    assert_eq!(bench.cuda.log(), ["unback 1008", "copy 100 kind 1"]);
+    assert_eq!(bench.cuda.log(), ["unmap 1008", "copy 100 kind 1"]);
 }
 
 #[test]
@@ -116,9 +116,9 @@ fn a_use_after_all_gets_memory_again_and_is_told_loudly() {
     bench.cuda.log();
     bench.daemon.requests();
     let _ = bench.launch(&[a + 8]);
-    assert!(bench.cuda.log().starts_with(&["back 1008 on 0".to_owned()]));
+    assert!(bench.cuda.log().starts_with(&["map 1008 on 0".to_owned()]));
     assert_eq!(bench.daemon.requests(), [RequestBody::TaskExtend { bytes: 1000 }]);
-    assert!(bench.said.lock().iter().any(|line| line.contains("RESULTS OF THIS PROGRAM ARE WRONG")));
+    assert!(bench.reported.lock().iter().any(|line| line.contains("RESULTS OF THIS PROGRAM ARE WRONG")));
     bench.cuda.finish_kernels();
     bench.free(a);
     assert_eq!(bench.cuda.live_bytes(), 0);
@@ -133,7 +133,7 @@ fn what_was_mapped_is_freed_without_the_daemon_too() {
     assert_eq!(bench.launch(&[a]), Outcome::PassThrough(Why::NoDaemon));
     bench.cuda.log();
     assert_eq!(bench.shim.free(&mut bench.thread, a), Outcome::Handled(()));
-    assert_eq!(bench.cuda.log(), ["device sync", "unback 1008", "unreserve 1008"]);
+    assert_eq!(bench.cuda.log(), ["device sync", "unmap 1008", "unreserve 1008"]);
     assert_eq!(bench.shim.free(&mut bench.thread, b), Outcome::PassThrough(Why::NoDaemon));
 }
 
@@ -143,6 +143,6 @@ fn a_reset_of_the_device_gives_back_what_was_mapped() {
     bench.malloc(1000);
     bench.cuda.log();
     assert_eq!(bench.shim.device_reset(&mut bench.thread), Outcome::Handled(()));
-    assert_eq!(bench.cuda.log(), ["device sync", "unback 1008", "unreserve 1008", "device reset"]);
+    assert_eq!(bench.cuda.log(), ["device sync", "unmap 1008", "unreserve 1008", "device reset"]);
     assert_eq!(bench.cuda.live_bytes(), 0);
 }

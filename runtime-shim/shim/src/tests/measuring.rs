@@ -70,7 +70,7 @@ fn a_kernel_touched_the_blocks_whose_pages_left_the_host() {
         assert_eq!(file(&bench)["kernels"]["_Z1kPfS_i"]["footprint_bytes"], bytes, "{touched:?}");
     }
     assert_eq!(file(&bench)["measured_by"], "pages");
-    assert!(bench.said.lock().is_empty(), "{:?}", bench.said.lock());
+    assert!(bench.reported.lock().is_empty(), "{:?}", bench.reported.lock());
 }
 
 /// Like a virtual GPU.
@@ -98,8 +98,8 @@ fn a_device_that_tells_nothing_gives_static_sizes_and_one_line() {
     let file = file(&bench);
     assert_eq!(file["measured_by"], "none");
     assert_eq!(file["kernels"]["_Z1kPfS_i"]["footprint_bytes"], 1000);
-    let said = bench.said.lock();
-    assert!(said.len() == 1 && said[0].contains("footprints are static sizes"), "{said:?}");
+    let reported = bench.reported.lock();
+    assert!(reported.len() == 1 && reported[0].contains("footprints are static sizes"), "{reported:?}");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn the_drivers_pieces_do_not_show() {
         let file = file(&bench);
         assert_eq!(file["kernels"]["_Z1kPfS_i"]["footprint_bytes"], blocks * BLOCK, "{blocks} blocks");
     }
-    assert!(bench.said.lock().is_empty(), "{:?}", bench.said.lock());
+    assert!(bench.reported.lock().is_empty(), "{:?}", bench.reported.lock());
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn pieces_that_are_too_large_to_tell_give_static_sizes() {
     assert_eq!(bench.launch(&[buffer]), Outcome::Handled(()));
     let file = file(&bench);
     assert_eq!(file["kernels"]["_Z1kPfS_i"]["footprint_bytes"], 1000);
-    assert!(bench.said.lock()[0].contains("footprints are static sizes"), "{:?}", bench.said.lock());
+    assert!(bench.reported.lock()[0].contains("footprints are static sizes"), "{:?}", bench.reported.lock());
 }
 
 #[test]
@@ -173,9 +173,9 @@ fn a_device_that_is_not_ones_own_is_said_once() {
         bench.cuda.take_at_launch(taken);
         assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
     }
-    let said = bench.said.lock();
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].contains("another program uses it"), "{said:?}");
+    let reported = bench.reported.lock();
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(reported[0].contains("another program uses it"), "{reported:?}");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn what_is_measured_must_fit() {
         bench.shim.malloc(&mut bench.thread, (1 << 39) + 1),
         Outcome::Fail(CudaError::MEMORY_ALLOCATION)
     );
-    assert!(bench.said.lock()[0].contains("footprints are measured of programs that fit"));
+    assert!(bench.reported.lock()[0].contains("footprints are measured of programs that fit"));
     bench.free(a);
     bench.malloc((1 << 39) + 1);
 }

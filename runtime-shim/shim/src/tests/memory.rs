@@ -122,9 +122,9 @@ fn a_grant_is_kept_where_the_device_has_no_room() {
         "in managed memory"
     );
     assert_eq!(
-        *bench.said.lock(),
+        *bench.reported.lock(),
         ["device 0 has no room for 60 B that were granted: managed memory instead"],
-        "said once"
+        "reported once"
     );
     assert_eq!(bench.upload(a, 60), Outcome::Handled(()));
     assert!(

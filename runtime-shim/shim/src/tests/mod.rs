@@ -20,11 +20,11 @@ mod threads;
 use crate::config::{Config, OnLoss};
 use crate::profile::Profile;
 use crate::program::{Kernel, Program, Site};
+use crate::reporter::Reporter;
 use crate::runtime::{Copy, CopyKind, Geometry, How, Launch, Order, Rows, StreamId};
 use crate::scheduler::Habits;
 use crate::shim::Shim;
 use crate::state::Thread;
-use crate::voice::Voice;
 use eager_abi::ARG_POINTER;
 use fakes::{FakeCuda, FakeDaemon};
 use parking_lot::{Mutex, RwLock};
@@ -37,7 +37,7 @@ struct Bench {
     shim: Arc<TestShim>,
     cuda: Arc<FakeCuda>,
     daemon: Arc<FakeDaemon>,
-    said: Arc<Mutex<Vec<String>>>,
+    reported: Arc<Mutex<Vec<String>>>,
     thread: Thread,
 }
 
@@ -63,10 +63,10 @@ impl Bench {
 
     fn over(daemon: FakeDaemon, daemon_is_there: bool, on_loss: OnLoss, profile: Profile) -> Bench {
         let (cuda, daemon) = (Arc::new(FakeCuda::default()), Arc::new(daemon));
-        let said = Arc::new(Mutex::new(Vec::new()));
+        let reported = Arc::new(Mutex::new(Vec::new()));
         let sink = {
-            let said = Arc::clone(&said);
-            Voice::new(Box::new(move |line: &str| said.lock().push(line.to_owned())))
+            let reported = Arc::clone(&reported);
+            Reporter::new(Box::new(move |line: &str| reported.lock().push(line.to_owned())))
         };
         let mut program = Program::new();
         let (argument_sizes, argument_flags) = (vec![8, 8, 4], vec![ARG_POINTER, ARG_POINTER, 0]);
@@ -80,7 +80,7 @@ impl Bench {
             is_closed_at_start: on_loss == OnLoss::Closed,
             connect_max: std::time::Duration::ZERO,
             trusted: None,
-            says_waits: false,
+            shows_waits: false,
             label: "test".into(),
             priority: 0,
             profile: None,
@@ -94,7 +94,7 @@ impl Bench {
         let scheduler = daemon_is_there.then(|| Arc::clone(&daemon));
         let program = Box::leak(Box::new(RwLock::new(program)));
         let shim = Arc::new(Shim::new(Arc::clone(&cuda), scheduler, config, profile, sink, program));
-        Bench { shim, cuda, daemon, said, thread: Thread::default() }
+        Bench { shim, cuda, daemon, reported, thread: Thread::default() }
     }
 
     fn add_site(&self, site: u64, function: &str, covered: &[u64], flags: u32) {

@@ -113,8 +113,10 @@ fn a_refused_extension_leaves_the_allocations_to_ask_one_by_one() {
     let mut bench = inside_a_task(&[], 0);
     bench.daemon.refuse_extensions(true);
     bench.begin(INNER, 60);
-    assert_eq!(bench.said.lock().len(), 1);
-    assert!(bench.said.lock()[0].starts_with("the task in helper (60 B), inside another one, is refused"));
+    assert_eq!(bench.reported.lock().len(), 1);
+    assert!(
+        bench.reported.lock()[0].starts_with("the task in helper (60 B), inside another one, is refused")
+    );
     let refused = bench.shim.malloc(&mut bench.thread, 60);
     assert_eq!(refused, Outcome::Fail(CudaError::MEMORY_ALLOCATION));
     bench.daemon.refuse_extensions(false);
@@ -134,7 +136,7 @@ fn a_site_inside_a_refused_one_is_refused_with_it() {
     assert_eq!(bench.shim.malloc(&mut bench.thread, 20), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
     assert_eq!(bench.daemon.requests(), []);
     bench.end(SITE);
-    assert_eq!((bench.daemon.held(), bench.said.lock().len()), (0, 1));
+    assert_eq!((bench.daemon.held(), bench.reported.lock().len()), (0, 1));
     assert_eq!((bench.thread.open.len(), bench.daemon.violations().len()), (0, 0));
 }
 

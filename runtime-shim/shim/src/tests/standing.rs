@@ -148,9 +148,9 @@ fn a_daemon_that_dies_while_a_task_waits_leaves_plain_cuda() {
     bench.daemon.then(|daemon| daemon.die());
     bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     assert_eq!(bench.shim.malloc(&mut bench.thread, 10), Outcome::PassThrough(Why::NoDaemon));
-    let said = bench.said.lock().clone();
-    assert_eq!(said.len(), 1);
-    assert!(said[0].contains("lost the daemon at /run/test.sock"), "{said:?}");
+    let reported = bench.reported.lock().clone();
+    assert_eq!(reported.len(), 1);
+    assert!(reported[0].contains("lost the daemon at /run/test.sock"), "{reported:?}");
 }
 
 #[test]
@@ -200,8 +200,8 @@ fn a_device_that_the_program_does_not_see_is_said() {
     bench.daemon.serve(&[0, 9]);
     bench.daemon.bind_on(1);
     bench.begin(SITE, 10);
-    let said = bench.said.lock().clone();
-    assert!(said.len() == 1 && said[0].contains("CUDA_VISIBLE_DEVICES"), "{said:?}");
+    let reported = bench.reported.lock().clone();
+    assert!(reported.len() == 1 && reported[0].contains("CUDA_VISIBLE_DEVICES"), "{reported:?}");
 }
 
 #[test]

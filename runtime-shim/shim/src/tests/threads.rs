@@ -256,10 +256,10 @@ fn a_thread_that_finds_the_daemon_gone_goes_on_when_all_that_waited_is_there() {
         cuda.mark("the other goes on");
         let _ = gone_on.send(());
     });
-    bench.cuda.during("back 1008", other);
+    bench.cuda.during("map 1008", other);
     let _ = bench.launch(&[a]);
     has_gone_on.recv().expect("it goes on");
-    assert_eq!(bench.cuda.log(), ["back 1008 on 0", "copy 1000 kind 1", "the other goes on"]);
+    assert_eq!(bench.cuda.log(), ["map 1008 on 0", "copy 1000 kind 1", "the other goes on"]);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn a_program_that_loses_its_daemon_before_all_else_runs_on_the_device_that_it_se
     assert_eq!(bench.shim.set_device(&mut bench.thread, 2), Outcome::Handled(()));
     bench.daemon.die();
     assert_eq!(bench.shim.malloc(&mut bench.thread, 10), Outcome::PassThrough(Why::NoDaemon));
-    bench.shim.come_home(&mut bench.thread);
-    bench.shim.come_home(&mut bench.thread);
+    bench.shim.enter_program_device(&mut bench.thread);
+    bench.shim.enter_program_device(&mut bench.thread);
     assert_eq!(bench.cuda.log(), ["device 2"]);
 }

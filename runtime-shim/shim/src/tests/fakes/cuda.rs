@@ -318,9 +318,9 @@ impl Runtime for Arc<FakeCuda> {
         Ok(Span { start, bytes })
     }
 
-    fn unreserve(&self, reserved: Span, is_backed: bool) -> CudaResult<()> {
-        if is_backed {
-            self.unback(reserved)?;
+    fn unreserve(&self, reserved: Span, is_mapped: bool) -> CudaResult<()> {
+        if is_mapped {
+            self.unmap_memory(reserved)?;
         }
         if self.0.lock().live.contains_key(&reserved.start) {
             return Err(CudaError::INVALID_VALUE);
@@ -329,18 +329,18 @@ impl Runtime for Arc<FakeCuda> {
         Ok(())
     }
 
-    fn back(&self, reserved: Span, device: DeviceIndex) -> CudaResult<Option<()>> {
+    fn map_memory(&self, reserved: Span, device: DeviceIndex) -> CudaResult<Option<()>> {
         if self.0.lock().full {
             return Ok(None);
         }
         self.0.lock().live.insert(reserved.start, reserved.bytes);
-        self.note(format!("back {} on {}", reserved.bytes, device.0));
+        self.note(format!("map {} on {}", reserved.bytes, device.0));
         Ok(Some(()))
     }
 
-    fn unback(&self, reserved: Span) -> CudaResult<()> {
+    fn unmap_memory(&self, reserved: Span) -> CudaResult<()> {
         self.0.lock().live.remove(&reserved.start).ok_or(CudaError::INVALID_VALUE)?;
-        self.note(format!("unback {}", reserved.bytes));
+        self.note(format!("unmap {}", reserved.bytes));
         Ok(())
     }
 

@@ -7,30 +7,30 @@ use std::collections::BTreeSet;
 pub type Sink = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Writes messages, each topic once.
-pub struct Voice {
+pub struct Reporter {
     sink: Sink,
-    said: Mutex<BTreeSet<&'static str>>,
+    reported: Mutex<BTreeSet<&'static str>>,
 }
 
-impl std::fmt::Debug for Voice {
+impl std::fmt::Debug for Reporter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Voice").field("said", &self.said).finish_non_exhaustive()
+        f.debug_struct("Reporter").field("reported", &self.reported).finish_non_exhaustive()
     }
 }
 
-impl Voice {
-    pub fn new(sink: Sink) -> Voice {
-        Voice { sink, said: Mutex::default() }
+impl Reporter {
+    pub fn new(sink: Sink) -> Reporter {
+        Reporter { sink, reported: Mutex::default() }
     }
 
     /// Writes `line` unless a message about `topic` was written before.
-    pub fn once(&self, topic: &'static str, line: impl FnOnce() -> String) {
-        if self.said.lock().insert(topic) {
-            self.say(&line());
+    pub fn report_once(&self, topic: &'static str, line: impl FnOnce() -> String) {
+        if self.reported.lock().insert(topic) {
+            self.report(&line());
         }
     }
 
-    pub fn say(&self, line: &str) {
+    pub fn report(&self, line: &str) {
         (self.sink)(line);
     }
 }
@@ -43,6 +43,6 @@ pub fn to_stderr(line: &str) {
 }
 
 /// The loader's message: its errors name only the call that failed, and hold the rest as their source.
-pub fn of_loader(error: &libloading::Error) -> String {
+pub fn loader_message(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }

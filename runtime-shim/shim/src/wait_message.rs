@@ -8,36 +8,36 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// Waits shorter than this are not reported.
-const UNNOTICED: Duration = Duration::from_secs(1);
+const SILENT_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// A wait.
 #[derive(Debug)]
-pub struct Patience {
+pub struct WaitMessage {
     since: Instant,
     on_terminal: bool,
-    said: Option<String>,
+    shown: Option<String>,
 }
 
-impl Patience {
+impl WaitMessage {
     /// Starts a wait now.
-    pub fn new() -> Patience {
-        Patience { since: Instant::now(), on_terminal: std::io::stderr().is_terminal(), said: None }
+    pub fn new() -> WaitMessage {
+        WaitMessage { since: Instant::now(), on_terminal: std::io::stderr().is_terminal(), shown: None }
     }
 
     /// Reports that the program still waits.
-    pub fn waits(&mut self, reason: impl FnOnce() -> String) {
+    pub fn show(&mut self, reason: impl FnOnce() -> String) {
         write(self.text(self.since.elapsed(), reason));
     }
 
     /// Erases the line when the wait is over.
-    pub fn is_over(&mut self) {
-        if self.said.take().is_some() && self.on_terminal {
+    pub fn end(&mut self) {
+        if self.shown.take().is_some() && self.on_terminal {
             write(Some("\r\x1b[K".into()));
         }
     }
 
     fn text(&mut self, waited: Duration, reason: impl FnOnce() -> String) -> Option<String> {
-        if waited < UNNOTICED || (self.said.is_some() && !self.on_terminal) {
+        if waited < SILENT_WAIT_MAX || (self.shown.is_some() && !self.on_terminal) {
             return None;
         }
         let more = format!("more: `eager explain pid {}`", std::process::id());
@@ -49,7 +49,7 @@ impl Patience {
         } else {
             format!("eager: {reason} ({more})\n")
         };
-        (self.said.as_ref() != Some(&line)).then(|| self.said.insert(line).clone())
+        (self.shown.as_ref() != Some(&line)).then(|| self.shown.insert(line).clone())
     }
 }
 
@@ -66,14 +66,14 @@ mod tests {
 
     #[test]
     fn a_log_has_one_line_a_terminal_the_latest() {
-        let mut log = Patience { on_terminal: false, ..Patience::new() };
+        let mut log = WaitMessage { on_terminal: false, ..WaitMessage::new() };
         let mut ask = |ms, reason: &str| log.text(Duration::from_millis(ms), || reason.to_owned());
         assert_eq!(ask(900, "waits: soon"), None);
         let line = ask(1100, "waits: GPU 0 lacks 2 GiB").expect("a line");
         assert!(line.starts_with("eager: waits: GPU 0 lacks 2 GiB (more: `eager explain pid "), "{line}");
         assert_eq!(ask(5000, "waits: GPU 0 lacks 1 GiB"), None);
 
-        let mut terminal = Patience { on_terminal: true, ..Patience::new() };
+        let mut terminal = WaitMessage { on_terminal: true, ..WaitMessage::new() };
         let mut ask = |ms, reason: &str| terminal.text(Duration::from_millis(ms), || reason.to_owned());
         let first = ask(1100, "waits: a").expect("a line");
         assert!(first.starts_with("\r\x1b[K") && first.contains("eager: 1 s: waits: a ("), "{first:?}");
