@@ -31,7 +31,7 @@ enum Fault {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Has {
+enum Backing {
     Memory,
     Address,
     /// Its contents are on the host.
@@ -43,7 +43,7 @@ struct Buffer {
     /// Index of its site in the ledger.
     site: Option<usize>,
     bytes: u64,
-    has: Has,
+    backing: Backing,
 }
 
 /// A request that the daemon has not answered, with all that a refusal must undo.
@@ -56,7 +56,7 @@ struct Pending {
     /// The account's result, if the buffer had memory at once.
     taken: Option<Taken>,
     /// State before the request; `None` for a new buffer.
-    before: Option<Has>,
+    before: Option<Backing>,
 }
 
 /// An announcement as it was made, and the allocations and returns under it since.
@@ -67,11 +67,11 @@ struct Site {
     reuses: bool,
     is_open: bool,
     /// In order: allocations, and bytes returned by frees or refusals.
-    taken: Vec<(u64, Came)>,
+    taken: Vec<(u64, Entry)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Came {
+enum Entry {
     Allocated,
     Returned,
 }
@@ -82,9 +82,9 @@ impl Site {
         if !self.is_open {
             return 0;
         }
-        self.taken.iter().fold(self.announced, |left, (bytes, came)| match came {
-            Came::Allocated => left - left.min(*bytes),
-            Came::Returned => left + bytes,
+        self.taken.iter().fold(self.announced, |left, (bytes, entry)| match entry {
+            Entry::Allocated => left - left.min(*bytes),
+            Entry::Returned => left + bytes,
         })
     }
 }
@@ -97,48 +97,48 @@ struct Ledger {
     /// Bytes that the task should have reserved.
     reserved: u64,
     /// Bytes that the daemon has been told to hold.
-    told: i128,
+    sent: i128,
 }
 
 impl Ledger {
-    fn bytes(&self, has: Has) -> u64 {
+    fn bytes(&self, backing: Backing) -> u64 {
         let pending = self.pending.iter().map(|pending| pending.buffer);
         let all = self.buffers.iter().copied().chain(pending);
-        all.filter(|buffer| buffer.has == has).map(|buffer| buffer.bytes).sum()
+        all.filter(|buffer| buffer.backing == backing).map(|buffer| buffer.bytes).sum()
     }
 
     /// Bytes that the task may still use without a request.
     fn ahead(&self) -> u64 {
-        self.bytes(Has::Address) + self.sites.iter().map(Site::promise).sum::<u64>()
+        self.bytes(Backing::Address) + self.sites.iter().map(Site::promise).sum::<u64>()
     }
 
     /// Applies a change after which the task may need less.
     fn trim(&mut self) {
-        self.reserved = self.reserved.min(self.bytes(Has::Memory) + self.ahead());
+        self.reserved = self.reserved.min(self.bytes(Backing::Memory) + self.ahead());
     }
 
     /// Applies a change after which the task may need more.
     fn grow(&mut self) {
-        self.reserved = self.reserved.max(self.bytes(Has::Memory));
+        self.reserved = self.reserved.max(self.bytes(Backing::Memory));
     }
 
     fn check(&self, account: &Account) -> Result<(), String> {
         let (memory, address, host) =
-            (self.bytes(Has::Memory), self.bytes(Has::Address), self.bytes(Has::Host));
+            (self.bytes(Backing::Memory), self.bytes(Backing::Address), self.bytes(Backing::Host));
         let unanswered = self.pending.map_or(0, |pending| pending.more);
         let pairs = [
             ("with memory", i128::from(account.held()), i128::from(memory)),
             ("allocated", i128::from(account.live()), i128::from(memory + address + host)),
             ("reserved", i128::from(account.reserved()), i128::from(self.reserved)),
-            ("told", i128::from(account.reserved()), self.told + i128::from(unanswered)),
+            ("sent to the daemon", i128::from(account.reserved()), self.sent + i128::from(unanswered)),
         ];
-        for (what, said, is) in pairs {
-            if said != is {
-                return Err(format!("{what}: the account says {said}, the history {is}"));
+        for (what, actual, expected) in pairs {
+            if actual != expected {
+                return Err(format!("{what}: the account has {actual}, the history {expected}"));
             }
         }
-        if self.told < 0 {
-            return Err(format!("the daemon was told to hold {}", self.told));
+        if self.sent < 0 {
+            return Err(format!("the daemon was told to hold {}", self.sent));
         }
         Ok(())
     }
@@ -163,13 +163,13 @@ impl Run {
                 run.ledger.reserved = live;
             }
         }
-        run.ledger.told = i128::from(run.ledger.reserved);
+        run.ledger.sent = i128::from(run.ledger.reserved);
         run
     }
 
     fn shrink(&mut self, bytes: u64) {
         if self.fault != Fault::ForgottenShrink {
-            self.ledger.told -= i128::from(bytes);
+            self.ledger.sent -= i128::from(bytes);
         }
     }
 
@@ -183,7 +183,7 @@ impl Run {
         let Announced { bytes, reuses, .. } = announced;
         self.ledger.sites.push(Site { frame, announced: bytes, reuses, is_open: true, taken: Vec::new() });
         self.ledger.reserved += bytes;
-        self.ledger.told += i128::from(bytes);
+        self.ledger.sent += i128::from(bytes);
     }
 
     fn end(&mut self, site: usize) {
@@ -201,9 +201,9 @@ impl Run {
         site.map(|site| self.ledger.sites[site].frame)
     }
 
-    fn come(&mut self, site: Option<usize>, bytes: u64, came: Came) {
+    fn record(&mut self, site: Option<usize>, bytes: u64, entry: Entry) {
         if let Some(site) = site.map(|site| &mut self.ledger.sites[site]).filter(|site| site.is_open) {
-            site.taken.push((bytes, came));
+            site.taken.push((bytes, entry));
         }
     }
 
@@ -211,29 +211,29 @@ impl Run {
         let open = self.ledger.sites.iter().position(|site| site.is_open && rng.random_bool(0.5));
         let (site, bytes) = (open, rng.random_range(1..100));
         let promise = site.map_or(0, |site| self.ledger.sites[site].promise());
-        let has = if rng.random_bool(0.5) { Has::Memory } else { Has::Address };
-        let taken = (has == Has::Memory).then(|| self.account.take(self.frame(site), bytes));
+        let backing = if rng.random_bool(0.5) { Backing::Memory } else { Backing::Address };
+        let taken = (backing == Backing::Memory).then(|| self.account.take(self.frame(site), bytes));
         let more = match taken {
             Some(taken) => taken.more,
             None => self.account.expect(self.frame(site), bytes),
         };
-        self.come(site, bytes, Came::Allocated);
+        self.record(site, bytes, Entry::Allocated);
         let kept = promise.min(bytes);
         self.ledger.pending =
-            Some(Pending { buffer: Buffer { site, bytes, has }, more, kept, taken, before: None });
+            Some(Pending { buffer: Buffer { site, bytes, backing }, more, kept, taken, before: None });
         self.ledger.reserved += bytes - kept;
         self.ledger.grow();
     }
 
     fn get_memory(&mut self, index: usize) {
         let mut buffer = self.ledger.buffers.swap_remove(index);
-        let (before, as_new) = (buffer.has, self.fault == Fault::BroughtAsNew);
+        let (before, as_new) = (buffer.backing, self.fault == Fault::BroughtAsNew);
         let more = match before {
-            Has::Host if as_new => self.account.take(None, buffer.bytes).more,
-            Has::Host => self.account.bring_back(buffer.bytes),
+            Backing::Host if as_new => self.account.take(None, buffer.bytes).more,
+            Backing::Host => self.account.bring_back(buffer.bytes),
             _ => self.account.hold(buffer.bytes),
         };
-        buffer.has = Has::Memory;
+        buffer.backing = Backing::Memory;
         self.ledger.pending = Some(Pending { buffer, more, kept: 0, taken: None, before: Some(before) });
         self.ledger.grow();
     }
@@ -242,16 +242,16 @@ impl Run {
     fn answer(&mut self, is_granted: bool) {
         let Some(Pending { buffer, more, kept, taken, before }) = self.ledger.pending.take() else { return };
         if is_granted {
-            self.ledger.told += i128::from(more);
+            self.ledger.sent += i128::from(more);
             self.ledger.buffers.push(buffer);
             return;
         }
         self.ledger.reserved -= more;
         match before {
             None => {
-                self.come(buffer.site, kept, Came::Returned);
+                self.record(buffer.site, kept, Entry::Returned);
             }
-            Some(has) => self.ledger.buffers.push(Buffer { has, ..buffer }),
+            Some(backing) => self.ledger.buffers.push(Buffer { backing, ..buffer }),
         }
         if self.fault != Fault::ForgottenUndo {
             let frame = self.frame(buffer.site);
@@ -264,7 +264,7 @@ impl Run {
                     let lost = self.account.unexpect(frame, buffer.bytes, more);
                     self.shrink(lost);
                 }
-                (Some(Has::Host), _) => self.account.undo_bring_back(buffer.bytes, more),
+                (Some(Backing::Host), _) => self.account.undo_bring_back(buffer.bytes, more),
                 (Some(_), _) => self.account.unhold(buffer.bytes, more),
             }
         }
@@ -274,33 +274,34 @@ impl Run {
     }
 
     fn move_to_host(&mut self, index: usize) {
-        self.ledger.buffers[index].has = Has::Host;
+        self.ledger.buffers[index].backing = Backing::Host;
         let gone = self.account.send_away(self.ledger.buffers[index].bytes);
         self.shrink(gone);
         self.ledger.trim();
     }
 
     fn free(&mut self, index: usize) {
-        let Buffer { site, bytes, has } = self.ledger.buffers.swap_remove(index);
+        let Buffer { site, bytes, backing } = self.ledger.buffers.swap_remove(index);
         let frame = self.frame(site);
         let times = if self.fault == Fault::FreedTwice { 2 } else { 1 };
         for _ in 0..times {
-            let gone = match has {
-                Has::Host => self.account.forget_away(bytes),
-                Has::Address if self.fault != Fault::FreedAsHeld => self.account.forgo(frame, bytes),
+            let gone = match backing {
+                Backing::Host => self.account.forget_away(bytes),
+                Backing::Address if self.fault != Fault::FreedAsHeld => self.account.forgo(frame, bytes),
                 _ => self.account.give(frame, bytes),
             };
             self.shrink(gone);
         }
-        if has != Has::Host && site.is_some_and(|site| self.ledger.sites[site].reuses) {
-            self.come(site, bytes, Came::Returned);
+        if backing != Backing::Host && site.is_some_and(|site| self.ledger.sites[site].reuses) {
+            self.record(site, bytes, Entry::Returned);
         }
         self.ledger.trim();
     }
 
     fn step(&mut self, rng: &mut impl Rng) {
-        let any = |has: &[Has], run: &Run, rng: &mut dyn FnMut(usize) -> usize| {
-            let fit = run.ledger.buffers.iter().enumerate().filter(|(_, buffer)| has.contains(&buffer.has));
+        let any = |backing: &[Backing], run: &Run, rng: &mut dyn FnMut(usize) -> usize| {
+            let fit =
+                run.ledger.buffers.iter().enumerate().filter(|(_, buffer)| backing.contains(&buffer.backing));
             let fit: Vec<usize> = fit.map(|(index, _)| index).collect();
             (!fit.is_empty()).then(|| fit[rng(fit.len())])
         };
@@ -317,17 +318,18 @@ impl Run {
             }
             2..=4 if self.ledger.pending.is_none() => self.allocate(rng),
             5 | 6 if self.ledger.pending.is_none() => {
-                if let Some(index) = any(&[Has::Address, Has::Host], self, &mut pick) {
+                if let Some(index) = any(&[Backing::Address, Backing::Host], self, &mut pick) {
                     self.get_memory(index);
                 }
             }
             7 => {
-                if let Some(index) = any(&[Has::Memory], self, &mut pick) {
+                if let Some(index) = any(&[Backing::Memory], self, &mut pick) {
                     self.move_to_host(index);
                 }
             }
             8 => {
-                if let Some(index) = any(&[Has::Memory, Has::Address, Has::Host], self, &mut pick) {
+                if let Some(index) = any(&[Backing::Memory, Backing::Address, Backing::Host], self, &mut pick)
+                {
                     self.free(index);
                 }
             }
@@ -360,7 +362,7 @@ fn run(seed: u64, fault: Fault) -> Result<(), String> {
     }
     run.finish();
     run.ledger.check(&run.account)?;
-    let left = (run.account.held(), run.account.live(), run.account.reserved(), run.ledger.told);
+    let left = (run.account.held(), run.account.live(), run.account.reserved(), run.ledger.sent);
     if left == (0, 0, 0, 0) { Ok(()) } else { Err(format!("in the end there is {left:?}")) }
 }
 
