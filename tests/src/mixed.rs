@@ -82,12 +82,12 @@ impl Server {
     }
 
     /// Runs `eager WORDS` and ignores the answer.
-    pub fn say(&self, words: &[&str]) {
-        self.hear(words);
+    pub fn command(&self, words: &[&str]) {
+        self.command_output(words);
     }
 
     /// Runs `eager WORDS`; returns its output. Panics only if a signal ended it.
-    pub fn hear(&self, words: &[&str]) -> String {
+    pub fn command_output(&self, words: &[&str]) -> String {
         let output = Command::new(tool("eager")).args(words).arg("--run-dir").arg(self.path("run")).output();
         let output = output.expect("start eager");
         assert!(output.status.code().is_some(), "{words:?}");
@@ -252,22 +252,22 @@ pub struct Worker {
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     /// Standard error of the program: a file, so that the program never waits for a reader.
-    said: File,
+    stderr: File,
 }
 
 impl Worker {
     pub fn start(server: &Server, program: &Path, seed: u64, mib: u64, uid: Option<u32>) -> Worker {
-        let said = tempfile::tempfile().expect("file");
+        let stderr = tempfile::tempfile().expect("file");
         let mut command = server.run(program);
         command.arg(seed.to_string()).arg(mib.to_string());
         if let Some(uid) = uid {
             command.uid(uid).gid(uid);
         }
-        let error = said.try_clone().expect("descriptor");
+        let error = stderr.try_clone().expect("descriptor");
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(error).spawn().expect("start");
         let (input, output) = (child.stdin.take(), child.stdout.take().expect("stdout"));
-        Worker { child, input, output: BufReader::new(output), said }
+        Worker { child, input, output: BufReader::new(output), stderr }
     }
 
     pub fn kill(&mut self) {
@@ -279,9 +279,9 @@ impl Worker {
         self.child.id()
     }
 
-    pub fn is_ended_by_a_signal(&mut self) {
+    pub fn assert_ended_by_sigterm(&mut self) {
         let status = self.child.wait().expect("wait");
-        assert_eq!(status.signal(), Some(Signal::SIGTERM as i32), "{status}: {}", self.last_words());
+        assert_eq!(status.signal(), Some(Signal::SIGTERM as i32), "{status}: {}", self.remaining_output());
     }
 
     /// Stops the process for a while.
@@ -292,15 +292,15 @@ impl Worker {
         kill(pid, Signal::SIGCONT).expect("go on");
     }
 
-    pub fn tell(&mut self, word: &str) {
+    pub fn send(&mut self, word: &str) {
         let input = self.input.as_mut().expect("it was not told to end");
         if let Err(error) = writeln!(input, "{word}") {
-            panic!("{error}: {}", self.last_words());
+            panic!("{error}: {}", self.remaining_output());
         }
     }
 
     pub fn report(&mut self) -> Report {
-        self.tell("report");
+        self.send("report");
         let mut line = String::new();
         self.output.read_line(&mut line).expect("its output");
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -309,21 +309,21 @@ impl Worker {
                 let (holds, asks) = (holds.parse().expect("bytes"), asks.parse().expect("bytes"));
                 Report { pid: self.child.id(), holds, asks, is_parked: *stands == "parked" }
             }
-            _ => panic!("it said {line:?}: {}", self.last_words()),
+            _ => panic!("it said {line:?}: {}", self.remaining_output()),
         }
     }
 
     /// Returns the rest of standard output, and all of standard error.
-    fn last_words(&mut self) -> String {
-        let mut said = String::new();
-        let _ = self.output.read_to_string(&mut said);
-        let _ = self.said.rewind();
-        let _ = self.said.read_to_string(&mut said);
-        said
+    fn remaining_output(&mut self) -> String {
+        let mut text = String::new();
+        let _ = self.output.read_to_string(&mut text);
+        let _ = self.stderr.rewind();
+        let _ = self.stderr.read_to_string(&mut text);
+        text
     }
 
     /// Closes the program's standard input, so that it frees its memory and ends.
-    pub fn is_told_to_end(&mut self) {
+    pub fn close_input(&mut self) {
         self.input = None;
     }
 
@@ -332,12 +332,12 @@ impl Worker {
     }
 
     /// Checks the output and exit status of a program that was told to end.
-    pub fn ends_well(mut self) {
-        let said = self.last_words();
+    pub fn assert_ends_well(mut self) {
+        let output = self.remaining_output();
         let status = self.child.wait().expect("wait");
         let words = ["plain CUDA", "unscheduled", "CUDA calls fail", "WRONG", "please report"];
-        let is_harmed = words.iter().any(|word| said.contains(word));
-        assert!(status.success() && said.contains("all right\n") && !is_harmed, "{status}: {said}");
+        let is_harmed = words.iter().any(|word| output.contains(word));
+        assert!(status.success() && output.contains("all right\n") && !is_harmed, "{status}: {output}");
     }
 }
 

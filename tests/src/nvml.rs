@@ -32,7 +32,7 @@ pub struct Machine {
 impl Machine {
     pub fn new(machine: &Value) -> Machine {
         let it = Machine { folder: tempfile::tempdir().expect("folder") };
-        it.becomes(machine);
+        it.replace(machine);
         it
     }
 
@@ -45,7 +45,7 @@ impl Machine {
     }
 
     /// Replaces the file as a whole, because the library may read it at any time.
-    pub fn becomes(&self, machine: &Value) {
+    pub fn replace(&self, machine: &Value) {
         let fresh = self.folder.path().join("fresh.json");
         std::fs::write(&fresh, machine.to_string()).expect("write");
         std::fs::rename(fresh, self.file()).expect("rename");
@@ -64,7 +64,7 @@ impl Machine {
 
     /// Changes the machine, then kills the daemon and starts another.
     pub fn restarted(&self, daemon: Daemon, machine: &Value, args: &[&str]) -> Daemon {
-        self.becomes(machine);
+        self.replace(machine);
         daemon.restarted(args, &[("EAGER_NVML", &library()), ("EAGER_FAKE_NVML", &self.file())])
     }
 

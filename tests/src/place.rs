@@ -183,14 +183,14 @@ impl Running {
         Running { child, out }
     }
 
-    pub fn says(&mut self, expected: &str) {
+    pub fn expect_line(&mut self, expected: &str) {
         let mut line = String::new();
         self.out.read_line(&mut line).expect("its output");
         assert_eq!(line.trim_end(), expected);
     }
 
     /// Reads a line that must be one of the two; true for `one`.
-    pub fn says_either(&mut self, one: &str, other: &str) -> bool {
+    pub fn expect_either(&mut self, one: &str, other: &str) -> bool {
         let mut line = String::new();
         self.out.read_line(&mut line).expect("its output");
         let line = line.trim_end();
@@ -199,15 +199,15 @@ impl Running {
     }
 
     /// Returns the program's standard error, once the program has ended.
-    pub fn said(&mut self) -> String {
-        let mut said = String::new();
+    pub fn stderr_text(&mut self) -> String {
+        let mut text = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {
-            stderr.read_to_string(&mut said).expect("stderr");
+            stderr.read_to_string(&mut text).expect("stderr");
         }
-        said
+        text
     }
 
-    pub fn go_on(&mut self) {
+    pub fn send_line(&mut self) {
         writeln!(self.child.stdin.as_mut().expect("stdin")).expect("a line");
     }
 

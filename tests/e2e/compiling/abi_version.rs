@@ -115,13 +115,13 @@ fn a_program_of_an_older_version_is_told_what_to_compile_again_and_takes_nothing
         [("open", 0, "running as plain CUDA"), ("closed", 46, "CUDA calls fail")]
     {
         let mut program = place.program("", on_loss);
-        program.says(&format!("malloc {answer}"));
+        program.expect_line(&format!("malloc {answer}"));
         assert_eq!((place.granted(), place.info()["daemon"]["clients"].as_u64()), (0, Some(0)), "{on_loss}");
-        program.go_on();
-        program.says(&format!("then {answer}"));
-        program.go_on();
+        program.send_line();
+        program.expect_line(&format!("then {answer}"));
+        program.send_line();
         assert!(program.end().success(), "{on_loss}");
-        let said = program.said();
+        let said = program.stderr_text();
         assert_eq!(said.lines().count(), 1, "{said}");
         for part in
             ["first.cu, second.cu were compiled for version", "with the eagercc of this release", instead]
@@ -136,14 +136,14 @@ fn a_program_of_an_older_version_is_told_what_to_compile_again_and_takes_nothing
 fn a_library_of_an_older_version_that_is_loaded_late_ends_the_scheduling_with_a_line() {
     let Some(place) = Place::new("program.c", &older(), &[]) else { return };
     let mut program = place.program("late", "open");
-    program.says("malloc 0");
+    program.expect_line("malloc 0");
     assert_eq!(place.granted(), 64 << 20);
-    program.go_on();
-    program.says("then 0");
+    program.send_line();
+    program.expect_line("then 0");
     assert_eq!(place.granted(), 64 << 20);
-    program.go_on();
+    program.send_line();
     assert!(program.end().success());
-    let said = program.said();
+    let said = program.stderr_text();
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("first.cu was compiled for version") && said.contains("plain CUDA"), "{said}");
     place.until_granted(0, "after its end");

@@ -106,7 +106,7 @@ impl Mix<'_> {
             8 | 9 => {
                 let policies = policies();
                 let policy = policies[self.draw.below(policies.len() as u64) as usize];
-                if self.server.hear(&["policy", "set", policy]).contains(" decides ") {
+                if self.server.command_output(&["policy", "set", policy]).contains(" decides ") {
                     self.decided.insert(policy);
                 }
                 self.count("other policies");
@@ -119,9 +119,9 @@ impl Mix<'_> {
             12 => self.release(),
             13 | 14 => self.cancel(),
             _ => {
-                self.server.say(&["drain", "1"]);
+                self.server.command(&["drain", "1"]);
                 std::thread::sleep(Duration::from_millis(self.draw.below(500)));
-                self.server.say(&["undrain", "1"]);
+                self.server.command(&["undrain", "1"]);
                 self.count("drains");
             }
         }
@@ -139,14 +139,14 @@ impl Mix<'_> {
         let waiting: Vec<u64> =
             self.server.tasks().into_iter().filter(|(_, waits)| *waits).map(|(task, _)| task).collect();
         let Some(task) = waiting.first() else { return };
-        if self.server.hear(&["hold", &task.to_string()]).contains(" is held") {
+        if self.server.command_output(&["hold", &task.to_string()]).contains(" is held") {
             self.count("holds");
         }
     }
 
     fn release(&mut self) {
         for task in self.server.held() {
-            if self.server.hear(&["release", &task.to_string()]).contains(" is released") {
+            if self.server.command_output(&["release", &task.to_string()]).contains(" is released") {
                 self.count("releases");
             }
         }
@@ -155,7 +155,7 @@ impl Mix<'_> {
     /// Cancels a task: one that waits is refused, and the program of one that runs is ended.
     fn cancel(&mut self) {
         let Some((task, _)) = self.any_task() else { return };
-        let said = self.server.hear(&["cancel", &task.to_string()]);
+        let said = self.server.command_output(&["cancel", &task.to_string()]);
         if said.contains(" is refused") {
             self.count("cancelled tasks that waited");
         }
@@ -163,7 +163,7 @@ impl Mix<'_> {
         let Some(pid) = pid.and_then(|(pid, _)| pid.parse::<u32>().ok()) else { return };
         // The task may be an attacker's.
         if let Some(which) = self.workers.iter().position(|worker| worker.pid() == pid) {
-            self.workers[which].is_ended_by_a_signal();
+            self.workers[which].assert_ended_by_sigterm();
             self.workers[which] = self.start_worker();
             self.count("cancelled tasks that ran");
         }
@@ -187,7 +187,7 @@ impl Mix<'_> {
     fn quiet_moment(&mut self) -> Result<(), String> {
         self.watch.begins(format!("a quiet moment, after {:?}", self.counts));
         self.server.end_attacks();
-        self.workers.iter_mut().for_each(|worker| worker.tell("stop"));
+        self.workers.iter_mut().for_each(|worker| worker.send("stop"));
         let deadline = Instant::now() + SETTLES;
         loop {
             let reports: Vec<_> = self.workers.iter_mut().map(Worker::report).collect();
@@ -201,7 +201,7 @@ impl Mix<'_> {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        self.workers.iter_mut().for_each(|worker| worker.tell("go"));
+        self.workers.iter_mut().for_each(|worker| worker.send("go"));
         self.count("comparisons");
         Ok(())
     }
@@ -211,13 +211,13 @@ impl Mix<'_> {
     /// until all have ended.
     fn end(mut self) {
         self.watch.begins("the programs' ends");
-        self.workers.iter_mut().for_each(Worker::is_told_to_end);
+        self.workers.iter_mut().for_each(Worker::close_input);
         while !self.workers.iter_mut().all(Worker::has_ended) {
-            self.server.say(&["undrain", "1"]);
+            self.server.command(&["undrain", "1"]);
             self.release();
             std::thread::sleep(Duration::from_millis(100));
         }
-        self.workers.drain(..).for_each(Worker::ends_well);
+        self.workers.drain(..).for_each(Worker::assert_ends_well);
         self.watch.begins("an empty ledger");
         self.server.until_empty();
     }

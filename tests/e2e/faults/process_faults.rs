@@ -127,9 +127,9 @@ fn a_program_that_ends_anyhow_frees_its_grant_and_keeps_its_exit_code() {
         "overflow",
     ] {
         let mut program = place.program(how, "open");
-        program.says("holding");
+        program.expect_line("holding");
         assert_eq!(place.granted(), 64 * MIB, "{how}");
-        program.go_on();
+        program.send_line();
         let status = program.end();
         match how {
             "abort" => assert_eq!(status.signal(), Some(libc_signal::ABORT)),
@@ -152,12 +152,12 @@ mod libc_signal {
 fn threads_end_and_are_cancelled_without_costing_the_others_anything() {
     let Some(place) = Place::new("program.c", PROGRAM, &[]) else { return };
     let mut program = place.program("threads", "open");
-    program.says("holding");
+    program.expect_line("holding");
     // Cancelled threads may leave memory, 1 MiB each; it belongs to their program and goes with it.
     assert!((64 * MIB..=72 * MIB).contains(&place.granted()), "{} granted", place.granted());
-    program.go_on();
-    program.says("second");
-    program.go_on();
+    program.send_line();
+    program.expect_line("second");
+    program.send_line();
     assert_eq!(program.end().code(), Some(0));
     place.until_granted(0, "threads");
 }
@@ -166,7 +166,7 @@ fn threads_end_and_are_cancelled_without_costing_the_others_anything() {
 fn children_of_a_program_do_not_keep_its_grant_alive() {
     let Some(place) = Place::new("program.c", PROGRAM, &[]) else { return };
     let mut program = place.program("children", "open");
-    program.says("holding");
+    program.expect_line("holding");
     assert_eq!(place.granted(), 64 * MIB);
     // A grandchild lives on for half a minute, with the descriptors that it inherited.
     program.child.kill().expect("kill -9");
@@ -178,8 +178,8 @@ fn children_of_a_program_do_not_keep_its_grant_alive() {
 fn a_program_that_became_another_gives_its_grant_up_after_a_grace() {
     let Some(place) = Place::new("program.c", PROGRAM, &[]) else { return };
     let mut program = place.program("exec", "open");
-    program.says("holding");
-    program.go_on();
+    program.expect_line("holding");
+    program.send_line();
     let took = place.until_granted(0, "after exec");
     assert!(program.child.try_wait().expect("state").is_none(), "the process lives");
     assert!(took > Duration::from_secs(3), "no grace: {took:?}");
@@ -189,11 +189,11 @@ fn a_program_that_became_another_gives_its_grant_up_after_a_grace() {
 fn a_storm_of_signals_loses_no_answer() {
     let Some(place) = Place::new("program.c", PROGRAM, &[]) else { return };
     let mut program = place.program("storm", "open");
-    program.says("holding");
+    program.expect_line("holding");
     assert_eq!(place.granted(), 64 * MIB);
-    program.go_on();
-    program.says("second");
-    program.go_on();
+    program.send_line();
+    program.expect_line("second");
+    program.send_line();
     assert!(program.end().success());
 }
 
@@ -202,19 +202,19 @@ fn a_running_program_does_not_notice_that_its_daemon_was_killed_and_started_agai
     let Some(mut place) = Place::new("program.c", PROGRAM, &[]) else { return };
     for on_loss in ["open", "closed", "wait:60"] {
         let mut program = place.program("", on_loss);
-        program.says("holding");
+        program.expect_line("holding");
         place.kill_daemon();
         place.restart_daemon_under(&[]);
         assert_eq!(place.granted(), 64 * MIB, "{on_loss}: before it came back");
         assert_eq!(place.info()["daemon"]["unattached"].as_u64(), Some(1));
         // The program ends a task that the first daemon bound, and begins one that only the second knows.
-        program.go_on();
-        program.says("second");
+        program.send_line();
+        program.expect_line("second");
         assert_eq!(place.granted(), 32 * MIB, "{on_loss}");
         assert_eq!(place.info()["daemon"]["unattached"].as_u64(), Some(0));
-        program.go_on();
+        program.send_line();
         assert!(program.end().success(), "{on_loss}");
-        assert_eq!(program.said(), "", "{on_loss}");
+        assert_eq!(program.stderr_text(), "", "{on_loss}");
         place.until_granted(0, on_loss);
     }
 }
@@ -223,17 +223,17 @@ fn a_running_program_does_not_notice_that_its_daemon_was_killed_and_started_agai
 fn a_program_whose_daemon_ended_in_order_goes_on_alone_and_says_so_once() {
     let Some(mut place) = Place::new("program.c", PROGRAM, &[]) else { return };
     let mut program = place.program("", "open");
-    program.says("holding");
+    program.expect_line("holding");
     run_ok(
         Command::new(tool("eager"))
             .args(["shutdown", "--force", "--run-dir"])
             .arg(place.dir.path().join("run")),
     );
     place.daemon.wait().expect("wait");
-    program.go_on();
-    program.says("second");
-    program.go_on();
+    program.send_line();
+    program.expect_line("second");
+    program.send_line();
     assert!(program.end().success());
-    let said = program.said();
+    let said = program.stderr_text();
     assert!(said.contains("lost the daemon") && said.lines().count() == 1, "{said}");
 }

@@ -124,9 +124,9 @@ fn ends_with_nine(place: &Place, program: &mut Running, when: &str) {
 fn exceptions_through_frames_that_hold_tasks_give_them_back() {
     let Some(place) = place() else { return };
     let mut program = place.program("exceptions", "open");
-    program.says("holding");
+    program.expect_line("holding");
     assert_eq!(place.granted(), 64 * MIB, "a hundred times four tasks were unwound");
-    program.go_on();
+    program.send_line();
     ends_with_nine(&place, &mut program, "exceptions");
 }
 
@@ -135,9 +135,9 @@ fn exceptions_through_frames_that_hold_tasks_give_them_back() {
 fn an_exception_out_of_a_callback_ends_the_program_and_leaves_nothing() {
     let Some(place) = place() else { return };
     let mut program = place.program("callback", "open");
-    program.says("holding");
-    program.go_on();
-    assert_eq!(program.end().signal(), Some(SIGABRT), "{}", program.said());
+    program.expect_line("holding");
+    program.send_line();
+    assert_eq!(program.end().signal(), Some(SIGABRT), "{}", program.stderr_text());
     place.until_granted(0, "after the callback");
 }
 
@@ -147,16 +147,16 @@ fn an_exception_out_of_a_callback_ends_the_program_and_leaves_nothing() {
 fn a_program_that_jumps_out_of_a_wait_goes_on_and_its_other_threads_are_served() {
     let Some(place) = place() else { return };
     let mut holder = place.program("", "open");
-    holder.says("holding");
+    holder.expect_line("holding");
     let mut program = place.program("jump", "open");
-    program.says("jumped");
-    program.says("other thread");
+    program.expect_line("jumped");
+    program.expect_line("other thread");
     assert_eq!(place.granted(), (64 + 32) * MIB);
-    program.go_on();
-    program.says("done");
-    program.go_on();
-    assert_eq!(program.end().code(), Some(9), "{}", program.said());
-    holder.go_on();
+    program.send_line();
+    program.expect_line("done");
+    program.send_line();
+    assert_eq!(program.end().code(), Some(9), "{}", program.stderr_text());
+    holder.send_line();
     ends_with_nine(&place, &mut holder, "after the jump");
 }
 
@@ -164,15 +164,15 @@ fn a_program_that_jumps_out_of_a_wait_goes_on_and_its_other_threads_are_served()
 fn calls_from_a_signal_handler_inside_a_wait_go_straight_to_cuda_and_the_wait_goes_on() {
     let Some(place) = place() else { return };
     let mut holder = place.program("", "open");
-    holder.says("holding");
+    holder.expect_line("holding");
     let mut program = place.program("handler", "open");
-    program.says("handled");
+    program.expect_line("handled");
     assert_eq!(place.granted(), 64 * MIB, "it still waits");
-    holder.go_on();
+    holder.send_line();
     assert_eq!(holder.end().code(), Some(9));
-    program.says("granted");
+    program.expect_line("granted");
     assert_eq!(place.granted(), 1000 * MIB);
-    program.go_on();
+    program.send_line();
     ends_with_nine(&place, &mut program, "handler");
 }
 
@@ -180,10 +180,10 @@ fn calls_from_a_signal_handler_inside_a_wait_go_straight_to_cuda_and_the_wait_go
 fn what_lives_before_and_after_main_and_with_a_thread_is_scheduled_and_given_back() {
     let Some(place) = place() else { return };
     let mut program = place.program_under(&["env", "EAGER_TEST_LASTING=1"], "destructors", "open");
-    program.says("in main");
+    program.expect_line("in main");
     assert_eq!(place.granted(), 16 * MIB, "what was taken before main; the thread's went with it");
-    program.go_on();
-    program.says("destroyed");
+    program.send_line();
+    program.expect_line("destroyed");
     ends_with_nine(&place, &mut program, "destructors");
 }
 
@@ -193,11 +193,11 @@ fn what_lives_before_and_after_main_and_with_a_thread_is_scheduled_and_given_bac
 fn a_program_keeps_its_grant_while_it_dumps_its_core() {
     let Some(place) = place() else { return };
     let mut program = place.program("core", "open");
-    if !program.says_either("holding", "no core") {
+    if !program.expect_either("holding", "no core") {
         eprintln!("SKIPPED: core dumps are forbidden here");
         return;
     }
-    program.go_on();
+    program.send_line();
     let status = format!("/proc/{}/status", program.child.id());
     let dumps = || std::fs::read_to_string(&status).is_ok_and(|text| text.contains("CoreDumping:\t1"));
     let ended = || std::fs::read_to_string(&status).map_or(true, |text| text.contains("State:\tZ"));
@@ -235,11 +235,11 @@ fn a_program_built_with_sanitizers_is_served_like_any_other() {
     let Some(place) = Place::new("program.cpp", PROGRAM, &flags) else { return };
     for how in ["", "exceptions"] {
         let mut program = place.program(how, "open");
-        program.says("holding");
+        program.expect_line("holding");
         assert_eq!(place.granted(), 64 * MIB);
-        program.go_on();
+        program.send_line();
         ends_with_nine(&place, &mut program, "with sanitizers");
-        let said = program.said();
+        let said = program.stderr_text();
         assert!(!said.contains("Sanitizer") && !said.contains("runtime error"), "{said}");
     }
 }
@@ -263,17 +263,17 @@ fn a_container_that_does_not_map_root_is_served_where_its_starter_says_so() {
     }
     let Some(place) = place() else { return };
     let mut alone = place.program_under(&wrapper, "", "open");
-    alone.says("holding");
+    alone.expect_line("holding");
     assert_eq!(place.granted(), 0, "who is there cannot be known, and is not trusted");
-    alone.go_on();
+    alone.send_line();
     assert_eq!(alone.end().code(), Some(9));
-    let said = alone.said();
+    let said = alone.stderr_text();
     assert!(said.contains("set EAGER_TRUST_UID=65534"), "{said}");
     let trusting = ["unshare", "--user", "env", "EAGER_TRUST_UID=65534"];
     let mut program = place.program_under(&trusting, "", "open");
-    program.says("holding");
+    program.expect_line("holding");
     assert_eq!(place.granted(), 64 * MIB);
-    program.go_on();
+    program.send_line();
     ends_with_nine(&place, &mut program, "in a container");
 }
 
@@ -325,17 +325,20 @@ fn waits_neither_end_nor_lengthen_when_clocks_jump() {
     }
     for wrapper in wrappers {
         let mut holder = place.program_under(&wrapper, "", "wait:60");
-        holder.says("holding");
+        holder.expect_line("holding");
         let mut program = place.program_under(&wrapper, "handler", "wait:60");
         // The program is a third of a second into its wait.
-        program.says("handled");
+        program.expect_line("handled");
         assert_eq!(place.granted(), 64 * MIB, "{wrapper:?}: it still waits");
         let start = Instant::now();
-        holder.go_on();
-        program.says("granted");
+        holder.send_line();
+        program.expect_line("granted");
         assert!(start.elapsed() < Duration::from_secs(20), "{wrapper:?}: after {:?}", start.elapsed());
-        program.go_on();
+        program.send_line();
         ends_with_nine(&place, &mut program, "with clocks that jump");
-        assert_eq!((holder.end().code(), holder.said(), program.said()), (Some(9), "".into(), "".into()));
+        assert_eq!(
+            (holder.end().code(), holder.stderr_text(), program.stderr_text()),
+            (Some(9), "".into(), "".into())
+        );
     }
 }

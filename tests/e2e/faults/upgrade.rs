@@ -43,8 +43,8 @@ int main(int count, char **arguments) {
 /// Checks that programs that hold and programs that wait go on while the daemon is replaced.
 fn goes_on(place: &mut Place, signal: Signal, next: &Path, when: &str) {
     let (mut holder, mut small) = (place.program("700", "wait:120"), place.program("100", "wait:120"));
-    holder.says("holding");
-    small.says("holding");
+    holder.expect_line("holding");
+    small.expect_line("holding");
     let mut waits = place.program("600", "wait:120");
     place.until_tasks(3, when);
     assert_eq!(place.granted(), 800 * MIB, "{when}");
@@ -52,29 +52,29 @@ fn goes_on(place: &mut Place, signal: Signal, next: &Path, when: &str) {
     place.upgrade(signal, next);
     assert_eq!(place.granted(), 800 * MIB, "{when}: before anybody came back");
     let mut newcomer = place.program("50", "wait:120");
-    newcomer.says("holding");
+    newcomer.expect_line("holding");
     place.until_tasks(4, when);
     assert_eq!(place.granted(), 850 * MIB, "{when}: one waits, as before");
     for _ in 0..2 {
-        small.go_on();
+        small.send_line();
     }
     assert!(small.end().success(), "{when}");
     place.until_granted(750 * MIB, when);
     // The holder's next task finds its memory given to the program that waited.
-    holder.go_on();
-    waits.says("holding");
+    holder.send_line();
+    waits.expect_line("holding");
     place.until_granted(650 * MIB, when);
     for program in [&mut waits, &mut newcomer] {
-        program.go_on();
-        program.go_on();
+        program.send_line();
+        program.send_line();
     }
-    holder.says("holding");
-    holder.go_on();
+    holder.expect_line("holding");
+    holder.send_line();
     for program in [&mut holder, &mut waits, &mut newcomer] {
         assert!(program.end().success(), "{when}");
     }
     for program in [&mut holder, &mut small, &mut waits, &mut newcomer] {
-        assert_eq!(program.said(), "", "{when}");
+        assert_eq!(program.stderr_text(), "", "{when}");
     }
     place.until_granted(0, when);
 }
@@ -216,25 +216,25 @@ fn long_a_program_compiled_by_the_release_before_runs_with_this_one() {
     let program = compiled_by(&before, folder.path());
     let mut gpus = VirtualGpus::start(&before);
     let mut caught = gpus.run(&before, &program);
-    caught.says("sum 496");
+    caught.expect_line("sum 496");
     gpus.until_granted(GRANTED);
 
     gpus.replace(&now);
     gpus.until_granted(GRANTED);
     assert_eq!(gpus.info()["daemon"]["unattached"].as_u64(), Some(1));
     let mut next = gpus.run(&now, &program);
-    next.says("sum 496");
+    next.expect_line("sum 496");
     gpus.until_granted(2 * GRANTED);
-    caught.go_on();
+    caught.send_line();
     assert_eq!(caught.end().code(), Some(1));
-    let said = caught.said();
+    let said = caught.stderr_text();
     assert!(said.contains("the virtual GPU server went away") && said.lines().count() == 1, "{said}");
     gpus.until_granted(GRANTED);
-    next.go_on();
-    next.says("sum 992");
-    next.go_on();
+    next.send_line();
+    next.expect_line("sum 992");
+    next.send_line();
     assert!(next.end().success());
-    assert_eq!(next.said(), "");
+    assert_eq!(next.stderr_text(), "");
     gpus.until_granted(0);
 
     let replayed =

@@ -22,15 +22,15 @@ fn a_daemon_serves_the_gpus_that_the_driver_tells_of() {
 fn a_machine_that_cannot_be_served_is_said_in_one_line() {
     let machine = Machine::new(&machine());
     assert!(machine.refusal(&["--gpus", "0,7"]).contains("no GPU `7`: there are 2"));
-    machine.becomes(&json!({ "init": 9, "gpus": [] }));
+    machine.replace(&json!({ "init": 9, "gpus": [] }));
     assert!(machine.refusal(&[]).contains("--virtual 4xV100-16GB"));
     let mut divided = gpu("H200", 0, 141 * GIB);
     divided["mig"] = json!(true);
-    machine.becomes(&json!({ "gpus": [divided] }));
+    machine.replace(&json!({ "gpus": [divided] }));
     assert!(machine.refusal(&[]).contains("divided by MIG"));
     let mut lost = gpu("H200", 0, 141 * GIB);
     lost["lost"] = json!(true);
-    machine.becomes(&json!({ "gpus": [lost, gpu("V100", 1, 17 * GIB)] }));
+    machine.replace(&json!({ "gpus": [lost, gpu("V100", 1, 17 * GIB)] }));
     let served = devices(&machine.daemon(&[]));
     assert_eq!((served.len(), &served[0]["name"]), (1, &json!("V100")));
 }
@@ -52,12 +52,12 @@ fn what_others_use_of_a_gpu_is_seen_and_not_given_away() {
     let machine = Machine::new(&used);
     let daemon = machine.daemon(&["--observe-ms", "20"]);
     used["gpus"][0]["processes"] = json!([{ "pid": 1, "bytes": 5 * GIB }]);
-    machine.becomes(&used);
+    machine.replace(&used);
     wait_for(&daemon, |device| device["foreign_bytes"] == json!(5 * GIB));
     // Memory of a process that the user may not see in detail counts too.
     used["gpus"][0]["processes"] = json!([{ "pid": 1, "bytes": null }]);
     used["gpus"][0]["used"] = json!(7 * GIB);
-    machine.becomes(&used);
+    machine.replace(&used);
     wait_for(&daemon, |device| device["foreign_bytes"] == json!(7 * GIB));
 }
 
@@ -77,12 +77,12 @@ fn how_much_a_gpu_is_used_is_shown_as_long_as_it_tells() {
     busy["gpus"][0]["temperature"] = json!(61);
     busy["gpus"][0]["power"] = json!(211_600);
     busy["gpus"][0]["utilization"] = json!(0);
-    machine.becomes(&busy);
+    machine.replace(&busy);
     wait_for(&daemon, |device| device["utilization_percent"] == json!(0));
     let told = &devices(&daemon)[0];
     assert_eq!((&told["temperature_celsius"], &told["power_watts"]), (&json!(61), &json!(212)));
     busy["gpus"][0]["fails"] = json!({ "nvmlDeviceGetUtilizationRates": 3 });
-    machine.becomes(&busy);
+    machine.replace(&busy);
     wait_for(&daemon, |device| device["utilization_percent"].is_null());
 }
 
@@ -125,7 +125,7 @@ fn a_client_that_is_not_named_is_not_taken_for_a_stranger() {
         used["gpus"][0]["processes"] = processes;
         for (gib, foreign) in [(107, 7 * GIB - context), (100, 0)] {
             used["gpus"][0]["used"] = json!(gib * GIB);
-            machine.becomes(&used);
+            machine.replace(&used);
             wait_for(&daemon, |device| device["foreign_bytes"] == json!(foreign));
         }
     }
@@ -133,7 +133,7 @@ fn a_client_that_is_not_named_is_not_taken_for_a_stranger() {
     drop(holder);
     wait_for(&daemon, |device| device["unaccounted_bytes"] == json!(100 * GIB));
     used["gpus"][0]["used"] = json!(0);
-    machine.becomes(&used);
+    machine.replace(&used);
     wait_for(&daemon, |device| device["unaccounted_bytes"] == json!(0));
 }
 
@@ -145,7 +145,7 @@ fn others_may_use_what_is_kept_for_them() {
     let daemon = machine.daemon(&["--gpus", "0", "--device-memory", "16GiB", "--observe-ms", "20"]);
     for (gib, in_the_way) in [(100, 0), (126, 2)] {
         used["gpus"][0]["processes"] = json!([{ "pid": 1, "bytes": gib * GIB }]);
-        machine.becomes(&used);
+        machine.replace(&used);
         let device = wait_for(&daemon, |device| {
             device["foreign_bytes"] == json!(gib * GIB)
                 && device["unaccounted_bytes"] == json!(in_the_way * GIB)
@@ -161,7 +161,7 @@ fn a_gpu_that_needs_a_reset_takes_nothing_new() {
     let daemon = machine.daemon(&["--observe-ms", "20"]);
     // A program's own error comes first: it does not drain the device.
     failing["xids"] = json!([{ "gpu": 0, "number": 31 }, { "gpu": 0, "number": 79 }]);
-    machine.becomes(&failing);
+    machine.replace(&failing);
     wait_for(&daemon, |device| device["drained_ms"].is_u64());
     assert!(devices(&daemon)[1]["drained_ms"].is_null(), "the other one goes on");
 }
@@ -172,11 +172,11 @@ fn a_gpu_that_falls_off_the_bus_takes_nothing_until_it_is_back() {
     let machine = Machine::new(&failing);
     let daemon = machine.daemon(&["--observe-ms", "20"]);
     failing["gpus"][0]["lost"] = json!(true);
-    machine.becomes(&failing);
+    machine.replace(&failing);
     wait_for(&daemon, |device| device["lost"] == json!(true));
     assert_eq!(devices(&daemon)[1]["lost"], json!(false), "the other one goes on");
     failing["gpus"][0]["lost"] = json!(false);
-    machine.becomes(&failing);
+    machine.replace(&failing);
     wait_for(&daemon, |device| device["lost"] == json!(false));
 }
 
@@ -187,7 +187,7 @@ fn a_driver_that_does_not_answer_any_more_costs_nobody_a_grant() {
     let machine = Machine::new(&hanging);
     let daemon = machine.daemon(&["--policy", "case", "--observe-ms", "20"]);
     hanging["gpus"][1]["hang_ms"] = json!(3_600_000);
-    machine.becomes(&hanging);
+    machine.replace(&hanging);
     let problem = until(|| {
         let problem = daemon.ask("info")["daemon"]["usage_problem"].as_str().expect("text").to_owned();
         if problem.is_empty() { Err("no problem with the devices") } else { Ok(problem) }
@@ -210,7 +210,7 @@ fn a_gpu_that_is_gone_does_not_hide_the_errors_of_others() {
     let mut fewer = json!({ "gpus": [before["gpus"][1]] });
     let daemon = machine.restarted(daemon, &fewer, &["--policy", "case", "--observe-ms", "20"]);
     fewer["xids"] = json!([{ "gpu": 0, "number": 79 }]);
-    machine.becomes(&fewer);
+    machine.replace(&fewer);
     until(|| {
         let devices = devices(&daemon);
         if devices[1]["drained_ms"].is_null() { Err(format!("{devices:?}")) } else { Ok(()) }

@@ -113,7 +113,7 @@ fn a_gpu_that_stops_telling_hides_nothing_of_the_other_and_may_come_back() {
             gib = gib % 7 + 1;
             let mut now = failing(function, code);
             others_on_second(&mut now, gib);
-            machine.becomes(&now);
+            machine.replace(&now);
             until(|| {
                 let second = second(&daemon);
                 let is_told = second["foreign_bytes"] == json!(gib * GIB);
@@ -127,7 +127,7 @@ fn a_gpu_that_stops_telling_hides_nothing_of_the_other_and_may_come_back() {
                 assert_eq!(devices(&daemon)[0]["lost"], json!(false), "{when}");
             }
             now["gpus"][0]["fails"] = json!({});
-            machine.becomes(&now);
+            machine.replace(&now);
             wait_for_problem(&daemon, str::is_empty, &when);
             wait_for(&daemon, |device| device["lost"] == json!(false));
         }
@@ -142,7 +142,7 @@ fn what_was_seen_last_goes_on_counting_while_a_gpu_does_not_tell() {
     let daemon = machine.daemon(&["--observe-ms", "10"]);
     wait_for(&daemon, |device| device["foreign_bytes"] == json!(5 * GIB));
     used["gpus"][0]["fails"] = json!({ "nvmlDeviceGetMemoryInfo_v2": UNKNOWN });
-    machine.becomes(&used);
+    machine.replace(&used);
     wait_for_problem(&daemon, |problem| problem.contains("GPU 0: "), "unknown error");
     assert_eq!(devices(&daemon)[0]["foreign_bytes"], json!(5 * GIB));
 }
@@ -171,7 +171,7 @@ fn a_gpu_that_tells_of_no_errors_does_not_hide_the_errors_of_the_other() {
         let machine = Machine::new(&now);
         let daemon = machine.daemon(&["--observe-ms", "10"]);
         now["xids"] = json!([{ "gpu": 1, "number": 79 }]);
-        machine.becomes(&now);
+        machine.replace(&now);
         until(|| {
             let devices = devices(&daemon);
             if devices[1]["drained_ms"].is_null() { Err(format!("{code}: {devices:?}")) } else { Ok(()) }

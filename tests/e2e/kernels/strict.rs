@@ -15,7 +15,7 @@ fn built(folder: &Path, words: &[&str]) -> PathBuf {
 }
 
 /// Returns everything that the program and the virtual GPU print.
-fn said(program: &Path, wrong: &str, variables: &[(&str, &str)]) -> String {
+fn output_of(program: &Path, wrong: &str, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new("timeout");
     command.arg("60").arg(tool("eager")).args([
         "run",
@@ -44,7 +44,7 @@ fn strict_mode_names_what_is_wrong_and_where() {
     }
     let folder = tempfile::tempdir().expect("folder");
     let program = built(folder.path(), &["--eager-strict"]);
-    assert_eq!(said(&program, "nothing", &[]), calls("cudaSuccess"));
+    assert_eq!(output_of(&program, "nothing", &[]), calls("cudaSuccess"));
     for (wrong, code, parts) in [
         (
             "beyond",
@@ -67,7 +67,7 @@ fn strict_mode_names_what_is_wrong_and_where() {
             ["wrong.cu:11: thread (222, 0, 0) of block (3, 0, 0) reads 4 bytes", "which nobody has written"],
         ),
     ] {
-        let said = said(&program, wrong, &[]);
+        let said = output_of(&program, wrong, &[]);
         assert!(said.starts_with(&calls(code)), "{wrong}: {said}");
         let lines: Vec<&str> = said.lines().skip(4).collect();
         assert_eq!(
@@ -77,7 +77,7 @@ fn strict_mode_names_what_is_wrong_and_where() {
         );
         assert!(parts.iter().all(|part| lines[0].contains(part)), "{wrong}: {said}");
     }
-    assert_eq!(said(&program, "beyond", &[("EAGER_VGPU_STRICT", "0")]), calls("cudaSuccess"));
+    assert_eq!(output_of(&program, "beyond", &[("EAGER_VGPU_STRICT", "0")]), calls("cudaSuccess"));
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn without_checks_strict_mode_says_which_kernel_has_none() {
     }
     let folder = tempfile::tempdir().expect("folder");
     let program = built(folder.path(), &[]);
-    assert_eq!(said(&program, "unwritten", &[]), calls("cudaSuccess"));
-    let said = said(&program, "unwritten", &[("EAGER_VGPU_STRICT", "1")]);
+    assert_eq!(output_of(&program, "unwritten", &[]), calls("cudaSuccess"));
+    let said = output_of(&program, "unwritten", &[("EAGER_VGPU_STRICT", "1")]);
     assert!(said.contains("is not checked: compile its file with --eager-strict"), "{said}");
 }
 
@@ -162,7 +162,7 @@ fn a_kernel_without_an_end_ends_as_on_a_gpu_with_a_watchdog() {
     let folder = tempfile::tempdir().expect("folder");
     let program = built(folder.path(), &[]);
     for wrong in ["endless", "endless-with-signals"] {
-        let said = said(&program, wrong, &[("EAGER_VGPU_KERNEL_TIMEOUT", "0.2")]);
+        let said = output_of(&program, wrong, &[("EAGER_VGPU_KERNEL_TIMEOUT", "0.2")]);
         assert!(said.starts_with(&calls("cudaErrorLaunchTimeout")), "{wrong}: {said}");
         assert!(said.contains("it has not ended within the time that a kernel may take"), "{wrong}: {said}");
     }

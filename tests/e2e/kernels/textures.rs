@@ -140,10 +140,10 @@ fn the_daemon_counts_an_array_and_gives_it_to_nobody_else() {
         for policy in ["case", "eager"] {
             let daemon = Daemon::start(&["--virtual", "V100-16GB", "--time-scale", "0", "--policy", policy]);
             let mut running = Running::start(&mut daemon.run(&program));
-            running.says("read 63");
+            running.expect_line("read 63");
             let granted = daemon.ask("info")["devices"][0]["granted_bytes"].as_u64().expect("bytes");
             assert!((64 << 20..80 << 20).contains(&granted), "{policy}: {granted} granted");
-            running.go_on();
+            running.send_line();
             assert!(running.end().success());
         }
     }

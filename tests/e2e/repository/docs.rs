@@ -159,7 +159,7 @@ fn sources() -> String {
 }
 
 /// A heading of the page that the loader prints, as `build_lines.rs` checks.
-const OF_THE_LOADER: &str = "libcudart.so.13: cannot open shared object file: No such file or directory";
+const LOADER_MESSAGE: &str = "libcudart.so.13: cannot open shared object file: No such file or directory";
 
 /// Headings of the page are messages; `…` stands for the part that varies.
 #[test]
@@ -170,7 +170,7 @@ fn messages_that_the_book_explains_are_said_by_the_code() {
     let messages: Vec<&str> = quoted.collect();
     assert!(messages.len() > 10, "{TROUBLESHOOTING} explains {} messages", messages.len());
     let missing = |message: &&&str| {
-        if **message == OF_THE_LOADER {
+        if **message == LOADER_MESSAGE {
             return false;
         }
         let pieces = message.split('…').map(str::trim).filter(|piece| piece.len() > 2);

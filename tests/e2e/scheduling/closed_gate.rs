@@ -141,22 +141,22 @@ fn at_a_closed_gate_each_threads_kernels_and_graphs_wait_and_recording_goes_on()
         for (holder, held) in holders.iter().zip(&held) {
             let daemon = one_device("eager-b");
             let mut holder = Running::start(&mut daemon.run(holder));
-            holder.says("holding");
+            holder.expect_line("holding");
             let mut held = Running::start(&mut daemon.run(held));
             let mut said: Vec<&str> = (0..5)
-                .map(|_| if held.says_either("at the gate", "recorded") { "gate" } else { "recorded" })
+                .map(|_| if held.expect_either("at the gate", "recorded") { "gate" } else { "recorded" })
                 .collect();
             said.sort_unstable();
             assert_eq!(said, ["gate", "gate", "gate", "gate", "recorded"], "{name}");
             until_task(&daemon, is_eager);
-            held.go_on();
-            held.says("0 launched");
-            holder.go_on();
-            holder.says("launched");
-            held.says("15 launched: 3 3 3 3 3");
-            assert!(held.end().success(), "{}", held.said());
-            holder.go_on();
-            assert!(holder.end().success(), "{}", holder.said());
+            held.send_line();
+            held.expect_line("0 launched");
+            holder.send_line();
+            holder.expect_line("launched");
+            held.expect_line("15 launched: 3 3 3 3 3");
+            assert!(held.end().success(), "{}", held.stderr_text());
+            holder.send_line();
+            assert!(holder.end().success(), "{}", holder.stderr_text());
         }
     }
 }
@@ -225,28 +225,28 @@ fn an_eager_tasks_kernels_and_memory_give_way_until_it_is_promoted() {
         let trace = |name: &str| folder.path().join(format!("{number}-{name}"));
         let start = |name: &str| Running::start(daemon.run(program).env("EAGER_VGPU_TRACE", trace(name)));
         let mut normal = start("normal");
-        normal.says("streams -5 -5 of 0 to -5, managed, prefers 0");
+        normal.expect_line("streams -5 -5 of 0 to -5, managed, prefers 0");
         assert_eq!((priorities(&trace("normal")), prefetched(&trace("normal"))), (vec![-5], 10 * MIB));
 
         let mut eager = start("eager");
-        eager.says("streams 0 0 of 0 to -5, managed, prefers 0");
+        eager.expect_line("streams 0 0 of 0 to -5, managed, prefers 0");
         let task = until_task(&daemon, is_eager);
         let grant = task["grant_bytes"].as_u64().expect("bytes");
         assert_eq!(priorities(&trace("eager")), [0]);
         let first = prefetched(&trace("eager"));
         assert!(0 < first && first <= grant && grant < 10 * MIB, "{first} of {task}");
 
-        normal.go_on();
-        normal.says("1010102");
-        normal.go_on();
-        assert!(normal.end().success(), "{}", normal.said());
+        normal.send_line();
+        normal.expect_line("1010102");
+        normal.send_line();
+        assert!(normal.end().success(), "{}", normal.stderr_text());
         assert_eq!(priorities(&trace("normal")), [-5; 6]);
         until_task(&daemon, |task| task["class"] == json!("promoted"));
-        eager.go_on();
-        eager.says("1010102");
+        eager.send_line();
+        eager.expect_line("1010102");
         assert_eq!(priorities(&trace("eager")), [0, -5, -5, -5, -5, -5]);
         assert_eq!(prefetched(&trace("eager")), 10 * MIB, "what was left on the host");
-        eager.go_on();
-        assert!(eager.end().success(), "{}", eager.said());
+        eager.send_line();
+        assert!(eager.end().success(), "{}", eager.stderr_text());
     }
 }

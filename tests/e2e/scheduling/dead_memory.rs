@@ -93,7 +93,7 @@ fn next_line(child: &mut Child) -> String {
     line
 }
 
-fn ends_well(child: Child, said: &str) {
+fn assert_ends_well(child: Child, said: &str) {
     let output = child.wait_with_output().expect("wait");
     assert!(output.status.success(), "{}", text(&output));
     assert_eq!(text(&output), said);
@@ -130,12 +130,12 @@ fn under_eager_live_the_next_program_runs_while_the_first_writes_its_output() {
             };
             until_holds("the second one's request", waits);
         }
-        // `ends_well` closes the program's input.
-        ends_well(first, "sum 496\n");
+        // `assert_ends_well` closes the program's input.
+        assert_ends_well(first, "sum 496\n");
         if !gives_back {
             assert_eq!(next_line(&mut second), "copied\n", "after the first");
         }
-        ends_well(second, "sum 496\n");
+        assert_ends_well(second, "sum 496\n");
         until_holds("the end of all tasks", || granted() == 0);
     }
 }
@@ -162,7 +162,7 @@ fn under_eager_live_addresses_take_nothing_and_a_copy_that_must_wait_lets_its_pr
     // The first reader copies to the device, the other to host memory.
     assert_eq!(granted(), 10 << 30);
     for reader in readers {
-        ends_well(reader, "sum 992\n");
+        assert_ends_well(reader, "sum 992\n");
     }
 }
 
@@ -201,10 +201,10 @@ fn an_over_subscribed_program_gives_dead_memory_back_and_is_promoted() {
         } else {
             assert!(has("eager", 10), "{:?}", classes());
         }
-        // `ends_well` closes the program's input.
-        ends_well(second, "sum 1488\n");
+        // `assert_ends_well` closes the program's input.
+        assert_ends_well(second, "sum 1488\n");
         holder.stdin.as_mut().expect("stdin").write_all(b"\n").expect("go on");
         assert_eq!(next_line(&mut holder), "copied\n");
-        ends_well(holder, "sum 992\n");
+        assert_ends_well(holder, "sum 992\n");
     }
 }

@@ -339,11 +339,11 @@ fn a_graphs_memory_counts_from_the_node_that_allocates_it_and_a_refused_one_does
         let before = granted(&daemon)[0];
         let mut running = Running::start(daemon.run(&program).env("LD_PRELOAD", &nodes));
         for said in ["cudaSuccess", "cudaErrorMemoryAllocation"] {
-            running.says(said);
+            running.expect_line(said);
             assert_eq!(granted(&daemon)[0] - before, 65 * MIB, "{said}");
-            running.go_on();
+            running.send_line();
         }
-        assert!(running.end().success(), "{}", running.said());
+        assert!(running.end().success(), "{}", running.stderr_text());
     }
 }
 

@@ -30,7 +30,7 @@ const NOT_AVAILABLE: u64 = u64::MAX;
 const MEMORY_V2: c_uint = size_of::<nvmlMemory_v2_t>() as c_uint | 2 << 24;
 const XID_CRITICAL: u64 = 8;
 /// Pause between checks of the file for new errors.
-const GLANCE: Duration = Duration::from_millis(5);
+const POLL_PAUSE: Duration = Duration::from_millis(5);
 
 /// Number of errors that were delivered.
 static DELIVERED: AtomicUsize = AtomicUsize::new(0);
@@ -232,7 +232,7 @@ nvml! {
             if Instant::now() >= until {
                 return TIMEOUT;
             }
-            std::thread::sleep(GLANCE);
+            std::thread::sleep(POLL_PAUSE);
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Trap: a record may hold hours of a GPU's work, so an existing file is never overwritten.
 
-use super::process::said;
+use super::process::io_error;
 use super::record::Record;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ impl Kept {
     pub fn at(path: &Path) -> Result<Kept, String> {
         let shown = path.display();
         let made = OpenOptions::new().append(true).create(true).open(path);
-        let there = made.and_then(|file| file.metadata()).map_err(said(path.display()))?;
+        let there = made.and_then(|file| file.metadata()).map_err(io_error(path.display()))?;
         match there.is_file() && there.len() == 0 {
             true => Ok(Kept(path.to_owned())),
             false => {
@@ -35,7 +35,7 @@ impl Kept {
     pub fn write(&self, record: &Record<'_>) -> Result<(), String> {
         let text = serde_json::to_string_pretty(record).map_err(|error| error.to_string())?;
         let fresh = self.0.with_added_extension("part");
-        std::fs::write(&fresh, text + "\n").map_err(said(fresh.display()))?;
-        std::fs::rename(&fresh, &self.0).map_err(said(self.0.display()))
+        std::fs::write(&fresh, text + "\n").map_err(io_error(fresh.display()))?;
+        std::fs::rename(&fresh, &self.0).map_err(io_error(self.0.display()))
     }
 }

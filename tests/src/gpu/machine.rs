@@ -76,8 +76,8 @@ impl Gpu {
         let nvml = nvml.map_err(|error| Absent::Gpu(format!("no NVML: {error}")))?;
         // Leaked, because threads query it for the rest of the process.
         let nvml: &'static Nvml = Box::leak(Box::new(nvml));
-        let said = |error| Absent::Gpu(format!("GPU {number}: {error}"));
-        let count = nvml.device_count().map_err(said)?;
+        let nvml_error = |error| Absent::Gpu(format!("GPU {number}: {error}"));
+        let count = nvml.device_count().map_err(nvml_error)?;
         if count == 0 {
             return Err(Absent::Gpu("NVML tells of no GPU".to_owned()));
         }
@@ -86,9 +86,9 @@ impl Gpu {
                 "there is no GPU {number}: this machine has {count}, from 0 on"
             )));
         }
-        let device = nvml.device_by_index(number).map_err(said)?;
-        let compute = device.cuda_compute_capability().map_err(said)?;
-        let uuid = device.uuid().map_err(said)?;
+        let device = nvml.device_by_index(number).map_err(nvml_error)?;
+        let compute = device.cuda_compute_capability().map_err(nvml_error)?;
+        let uuid = device.uuid().map_err(nvml_error)?;
         Ok(Gpu { nvml, number, uuid, compute: (compute.major, compute.minor) })
     }
 

@@ -5,7 +5,7 @@
 
 use super::bundle::{Build, Bundle, CONTENTS, Contents, CorpusProgram, Devices, PROBE, SERVER, SUITES};
 use super::choice::run_of;
-use super::process::{last_words, run, said};
+use super::process::{io_error, last_lines, run};
 use super::steps::{arguments, footprints};
 use crate::corpus::{self, Requirement};
 use crate::{bin_dir, rodinia_command, root};
@@ -71,13 +71,13 @@ pub fn make(folder: &Path, order: &Order) -> Result<Bundle, String> {
         return Err(format!("{}: is there, and is no bundle: name another folder", folder.display()));
     }
     if folder.exists() {
-        std::fs::remove_dir_all(folder).map_err(said(folder.display()))?;
+        std::fs::remove_dir_all(folder).map_err(io_error(folder.display()))?;
     }
     for name in ["bin", "lib", "eager", "plain", "conformance", "corpus", "expected"] {
-        std::fs::create_dir_all(folder.join(name)).map_err(said(folder.display()))?;
+        std::fs::create_dir_all(folder.join(name)).map_err(io_error(folder.display()))?;
     }
     let contents = serde_json::to_string_pretty(&contents(order)?).map_err(|error| error.to_string())?;
-    std::fs::write(folder.join(CONTENTS), contents + "\n").map_err(said(CONTENTS))?;
+    std::fs::write(folder.join(CONTENTS), contents + "\n").map_err(io_error(CONTENTS))?;
     let bundle = Bundle::open(folder)?;
     tools(&bundle, order)?;
     for program in bundle.programs() {
@@ -89,7 +89,7 @@ pub fn make(folder: &Path, order: &Order) -> Result<Bundle, String> {
     let calibrate = "../virtual-gpu/model/calibrate/calibrate.cu";
     uninstrumented(order, calibrate, &bundle.calibration())?;
     uninstrumented(order, "gpu/driver.cu", &bundle.driver())?;
-    let scratch = tempfile::tempdir().map_err(said("temporary folder"))?;
+    let scratch = tempfile::tempdir().map_err(io_error("temporary folder"))?;
     bundle.programs().into_iter().try_for_each(|program| count_pages(&bundle, program, scratch.path()))?;
     Ok(bundle)
 }
@@ -97,7 +97,7 @@ pub fn make(folder: &Path, order: &Order) -> Result<Bundle, String> {
 fn contents(order: &Order) -> Result<Contents, String> {
     let compiler = done(Command::new("clang++-22").arg("--version"))?;
     let pins = root().join("cuda-13.0.requirements.txt");
-    let pins = std::fs::read_to_string(&pins).map_err(said(pins.display()))?;
+    let pins = std::fs::read_to_string(&pins).map_err(io_error(pins.display()))?;
     let runtime = pins.split_whitespace().find(|word| word.starts_with("nvidia-cuda-runtime"));
     Ok(Contents {
         devices: order.devices,
@@ -132,11 +132,11 @@ fn tools(bundle: &Bundle, order: &Order) -> Result<(), String> {
             copied(&cuda, &bundle.libraries().join("libcudart.so.13"))?;
             // In a folder that only `eager` searches: the model's side of the calibration needs it.
             let stand_in = bundle.libraries().join("eager");
-            std::fs::create_dir(&stand_in).map_err(said(stand_in.display()))?;
+            std::fs::create_dir(&stand_in).map_err(io_error(stand_in.display()))?;
             stripped(&built("libcudart.so"), &stand_in.join("libcudart.so"))?;
             let link = stand_in.join("eager-virtual/libcudart.so.13");
-            std::fs::create_dir(stand_in.join("eager-virtual")).map_err(said(link.display()))?;
-            std::os::unix::fs::symlink("../libcudart.so", &link).map_err(said(link.display()))?;
+            std::fs::create_dir(stand_in.join("eager-virtual")).map_err(io_error(link.display()))?;
+            std::os::unix::fs::symlink("../libcudart.so", &link).map_err(io_error(link.display()))?;
             // Library that Rust's programs need besides glibc.
             let unwinder = done(Command::new("cc").arg("-print-file-name=libgcc_s.so.1"))?;
             copied(Path::new(unwinder.trim()), &bundle.libraries().join("libgcc_s.so.1"))?;
@@ -165,7 +165,7 @@ fn tools(bundle: &Bundle, order: &Order) -> Result<(), String> {
 }
 
 fn copied(from: &Path, to: &Path) -> Result<(), String> {
-    std::fs::copy(from, to).map(drop).map_err(said(from.display()))
+    std::fs::copy(from, to).map(drop).map_err(io_error(from.display()))
 }
 
 fn stripped(from: &Path, to: &Path) -> Result<(), String> {
@@ -184,7 +184,7 @@ fn linked(from: &Path, to: &Path) -> Result<(), String> {
     if !from.exists() {
         return Err(format!("{} is not built: run `cargo build --workspace`", from.display()));
     }
-    std::os::unix::fs::symlink(from, to).map_err(said(to.display()))
+    std::os::unix::fs::symlink(from, to).map_err(io_error(to.display()))
 }
 
 /// Compiles a program with the pass and without.
@@ -230,7 +230,7 @@ fn suites(bundle: &Bundle, order: &Order) -> Result<(), String> {
         let mut plain = Command::new(bin_dir().join("eager"));
         let printed =
             done(plain.args(["run", "--plain", "--virtual", "H200", "--time-scale", "0", "--"]).arg(&place))?;
-        std::fs::write(bundle.expected_suite(suite), printed).map_err(said(suite))?;
+        std::fs::write(bundle.expected_suite(suite), printed).map_err(io_error(suite))?;
         ready(order, &place)?;
     }
     Ok(())
@@ -265,7 +265,7 @@ fn compiled(bundle: &Bundle, order: &Order, programs: &[corpus::Program]) -> Res
         let compiled = corpus::compile(program, &order.words(), &place);
         if !compiled.status.success() {
             let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
-            return Err(format!("{}: {}", program.source.display(), last_words(&[&said])));
+            return Err(format!("{}: {}", program.source.display(), last_lines(&[&said])));
         }
         ready(order, &place)?;
     }
@@ -303,7 +303,7 @@ pub fn pack(bundle: &Bundle) -> Result<(PathBuf, u64), String> {
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime", time.trim()]);
     tar.args(["--use-compress-program", "xz -9 -T1", "-cf"]).arg(&file).arg("-C").arg(parent).arg(&name);
     done(&mut tar)?;
-    let size = std::fs::metadata(&file).map_err(said(file.display()))?.len();
+    let size = std::fs::metadata(&file).map_err(io_error(file.display()))?.len();
     if size > SIZE_MAX {
         return Err(format!("{}: {} MiB, at most {}", file.display(), size >> 20, SIZE_MAX >> 20));
     }

@@ -42,12 +42,12 @@ impl Ended {
             (Some(code), _) => format!("exit code {code}"),
             (None, signal) => format!("signal {}", signal.unwrap_or_default()),
         };
-        Err(format!("{how}: {}", last_words(&[&self.err, &self.out])))
+        Err(format!("{how}: {}", last_lines(&[&self.err, &self.out])))
     }
 }
 
 /// Returns the last two lines of the first text that has any.
-pub fn last_words(printed: &[&str]) -> String {
+pub fn last_lines(printed: &[&str]) -> String {
     let lines =
         |text: &&str| text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
     let lines: Vec<String> =
@@ -68,7 +68,7 @@ pub struct Running {
 }
 
 /// Turns a system error into a line that begins with `what`.
-pub fn said(what: impl Display) -> impl FnOnce(std::io::Error) -> String {
+pub fn io_error(what: impl Display) -> impl FnOnce(std::io::Error) -> String {
     move |error| format!("{what}: {error}")
 }
 
@@ -81,7 +81,7 @@ impl Running {
             .process_group(0)
             .env(MARK, std::process::id().to_string())
             .spawn()
-            .map_err(said(&program))?;
+            .map_err(io_error(&program))?;
         match open_pidfd(child.id().cast_signed()) {
             Ok(pidfd) => Ok(Running { child, pidfd, started }),
             Err(error) => {
@@ -127,7 +127,7 @@ impl Running {
         if !self.ends_within(KILL_LIMIT) {
             return Err(format!("process {group} does not end after SIGKILL"));
         }
-        self.child.wait().map(drop).map_err(said("wait"))
+        self.child.wait().map(drop).map_err(io_error("wait"))
     }
 
     pub fn elapsed(&self) -> Duration {
@@ -157,7 +157,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Ended, String> {
         return Err(format!("not at its end after {} s, killed", limit.as_secs()));
     }
     let elapsed = running.elapsed();
-    let status = running.child.wait().map_err(said("wait"))?;
+    let status = running.child.wait().map_err(io_error("wait"))?;
     Ok(Ended { status, out: text(out), err: text(err), elapsed })
 }
 

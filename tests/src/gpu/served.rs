@@ -4,7 +4,7 @@
 
 use super::bundle::{Build, Bundle, Devices};
 use super::machine::{ENV_LIBRARY, Gpu};
-use super::process::{Ended, Running, run, said};
+use super::process::{Ended, Running, io_error, run};
 use eager_journal::Journal;
 use nix::sys::signal::Signal;
 use std::ffi::OsStr;
@@ -61,7 +61,7 @@ impl<'a> Served<'a> {
     /// # Errors
     /// The daemon does not start; its own message is on standard error.
     pub fn start(bundle: &'a Bundle, gpu: &'a Gpu, policy: &str, capacity: u64) -> Result<Self, String> {
-        let folder = tempfile::tempdir().map_err(said("run directory"))?;
+        let folder = tempfile::tempdir().map_err(io_error("run directory"))?;
         let mut command = Command::new(bundle.tool("eagerd"));
         environment(&mut command, bundle, gpu);
         command.args(["--gpus", &gpu.number.to_string(), "--policy", policy]);
@@ -106,17 +106,17 @@ impl<'a> Served<'a> {
 
     /// Ends the daemon in order; returns its journal.
     pub fn stop(mut self) -> Result<Journal, String> {
-        eager_shm::process::signal(&self.running.pidfd, Signal::SIGTERM).map_err(said("eagerd"))?;
+        eager_shm::process::signal(&self.running.pidfd, Signal::SIGTERM).map_err(io_error("eagerd"))?;
         if !self.running.ends_within(STOP_LIMIT) {
             self.running.kill()?;
             return Err("eagerd did not end when it was told to".to_owned());
         }
-        let status = self.running.child.wait().map_err(said("eagerd"))?;
+        let status = self.running.child.wait().map_err(io_error("eagerd"))?;
         if !status.success() {
             return Err(format!("eagerd ended with {status}"));
         }
         let text =
-            std::fs::read_to_string(self.folder.path().join("journal")).map_err(said("the journal"))?;
+            std::fs::read_to_string(self.folder.path().join("journal")).map_err(io_error("the journal"))?;
         Journal::read(&text).map_err(|error| format!("the journal: {error}"))
     }
 }

@@ -82,11 +82,11 @@ pub fn run(bundle: &Bundle, gpu: &Gpu, choice: &Choice, scratch: &Path, keep: im
         }));
         keep(&rows);
     }
-    rows.push(nobody_left(gpu));
+    rows.push(no_process_left(gpu));
     rows
 }
 
-fn nobody_left(gpu: &Gpu) -> Row {
+fn no_process_left(gpu: &Gpu) -> Row {
     let left = end_left_behind();
     let row = Row::new("end", "processes");
     let count = gpu.processes().map_or(0, |processes| processes.len());

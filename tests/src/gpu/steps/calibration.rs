@@ -5,7 +5,7 @@
 
 use super::{Context, timed};
 use crate::gpu::bundle::Devices;
-use crate::gpu::process::{run, said};
+use crate::gpu::process::{io_error, run};
 use crate::gpu::record::{Row, Status};
 use crate::gpu::rule;
 use crate::gpu::served::environment;
@@ -53,7 +53,7 @@ fn calibrated(context: &Context<'_>) -> Result<(String, Vec<Value>), String> {
         serde_json::from_str(&printed).map_err(|error| format!("eager calibrate --json: {error}"))?;
     let measures = answer["measures"].as_array().filter(|measures| !measures.is_empty());
     let measures = measures.ok_or("eager calibrate told no measures")?.clone();
-    Ok((std::fs::read_to_string(&card).map_err(said(card.display()))?, measures))
+    Ok((std::fs::read_to_string(&card).map_err(io_error(card.display()))?, measures))
 }
 
 /// Makes the row of a measure; a missing number becomes NaN.

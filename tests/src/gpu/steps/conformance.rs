@@ -4,7 +4,7 @@
 //! digest covers all bytes read back so far, so from the first difference on every test differs.
 
 use super::{Context, timed};
-use crate::gpu::process::{last_words, run, said};
+use crate::gpu::process::{io_error, last_lines, run};
 use crate::gpu::record::{Row, Status};
 use crate::gpu::served::environment;
 use std::collections::BTreeMap;
@@ -21,13 +21,14 @@ pub fn rows(context: &Context<'_>) -> Vec<Row> {
 
 fn check(context: &Context<'_>, suite: &str) -> Row {
     let outcome = || {
-        let expected = std::fs::read_to_string(context.bundle.expected_suite(suite)).map_err(said(suite))?;
+        let expected =
+            std::fs::read_to_string(context.bundle.expected_suite(suite)).map_err(io_error(suite))?;
         let mut command = Command::new(context.bundle.suite(suite));
         environment(&mut command, context.bundle, context.gpu);
         // The program ends with 1 if a test failed; its lines name the test.
         let ended = run(&mut command, context.limit)?;
         if tests(&ended.out).is_empty() {
-            return Err(format!("no test ran: {}", last_words(&[&ended.err, &ended.out])));
+            return Err(format!("no test ran: {}", last_lines(&[&ended.err, &ended.out])));
         }
         Ok::<_, String>(judged(&ended.out, &expected))
     };

@@ -5,7 +5,7 @@
 
 use super::{Context, timed};
 use crate::gpu::bundle::CorpusProgram;
-use crate::gpu::process::{last_words, run};
+use crate::gpu::process::{last_lines, run};
 use crate::gpu::record::{Row, Status};
 use crate::gpu::served::Served;
 
@@ -57,6 +57,6 @@ fn check(context: &Context<'_>, daemon: &Served<'_>, program: &CorpusProgram) ->
         program.exit,
         ended.out,
         program.prints,
-        last_words(&[&ended.err])
+        last_lines(&[&ended.err])
     ))
 }

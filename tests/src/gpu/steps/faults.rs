@@ -7,7 +7,7 @@
 use super::{Context, timed};
 use crate::gpu::bundle::{Devices, PROBE};
 use crate::gpu::choice::{Sizes, run_of};
-use crate::gpu::process::{Ended, Running, reader, run, said, text};
+use crate::gpu::process::{Ended, Running, io_error, reader, run, text};
 use crate::gpu::record::{Row, Status};
 use crate::gpu::rule;
 use crate::gpu::served::{Served, run_with};
@@ -45,27 +45,27 @@ fn is_virtual(context: &Context<'_>) -> bool {
 }
 
 /// A program whose output is read line by line.
-struct Talker {
+struct Probe {
     running: Running,
     lines: mpsc::Receiver<(String, Instant)>,
     stdin: Option<ChildStdin>,
     err: Option<JoinHandle<Vec<u8>>>,
 }
 
-impl Talker {
-    fn start(daemon: &Served<'_>, words: &[&str]) -> Result<Talker, String> {
+impl Probe {
+    fn start(daemon: &Served<'_>, words: &[&str]) -> Result<Probe, String> {
         let mut command = daemon.program(PROBE, words[0]);
         command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut running = Running::start(&mut command)?;
         let (send, lines) = mpsc::channel();
         let out = running.child.stdout.take();
-        std::thread::spawn(move || out.map(|out| tell(out, &send)));
+        std::thread::spawn(move || out.map(|out| forward_lines(out, &send)));
         let stdin = running.child.stdin.take();
         let err = Some(reader(running.child.stderr.take()));
-        Ok(Talker { running, lines, stdin, err })
+        Ok(Probe { running, lines, stdin, err })
     }
 
-    fn says(&mut self, expected: &str, limit: Duration) -> Result<(), String> {
+    fn expect_line(&mut self, expected: &str, limit: Duration) -> Result<(), String> {
         match self.lines.recv_timeout(limit) {
             Ok((line, _)) if line == expected => Ok(()),
             Ok((line, _)) if line.is_empty() => {
@@ -79,7 +79,7 @@ impl Talker {
         }
     }
 
-    /// Kills the program if it has not ended; returns how it ended and its last words.
+    /// Kills the program if it has not ended; returns how it ended and its last lines.
     fn end(&mut self) -> String {
         if !self.running.ends_within(END_LIMIT)
             && let Err(why) = self.running.kill()
@@ -93,9 +93,9 @@ impl Talker {
         ended.succeeded().map_or_else(|why| why, |ended| format!("exit code 0: {}", ended.err.trim()))
     }
 
-    fn go_on(&mut self) -> Result<(), String> {
+    fn send_line(&mut self) -> Result<(), String> {
         let Some(stdin) = &mut self.stdin else { return Err("the probe cannot be told to go on".to_owned()) };
-        stdin.write_all(b"\n").map_err(said("the probe"))
+        stdin.write_all(b"\n").map_err(io_error("the probe"))
     }
 
     /// Returns when the program's end of the pipe was closed.
@@ -112,7 +112,7 @@ impl Talker {
 }
 
 /// Sends each line with the time of its arrival, and an empty line at the end.
-fn tell(out: ChildStdout, send: &mpsc::Sender<(String, Instant)>) {
+fn forward_lines(out: ChildStdout, send: &mpsc::Sender<(String, Instant)>) {
     let mut out = BufReader::new(out);
     loop {
         let mut line = String::new();
@@ -166,15 +166,15 @@ fn kill_in_kernel(context: &Context<'_>) -> Result<(u64, Back), String> {
     rule::allows(free, &[bytes])?;
     let before = context.gpu.used()?;
     let daemon = Served::start(context.bundle, context.gpu, POLICY, free)?;
-    let mut probe = Talker::start(&daemon, &["spin", &bytes.to_string()])?;
-    probe.says("running", context.limit)?;
+    let mut probe = Probe::start(&daemon, &["spin", &bytes.to_string()])?;
+    probe.expect_line("running", context.limit)?;
     std::thread::sleep(KERNEL_STARTS);
     if daemon.granted()? == 0 {
         return Err("nothing was granted to the probe".to_owned());
     }
     let start = Instant::now();
     let since = |when: Instant| when.saturating_duration_since(start).as_secs_f64() * MILLI;
-    eager_shm::process::signal(&probe.running.pidfd, Signal::SIGKILL).map_err(said("SIGKILL"))?;
+    eager_shm::process::signal(&probe.running.pidfd, Signal::SIGKILL).map_err(io_error("SIGKILL"))?;
     let (ledger, nvml, pidfd) = std::thread::scope(|scope| {
         let ledger = scope.spawn(|| until(|| Ok(daemon.granted()? == 0)));
         let nvml = scope.spawn(|| until(|| Ok(context.gpu.used()? <= before + TOLERANCE_BYTES)));
@@ -277,17 +277,17 @@ fn states(context: &Context<'_>) -> Result<Vec<(&'static str, u64, u64)>, String
     rule::allows(context.gpu.free()?, &[bytes, bytes])?;
     let before = context.gpu.used()?;
     let daemon = Served::start(context.bundle, context.gpu, POLICY, context.capacity)?;
-    let mut probe = Talker::start(&daemon, &["memory", &bytes.to_string()])?;
+    let mut probe = Probe::start(&daemon, &["memory", &bytes.to_string()])?;
     let mut states = Vec::new();
     for what in ["nothing", "context", "plain", "managed", "freed"] {
-        probe.says(what, context.limit)?;
+        probe.expect_line(what, context.limit)?;
         states.push((what, context.gpu.used()?.saturating_sub(before), daemon.granted()?));
-        probe.go_on()?;
+        probe.send_line()?;
     }
     if !probe.running.ends_within(context.limit) {
         return Err("the probe did not end".to_owned());
     }
-    let ended = probe.running.child.wait().map_err(said("the probe"))?;
+    let ended = probe.running.child.wait().map_err(io_error("the probe"))?;
     if !ended.success() {
         return Err(format!("the probe, at its end: {}", probe.end()));
     }

@@ -7,7 +7,7 @@
 use super::{Context, timed};
 use crate::gpu::bundle::Build;
 use crate::gpu::choice::{Sizes, run_of};
-use crate::gpu::process::{run, said};
+use crate::gpu::process::{io_error, run};
 use crate::gpu::record::{Row, Status};
 use crate::gpu::rule;
 use crate::gpu::served::environment;
@@ -56,7 +56,7 @@ fn row(context: &Context<'_>, program: &Program) -> Row {
 }
 
 fn profile(path: &Path) -> Result<Value, String> {
-    let text = std::fs::read_to_string(path).map_err(said(path.display()))?;
+    let text = std::fs::read_to_string(path).map_err(io_error(path.display()))?;
     serde_json::from_str(&text).map_err(|_| format!("{} is no profile", path.display()))
 }
 

@@ -4,7 +4,7 @@
 
 use super::Context;
 use crate::gpu::choice::run_of;
-use crate::gpu::process::said;
+use crate::gpu::process::io_error;
 use crate::gpu::record::{Row, Status};
 use crate::gpu::rule;
 use crate::gpu::served::{Served, run_with};
@@ -81,13 +81,13 @@ fn taken(place: &Path) -> Result<Fingerprint, String> {
     let shown = || place.display();
     let (mut hash, mut length) = (DefaultHasher::new(), 0);
     let folder = place.parent().unwrap_or(Path::new("."));
-    let entries = std::fs::read_dir(folder).map_err(said(shown()))?.flatten().map(|entry| entry.path());
+    let entries = std::fs::read_dir(folder).map_err(io_error(shown()))?.flatten().map(|entry| entry.path());
     let is_of = |path: &PathBuf| path == place || path.with_extension("") == place;
     let mut files: Vec<PathBuf> = entries.filter(is_of).collect();
     files.sort();
     for path in files {
-        length += hash_file(&path, &mut hash).map_err(said(path.display()))?;
-        std::fs::remove_file(&path).map_err(said(path.display()))?;
+        length += hash_file(&path, &mut hash).map_err(io_error(path.display()))?;
+        std::fs::remove_file(&path).map_err(io_error(path.display()))?;
     }
     if length == 0 { Err(format!("nothing was written to {}", shown())) } else { Ok((length, hash.finish())) }
 }
