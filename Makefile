@@ -29,7 +29,7 @@ uninstall: ## take away what `make install` put into PREFIX
 # Made while building, so that installing needs neither cargo nor a network.
 $(BUILT)/share/doc/eager/third-party.txt: Cargo.lock scheduler/daemon/eagerd.toml $(shell find . -name '*.md' -not -path './target/*' -not -path './.*') \
     $(wildcard packaging/*.sh packaging/*.py docs/pictures/* $(addprefix $(BUILT)/,eager eagerd eager-sim eager-eval))
-	packaging/papers.sh $(BUILT)
+	packaging/manuals.sh $(BUILT)
 
 deb: build ## a Debian package of it in target/deb/ (needs debhelper)
 	debian/rules binary

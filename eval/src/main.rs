@@ -70,8 +70,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let papers = |share: &Path| eager_papers::write(Cli::command(), 1, share);
-    if let Some(code) = eager_papers::asked(std::env::args_os().skip(1), papers) {
+    let manuals = |share: &Path| eager_manuals::write(Cli::command(), 1, share);
+    if let Some(code) = eager_manuals::requested(std::env::args_os().skip(1), manuals) {
         return code;
     }
     let result = match Cli::parse().command {

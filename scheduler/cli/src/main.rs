@@ -15,7 +15,7 @@ use crate::verbs::act::{
     self, CancelFlags, DeviceFlags, PolicyFlags, PriorityFlags, ShutdownFlags, TaskFlags, act,
 };
 use crate::verbs::look::{self, ExplainFlags, look};
-use crate::verbs::papers::{self, CompletionsFlags, ManFlags};
+use crate::verbs::manuals::{self, CompletionsFlags, ManFlags};
 use crate::verbs::submit::{self, JobsFlags, LogFlags, SubmitFlags, WaitFlags};
 use crate::verbs::{Question, calibrate, doctor, history, limit, mps, profile, ps, run, top, trace};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -146,7 +146,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     if let Some(code) =
-        eager_papers::asked(std::env::args_os().skip(1), |share| papers::all(share, Flags::command()))
+        eager_manuals::requested(std::env::args_os().skip(1), |share| manuals::all(share, Flags::command()))
     {
         return code;
     }
@@ -182,10 +182,10 @@ fn carry_out(verb: Verb, words: &[OsString]) -> ExitCode {
         Verb::Doctor(flags) => return doctor::doctor(&flags).unwrap_or_else(|error| fail(&error)),
         Verb::Mps(flags) => mps::mps(&flags).map(|text| print(&text)),
         Verb::Completions(flags) => {
-            papers::completions(&flags, Flags::command());
+            manuals::completions(&flags, Flags::command());
             Ok(())
         }
-        Verb::Man(flags) => papers::man(&flags, Flags::command()).map(|line| print(&line)),
+        Verb::Man(flags) => manuals::man(&flags, Flags::command()).map(|line| print(&line)),
         Verb::Queue(question) => look(&question, &AdminRequest::Queue),
         Verb::Explain(flags) => look::explain(&flags),
         Verb::Cancel(flags) => act::cancel(&flags),

@@ -70,8 +70,8 @@ const DESCRIPTORS_PER_CLIENT: u64 = 2;
 
 /// Runs the whole program.
 pub fn main() -> ExitCode {
-    let papers = |share: &Path| eager_papers::write(origins::command(), 8, share);
-    if let Some(code) = eager_papers::asked(std::env::args_os().skip(1), papers) {
+    let manuals = |share: &Path| eager_manuals::write(origins::command(), 8, share);
+    if let Some(code) = eager_manuals::requested(std::env::args_os().skip(1), manuals) {
         return code;
     }
     let matches = origins::command().get_matches();

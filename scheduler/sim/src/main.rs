@@ -79,8 +79,8 @@ struct RunArguments {
 }
 
 fn main() -> ExitCode {
-    let papers = |share: &Path| eager_papers::write(Arguments::command(), 1, share);
-    if let Some(code) = eager_papers::asked(std::env::args_os().skip(1), papers) {
+    let manuals = |share: &Path| eager_manuals::write(Arguments::command(), 1, share);
+    if let Some(code) = eager_manuals::requested(std::env::args_os().skip(1), manuals) {
         return code;
     }
     match carry_out(Arguments::parse()) {

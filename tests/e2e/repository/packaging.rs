@@ -16,7 +16,7 @@ fn make(built: &Path, words: &[&str]) -> Command {
 }
 
 /// Builds what `make build` makes besides programs: once for all tests, since all use one folder.
-fn papers() {
+fn build_share() {
     static MADE: OnceLock<()> = OnceLock::new();
     MADE.get_or_init(|| {
         let built = bin_dir();
@@ -27,7 +27,7 @@ fn papers() {
 
 /// Runs `make install` with an empty cargo home and no network, as another user or root would.
 fn install(built: &Path, prefix: &Path) -> Output {
-    papers();
+    build_share();
     let empty = tempfile::tempdir().expect("folder");
     let mut make = make(built, &["install", &format!("PREFIX={}", prefix.display())]);
     run(make.env("CARGO_HOME", empty.path()).env("CARGO_NET_OFFLINE", "true"))
@@ -137,7 +137,7 @@ fn what_was_installed_can_be_taken_away() {
 #[test]
 fn half_an_installation_does_not_stay() {
     let folder = tempfile::tempdir().expect("folder");
-    papers();
+    build_share();
     // One part was not built.
     let built = folder.path().join("built");
     std::fs::create_dir(&built).expect("folder");

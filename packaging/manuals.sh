@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes what is installed besides programs and libraries, laid out as share/: papers.sh BUILT.
+# Makes what is installed besides programs and libraries, laid out as share/: manuals.sh BUILT.
 #
 # Man pages, completions, the book's pages, the licences of what is linked. It belongs to building: it runs the programs and
 # asks cargo, and cargo may have to fetch crates. Installing copies.

@@ -30,8 +30,8 @@ pub fn completions(flags: &CompletionsFlags, mut command: Command) {
 
 /// Writes man pages and completions of this program and of the compiler driver, which does not use clap's flags.
 pub fn all(share: &Path, command: Command) -> std::io::Result<()> {
-    eager_papers::write(command, 1, share)?;
-    eager_papers::write_listed("eagercc", env!("CARGO_PKG_VERSION"), eagercc::run::HELP, share)
+    eager_manuals::write(command, 1, share)?;
+    eager_manuals::write_listed("eagercc", env!("CARGO_PKG_VERSION"), eagercc::run::HELP, share)
 }
 
 /// Writes the pages, and returns the line that reports it.

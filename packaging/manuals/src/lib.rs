@@ -2,7 +2,7 @@
 //! like `share/`.
 //!
 //! Trap: nothing here may be written by hand, or it can differ from `--help`. The word `--papers` is checked before
-//! the command line is parsed, since a program may require other words; it is for `packaging/papers.sh`, not for
+//! the command line is parsed, since a program may require other words; it is for `packaging/manuals.sh`, not for
 //! users.
 #![forbid(unsafe_code)]
 
@@ -18,15 +18,15 @@ use std::process::ExitCode;
 
 pub use listed::write_listed;
 
-const ASKED: &str = "--papers";
+const FLAG: &str = "--papers";
 
-/// If these words (without the program's name) request papers: the exit code after `write` was called with the
+/// If these words (without the program's name) request man pages and completions: the exit code after `write` was called with the
 /// folder.
-pub fn asked(
+pub fn requested(
     mut words: impl Iterator<Item = OsString>,
     write: impl FnOnce(&Path) -> io::Result<()>,
 ) -> Option<ExitCode> {
-    if words.next()? != ASKED {
+    if words.next()? != FLAG {
         return None;
     }
     let share = PathBuf::from(words.next()?);
