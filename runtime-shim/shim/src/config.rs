@@ -12,6 +12,7 @@ use eager_proto::{
     ENV_SOCKET, ENV_TRUST_UID,
 };
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -93,91 +94,38 @@ pub struct Config {
     /// File for the footprints that this run measures.
     pub measure: Option<PathBuf>,
     /// Seed for random beliefs.
-    pub chance: Option<u64>,
+    pub beliefs_seed: Option<u64>,
 }
 
 impl Config {
     /// Reads the settings from environment variables (`get`) and the executable's path. Returns them and one line per
     /// wrong value.
     pub fn read(get: impl Fn(&str) -> Option<OsString>, executable: Option<&Path>) -> (Config, Vec<String>) {
-        let mut complaints = Vec::new();
-        let set = |name| get(name).filter(|value| !value.is_empty());
-        let on_loss = set(ENV_ON_DAEMON_LOSS).map_or(OnLoss::Open, |value| {
-            value.to_str().and_then(parse_on_loss).unwrap_or_else(|| {
-                complaints.push(format!(
-                    "{ENV_ON_DAEMON_LOSS}={value:?} is not open, closed or wait:SECONDS (at most \
-                     {WAIT_SECONDS_MAX}): using open"
-                ));
-                OnLoss::Open
-            })
-        });
-        let is_closed_at_start = set(ENV_ON_NO_DAEMON).map_or(on_loss == OnLoss::Closed, |value| {
-            if value != "open" && value != "closed" {
-                complaints.push(format!("{ENV_ON_NO_DAEMON}={value:?} is not open or closed: using open"));
-            }
-            value == "closed"
-        });
-        let connect_max = set(ENV_CONNECT_MAX).map_or(CONNECT_MAX, |value| {
-            value.to_str().and_then(parse_connect_max).unwrap_or_else(|| {
-                complaints.push(format!(
-                    "{ENV_CONNECT_MAX}={value:?} is not a number of seconds (at most {WAIT_SECONDS_MAX}): using {}",
-                    CONNECT_MAX.as_secs()
-                ));
-                CONNECT_MAX
-            })
-        });
-        let trusted = set(ENV_TRUST_UID).and_then(|value| {
-            let uid = value.to_str().and_then(|text| text.parse().ok());
-            if uid.is_none() {
-                complaints
-                    .push(format!("{ENV_TRUST_UID}={value:?} is not a user's number: trusting nobody more"));
-            }
-            uid
-        });
-        let priority = set(ENV_PRIORITY).map_or(0, |value| {
-            parse_priority(&value).unwrap_or_else(|| {
-                complaints
-                    .push(format!("{ENV_PRIORITY}={value:?} is not a number from -100 to 100: using 0"));
-                0
-            })
-        });
-        let mut bytes = |name: &'static str, default: u64| {
-            set(name).map_or(default, |value| {
-                value.to_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
-                    complaints.push(format!("{name}={value:?} is not a number of bytes: using {default}"));
-                    default
-                })
-            })
-        };
-        let staging_bytes = bytes(ENV_STAGING_BYTES, STAGING_BYTES);
-        let ring = Wanted {
-            bytes: bytes(ENV_RING_BYTES, RING_BYTES),
-            after: bytes(ENV_RING_AFTER_BYTES, RING_AFTER_BYTES),
-        };
-        let fill_piece_bytes = bytes(ENV_FILL_PIECE_BYTES, FILL_PIECE_BYTES);
-        let default_socket = || default_socket(set("XDG_RUNTIME_DIR"));
+        let mut variables = Variables { get, complaints: Vec::new() };
+        let on_loss = variables.on_loss();
         let config = Config {
-            disabled: set(ENV_DISABLE).is_some_and(|value| value == "1"),
-            shows_waits: set(ENV_SAY_WAITS).is_some_and(|value| value == "1"),
-            socket: set(ENV_SOCKET).map_or_else(default_socket, PathBuf::from),
-            is_socket_given: set(ENV_SOCKET).is_some(),
+            disabled: variables.is_one(ENV_DISABLE),
+            shows_waits: variables.is_one(ENV_SAY_WAITS),
+            socket: variables.socket(),
+            is_socket_given: variables.value(ENV_SOCKET).is_some(),
             on_loss,
-            is_closed_at_start,
-            connect_max,
-            trusted,
-            label: label(set(ENV_LABEL), executable),
-            priority,
-            profile: set(ENV_PROFILE).map(PathBuf::from),
-            staging_bytes,
-            ring,
-            fill_piece_bytes,
-            learn: set(ENV_LEARN).map(PathBuf::from),
-            measure: set(ENV_MEASURE).map(PathBuf::from),
-            chance: set(ENV_TEST_BELIEFS)
-                .filter(|_| cfg!(debug_assertions))
-                .and_then(|seed| seed.to_str()?.parse().ok()),
+            is_closed_at_start: variables.is_closed_at_start(on_loss),
+            connect_max: variables.connect_max(),
+            trusted: variables.trusted(),
+            label: label(variables.value(ENV_LABEL), executable),
+            priority: variables.priority(),
+            profile: variables.path(ENV_PROFILE),
+            staging_bytes: variables.bytes(ENV_STAGING_BYTES, STAGING_BYTES),
+            ring: Wanted {
+                bytes: variables.bytes(ENV_RING_BYTES, RING_BYTES),
+                after: variables.bytes(ENV_RING_AFTER_BYTES, RING_AFTER_BYTES),
+            },
+            fill_piece_bytes: variables.bytes(ENV_FILL_PIECE_BYTES, FILL_PIECE_BYTES),
+            learn: variables.path(ENV_LEARN),
+            measure: variables.path(ENV_MEASURE),
+            beliefs_seed: variables.beliefs_seed(),
         };
-        (config, complaints)
+        (config, variables.complaints)
     }
 
     /// How long this program waits for a daemon when it starts.
@@ -198,6 +146,92 @@ impl Config {
     }
 }
 
+/// The environment variables of a program, and one line for each value that cannot be used.
+struct Variables<G> {
+    get: G,
+    complaints: Vec<String>,
+}
+
+impl<G: Fn(&str) -> Option<OsString>> Variables<G> {
+    /// A variable's value; an empty one counts as unset.
+    fn value(&self, name: &str) -> Option<OsString> {
+        (self.get)(name).filter(|value| !value.is_empty())
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.value(name).map(PathBuf::from)
+    }
+
+    fn is_one(&self, name: &str) -> bool {
+        self.value(name).is_some_and(|value| value == "1")
+    }
+
+    /// A variable's value as `parse` reads it; `None`: it is unset, or cannot be parsed, which is reported. `wrong`
+    /// ends the line: what the value should be, and what is used instead.
+    fn parsed<T>(
+        &mut self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+        wrong: impl Display,
+    ) -> Option<T> {
+        let value = self.value(name)?;
+        let parsed = value.to_str().and_then(parse);
+        if parsed.is_none() {
+            self.complaints.push(format!("{name}={value:?} {wrong}"));
+        }
+        parsed
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.path(ENV_SOCKET).unwrap_or_else(|| default_socket(self.value("XDG_RUNTIME_DIR")))
+    }
+
+    fn on_loss(&mut self) -> OnLoss {
+        let wrong = format!("is not open, closed or wait:SECONDS (at most {WAIT_SECONDS_MAX}): using open");
+        self.parsed(ENV_ON_DAEMON_LOSS, parse_on_loss, wrong).unwrap_or(OnLoss::Open)
+    }
+
+    /// `on_loss`: decides if the variable is unset.
+    fn is_closed_at_start(&mut self, on_loss: OnLoss) -> bool {
+        if self.value(ENV_ON_NO_DAEMON).is_none() {
+            return on_loss == OnLoss::Closed;
+        }
+        let parse = |text: &str| match text {
+            "open" => Some(false),
+            "closed" => Some(true),
+            _ => None,
+        };
+        self.parsed(ENV_ON_NO_DAEMON, parse, "is not open or closed: using open").unwrap_or(false)
+    }
+
+    fn connect_max(&mut self) -> Duration {
+        let wrong = format!(
+            "is not a number of seconds (at most {WAIT_SECONDS_MAX}): using {}",
+            CONNECT_MAX.as_secs()
+        );
+        self.parsed(ENV_CONNECT_MAX, parse_connect_max, wrong).unwrap_or(CONNECT_MAX)
+    }
+
+    fn trusted(&mut self) -> Option<u32> {
+        let wrong = "is not a user's number: trusting nobody more";
+        self.parsed(ENV_TRUST_UID, |text| text.parse().ok(), wrong)
+    }
+
+    fn priority(&mut self) -> i8 {
+        self.parsed(ENV_PRIORITY, parse_priority, "is not a number from -100 to 100: using 0").unwrap_or(0)
+    }
+
+    fn bytes(&mut self, name: &str, default: u64) -> u64 {
+        let wrong = format!("is not a number of bytes: using {default}");
+        self.parsed(name, |text| text.parse().ok(), wrong).unwrap_or(default)
+    }
+
+    fn beliefs_seed(&self) -> Option<u64> {
+        let seed = self.value(ENV_TEST_BELIEFS).filter(|_| cfg!(debug_assertions))?;
+        seed.to_str()?.parse().ok()
+    }
+}
+
 /// Name of the program: the given label, or its file name.
 fn label(given: Option<OsString>, executable: Option<&Path>) -> String {
     let file_name = || executable.and_then(Path::file_name).map(ToOwned::to_owned);
@@ -210,8 +244,8 @@ fn default_socket(runtime_dir: Option<OsString>) -> PathBuf {
     run.join("eager").join(CLIENT_SOCKET_NAME)
 }
 
-fn parse_priority(value: &OsString) -> Option<i8> {
-    value.to_str()?.parse().ok().filter(|number| (-100..=100).contains(number))
+fn parse_priority(value: &str) -> Option<i8> {
+    value.parse().ok().filter(|number| (-100..=100).contains(number))
 }
 
 fn parse_on_loss(value: &str) -> Option<OnLoss> {

@@ -243,7 +243,7 @@ fn start() -> Option<LiveShim> {
 
 /// Beliefs from what earlier runs have learnt; `None`: this run does not learn.
 fn beliefs(config: &Config) -> Option<Beliefs> {
-    if let Some(seed) = config.chance {
+    if let Some(seed) = config.beliefs_seed {
         return Some(Beliefs::by_chance(seed));
     }
     let path = learnt::path(config.learn.as_deref()?, &config.label);

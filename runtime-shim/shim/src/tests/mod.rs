@@ -89,7 +89,7 @@ impl Bench {
             fill_piece_bytes: 32 << 20,
             learn: None,
             measure: None,
-            chance: None,
+            beliefs_seed: None,
         };
         let scheduler = daemon_is_there.then(|| Arc::clone(&daemon));
         let program = Box::leak(Box::new(RwLock::new(program)));
