@@ -30,6 +30,7 @@ pub mod runtime;
 pub mod scheduler;
 pub mod shim;
 pub mod spans;
+mod standing;
 pub mod state;
 pub mod stats;
 pub mod task;

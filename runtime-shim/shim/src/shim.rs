@@ -1,21 +1,21 @@
 //! The shim itself: its state, its connection to the daemon, and what every hook does (new terms, promotion,
 //! activity).
 //!
-//! The hooks are in [`crate::hooks`]. The daemon can be lost at any moment; then [`Shim::lose`] changes the standing
+//! The hooks are in [`crate::hooks`]. The daemon can be lost at any moment; then [`Shim::lose_daemon`] changes the standing
 //! once, and every later hook passes through (or fails, under `closed`). Nothing is undone: tasks keep their device
 //! and their memory.
 
 use crate::buffers;
-use crate::config::{Config, OnLoss};
+use crate::config::Config;
 use crate::hooks::host_memory::HostMemory;
 use crate::measure::Measurement;
-use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
 use crate::program::Program;
 use crate::reporter::Reporter;
 use crate::ring::Ring;
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, StreamFlags, StreamId};
-use crate::scheduler::{Habits, Resumed, Scheduler, Unsent, Wake};
+use crate::scheduler::{Habits, Scheduler, Unsent, Wake};
+use crate::standing::Standing;
 use crate::state::{Mark, State, Thread};
 use crate::task::{OwnStream, Phase, Release, TaskKey, Terms};
 use crate::visible::Visible;
@@ -29,21 +29,6 @@ use std::time::Duration;
 
 /// How long one sleep lasts before the shim checks again whether the daemon is alive (specification S-703).
 const SLEEP: Duration = Duration::from_secs(1);
-
-/// How long a program that was scheduled waits for a killed daemon to be started again, unless `wait:S` is set
-/// (specification S-702).
-const RESUME_MAX: Duration = Duration::from_secs(5);
-/// Pause between two attempts; up to twice as long, depending on the process id, so that programs do not all connect
-/// at once.
-const RESUME_PAUSE: Duration = Duration::from_millis(50);
-
-/// State of the shim towards the daemon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Scheduled,
-    Plain,
-    Closed,
-}
 
 /// Why a hook cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +65,7 @@ pub struct Shim<R, S> {
     /// Held during a request for an extension.
     pub(crate) extending: Mutex<()>,
     pub(crate) config: Config,
-    standing: AtomicU8,
+    pub(crate) standing: AtomicU8,
     /// True once a task has been bound. From then on the device is the daemon's choice, even after the daemon is
     /// lost.
     pub(crate) ever_bound: AtomicBool,
@@ -144,108 +129,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    fn standing(&self) -> Standing {
-        // Relaxed: a hook that sees the old standing behaves like one that came a moment earlier.
-        match self.standing.load(Ordering::Relaxed) {
-            code if code == Standing::Scheduled as u8 => Standing::Scheduled,
-            code if code == Standing::Closed as u8 => Standing::Closed,
-            _ => Standing::Plain,
-        }
-    }
-
-    /// Outcome without a daemon of a call that takes memory or starts work; `None`: there is a daemon.
-    pub(crate) fn bypass<T>(&self) -> Option<Outcome<T>> {
-        match self.standing() {
-            Standing::Scheduled => None,
-            Standing::Plain => {
-                self.settle_unscheduled();
-                Some(Outcome::PassThrough(Why::NoDaemon))
-            }
-            Standing::Closed => Some(Outcome::Fail(CudaError::DEVICES_UNAVAILABLE)),
-        }
-    }
-
-    /// Outcome without a daemon of a call that only waits, queries or frees, and so never fails; `None`: there is a
-    /// daemon.
-    pub(crate) fn bypass_harmless<T>(&self) -> Option<Outcome<T>> {
-        (self.standing() != Standing::Scheduled).then_some(Outcome::PassThrough(Why::NoDaemon))
-    }
-
-    pub(crate) fn stopped<T>(&self, stop: Stop) -> Outcome<T> {
-        match stop {
-            Stop::Lost => self.bypass().unwrap_or(Outcome::PassThrough(Why::NoDaemon)),
-            Stop::Cuda(error) => Outcome::Fail(error),
-        }
-    }
-
-    /// Switches to plain CUDA, or errors, after the daemon is lost. Takes no lock, since it is also called under the
-    /// state's.
-    pub(crate) fn lose(&self) -> Stop {
-        // A program that was never bound is treated like one that starts without a daemon.
-        let is_closed = if self.ever_bound.load(Ordering::Relaxed) {
-            self.config.on_loss == OnLoss::Closed
-        } else {
-            self.config.is_closed_at_start
-        };
-        let next = if is_closed { Standing::Closed } else { Standing::Plain };
-        if self.standing.swap(next as u8, Ordering::Relaxed) == Standing::Scheduled as u8 {
-            let then = match next {
-                Standing::Closed => "CUDA calls fail from now on",
-                _ => "going on as plain CUDA on the same device",
-            };
-            self.reporter.report_once("lost", || {
-                format!("lost the daemon at {}: {then}", self.config.socket.display())
-            });
-        }
-        Stop::Lost
-    }
-
-    /// Called after a call that went to the runtime because the daemon is lost: enters the device that the program
-    /// had set, which was only remembered so far. After a task has been bound, its device stays.
-    pub(crate) fn enter_program_device(&self, thread: &mut Thread) {
-        let is_lost = self.scheduler.is_some() && self.standing() == Standing::Plain;
-        let is_set = thread.real_device.is_none() && thread.program_device != 0;
-        if is_lost && is_set && !self.ever_bound.load(Ordering::Relaxed) {
-            // If this fails, CUDA reports it at the next call.
-            let _ = self.enter(thread, DeviceIndex(thread.program_device));
-        }
-    }
-
-    /// Switches to plain CUDA, or errors, although there is a daemon. True if the program was scheduled until now.
-    pub(crate) fn stop_scheduling(&self) -> bool {
-        let next = if self.config.is_closed_at_start { Standing::Closed } else { Standing::Plain };
-        self.standing.swap(next as u8, Ordering::Relaxed) == Standing::Scheduled as u8
-    }
-
-    /// Looks for a new daemon after the daemon is gone. True when one has taken its place in time: nothing is lost
-    /// then, and the call that noticed goes on. May be called under the state's lock, where shrinks and ends are sent
-    /// in order. Then every other thread waits too, even one that only launches; without a daemon the others could
-    /// not be served anyway.
-    fn regain(&self) -> bool {
-        let Some(scheduler) = self.scheduler.as_ref().filter(|_| self.standing() == Standing::Scheduled)
-        else {
-            return false;
-        };
-        let waits = matches!(self.config.on_loss, OnLoss::Wait(_));
-        let limit = match self.config.on_loss {
-            OnLoss::Wait(limit) => limit,
-            _ if self.ever_bound.load(Ordering::Relaxed) => RESUME_MAX,
-            _ => RESUME_MAX.max(self.config.connect_max),
-        };
-        let pause = RESUME_PAUSE + RESUME_PAUSE.mul_f64(f64::from(std::process::id() % 16) / 16.0);
-        let mut waited = Duration::ZERO;
-        loop {
-            match scheduler.resume() {
-                Resumed::Done => return true,
-                Resumed::Never => return false,
-                Resumed::Left if !waits => return false,
-                Resumed::NotYet | Resumed::Left if waited >= limit => return false,
-                Resumed::NotYet | Resumed::Left => std::thread::sleep(pause),
-            }
-            waited += pause;
-        }
-    }
-
     /// Makes the error that programs understand as a refusal, also those that only read `cudaGetLastError`.
     pub(crate) fn out_of_memory(&self) -> Stop {
         self.runtime.provoke_out_of_memory();
@@ -299,15 +182,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                     scheduler.wait(slot, cell.sequence, step);
                     waited += step;
                 }
-                Err(Unsent::Gone) if self.regain() => {}
-                Err(Unsent::Full | Unsent::Gone) => return Err(self.lose()),
+                Err(Unsent::Gone) if self.reconnect() => {}
+                Err(Unsent::Full | Unsent::Gone) => return Err(self.lose_daemon()),
             }
         }
     }
 
     pub(crate) fn cell(&self, slot: Slot) -> Result<TaskCell, Stop> {
         let read = || self.scheduler.as_ref().and_then(|scheduler| scheduler.cell(slot));
-        read().or_else(|| self.regain().then(read).flatten()).ok_or_else(|| self.lose())
+        read().or_else(|| self.reconnect().then(read).flatten()).ok_or_else(|| self.lose_daemon())
     }
 
     /// Sleeps until the slot's cell changes. `unheard` sums up how long the daemon has taken no request; past the
@@ -318,10 +201,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Wake::Changed => *unheard = Duration::ZERO,
             Wake::TimedOut if scheduler.heard() => *unheard = Duration::ZERO,
             Wake::TimedOut => *unheard += SLEEP,
-            Wake::Gone if self.regain() => *unheard = Duration::ZERO,
-            Wake::Gone => return Err(self.lose()),
+            Wake::Gone if self.reconnect() => *unheard = Duration::ZERO,
+            Wake::Gone => return Err(self.lose_daemon()),
         }
-        if *unheard > self.config.unheard_max() { Err(self.lose()) } else { Ok(()) }
+        if *unheard > self.config.unheard_max() { Err(self.lose_daemon()) } else { Ok(()) }
     }
 
     /// Sends a request and waits for the daemon's decision. The daemon may let a task wait as long as memory is
