@@ -75,7 +75,9 @@ pub fn until<T, S: Display>(mut look: impl FnMut() -> Result<T, S>) -> T {
     loop {
         match look() {
             Ok(found) => return found,
-            Err(seen) => assert!(start.elapsed() < Duration::from_secs(60), "not seen in a minute: {seen}"),
+            Err(seen) => {
+                assert!(start.elapsed() < Duration::from_secs(60), "no success within a minute: {seen}")
+            }
         }
         std::thread::sleep(Duration::from_millis(5));
     }

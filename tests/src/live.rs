@@ -177,7 +177,7 @@ const USED: &str = ", used after that: ";
 
 /// True for a line that `EAGER_STATS` prints.
 fn is_statistic(line: &str) -> bool {
-    ["calls that went to CUDA as they came", DECLARED, BELIEVED].iter().any(|words| line.contains(words))
+    ["calls forwarded to CUDA unchanged", DECLARED, BELIEVED].iter().any(|words| line.contains(words))
 }
 
 /// Returns the numbers that follow `words`.
@@ -206,9 +206,7 @@ mod tests {
     }
 
     fn statistics(declared: u64, used: u64) -> String {
-        format!(
-            "eager: calls that went to CUDA as they came: none\neager: {DECLARED}{declared}{USED}{used}\n"
-        )
+        format!("eager: calls forwarded to CUDA unchanged: none\neager: {DECLARED}{declared}{USED}{used}\n")
     }
 
     #[test]

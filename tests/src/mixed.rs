@@ -293,7 +293,7 @@ impl Worker {
     }
 
     pub fn send(&mut self, word: &str) {
-        let input = self.input.as_mut().expect("it was not told to end");
+        let input = self.input.as_mut().expect("its standard input is open");
         if let Err(error) = writeln!(input, "{word}") {
             panic!("{error}: {}", self.remaining_output());
         }
@@ -309,7 +309,7 @@ impl Worker {
                 let (holds, asks) = (holds.parse().expect("bytes"), asks.parse().expect("bytes"));
                 Report { pid: self.child.id(), holds, asks, is_parked: *stands == "parked" }
             }
-            _ => panic!("it said {line:?}: {}", self.remaining_output()),
+            _ => panic!("it printed {line:?}: {}", self.remaining_output()),
         }
     }
 
@@ -357,7 +357,7 @@ pub fn differences(server: &Server, reports: &[Report]) -> Vec<String> {
     let mut found = Vec::new();
     for task in &tasks {
         if !reports.iter().any(|report| u64::from(report.pid) == number(task, "pid")) {
-            found.push(format!("a task of nobody: {task}"));
+            found.push(format!("a task without a program: {task}"));
         }
         let (grant, requirement) = (number(task, "grant_bytes"), number(task, "requirement_bytes"));
         let is_whole = task["class"] == "normal" || task["class"] == "promoted";

@@ -164,7 +164,7 @@ fn start_daemon(eagerd: &Path, dir: &Path, wrapper: &[&str]) -> Child {
         .expect("start eagerd");
     let mut ready = String::new();
     BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut ready).expect("its first line");
-    assert!(ready.contains("ready"), "eagerd said {ready:?}");
+    assert!(ready.contains("ready"), "eagerd printed {ready:?}");
     child
 }
 
@@ -194,7 +194,7 @@ impl Running {
         let mut line = String::new();
         self.out.read_line(&mut line).expect("its output");
         let line = line.trim_end();
-        assert!(line == one || line == other, "it said {line:?}");
+        assert!(line == one || line == other, "it printed {line:?}");
         line == one
     }
 

@@ -213,7 +213,7 @@ impl<G: Fn(&str) -> Option<OsString>> Variables<G> {
     }
 
     fn trusted(&mut self) -> Option<u32> {
-        let wrong = "is not a user's number: trusting nobody more";
+        let wrong = "is not a user id: no other user's daemon is trusted";
         self.parsed(ENV_TRUST_UID, |text| text.parse().ok(), wrong)
     }
 

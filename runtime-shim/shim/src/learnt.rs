@@ -23,7 +23,7 @@ struct LearntFile {
 pub enum LearntError {
     #[error("cannot read it: {0}")]
     Read(#[from] std::io::Error),
-    #[error("it is not what a run has learnt: {0}")]
+    #[error("it was not written by an earlier run: {0}")]
     Parse(#[from] serde_json::Error),
     #[error("it has version {0}, this shim reads {VERSION}")]
     Version(u32),
@@ -87,9 +87,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("a.json");
         for (text, reason) in [
-            ("", "not what a run"),
+            ("", "not written by an earlier run"),
             (r#"{"version":2,"buffers":{}}"#, "version 2"),
-            (r#"{"version":1,"buffers":{"x":{}}}"#, "not what a run"),
+            (r#"{"version":1,"buffers":{"x":{}}}"#, "not written by an earlier run"),
             (&" ".repeat(2 << 20), "at most"),
         ] {
             std::fs::write(&path, text).expect("write");

@@ -71,7 +71,9 @@ pub unsafe extern "C" fn eager_module_register(module: *const EagerModule) {
         // Reported once for all modules, with how the program runs then.
         Err(ModuleError::Version { .. }) => process::on_foreign_module(),
         Err(error) => {
-            reporter::to_stderr(&format!("a module of the program is not scheduled by kernel: {error}"));
+            reporter::to_stderr(&format!(
+                "a module of the program is ignored, so its kernels are unknown: {error}"
+            ));
         }
     }
 }

@@ -66,7 +66,7 @@ impl Why {
             Why::ForkedChild => "in a forked child",
             Why::Reentrant => "from inside a call",
             Why::Panicked => "after an internal error",
-            Why::NotOurs => "about what is not managed",
+            Why::NotOurs => "on memory or streams that are not managed",
             Why::AsItIs => "on the task's device",
             Why::Captured => "recorded into a graph",
         }

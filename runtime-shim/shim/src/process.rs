@@ -96,7 +96,7 @@ fn contained<T>(hook: impl FnOnce() -> Outcome<T>, report: impl FnOnce(&str)) ->
     static REPORTED: AtomicBool = AtomicBool::new(false);
     catch_unwind(AssertUnwindSafe(hook)).unwrap_or_else(|_| {
         if !REPORTED.swap(true, Ordering::Relaxed) {
-            report("an internal error was contained; calls that meet it go to CUDA unscheduled. Please report it");
+            report("an internal error was caught; the calls that cause it go to CUDA unscheduled. Please report it");
         }
         Outcome::PassThrough(Why::Panicked)
     })

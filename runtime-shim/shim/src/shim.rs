@@ -1,9 +1,9 @@
 //! The shim itself: its state, its connection to the daemon, and what every hook does (new terms, promotion,
 //! activity).
 //!
-//! The hooks are in [`crate::hooks`]. The daemon can be lost at any moment; then [`Shim::lose_daemon`] changes the standing
-//! once, and every later hook passes through (or fails, under `closed`). Nothing is undone: tasks keep their device
-//! and their memory.
+//! The hooks are in [`crate::hooks`]. The daemon can be lost at any moment; then [`Shim::lose_daemon`] changes the
+//! standing once, and every later hook passes through (or fails, under `closed`). Nothing is undone: tasks keep their
+//! device and their memory.
 
 use crate::buffers;
 use crate::config::Config;
@@ -364,7 +364,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 let code = error.code();
                 self.reporter.report_once("prefetch", || {
                     format!(
-                        "cudaMemPrefetchAsync failed with error {code}: data will come by page faults, slower"
+                        "cudaMemPrefetchAsync failed with error {code}: data moves by page faults instead, which is slower"
                     )
                 });
             }

@@ -66,7 +66,7 @@ fn line(counts: &[u64; Why::ALL.len()]) -> String {
     let some = Why::ALL.iter().zip(counts).filter(|(_, count)| **count > 0);
     let parts: Vec<String> = some.map(|(why, count)| format!("{count} {}", why.words())).collect();
     let text = if parts.is_empty() { "none".to_owned() } else { parts.join(", ") };
-    format!("calls that went to CUDA as they came: {text}")
+    format!("calls forwarded to CUDA unchanged: {text}")
 }
 
 #[cfg(test)]
@@ -76,11 +76,11 @@ mod tests {
     #[test]
     fn the_line_names_what_happened_only() {
         let mut counts = [0; Why::ALL.len()];
-        assert_eq!(line(&counts), "calls that went to CUDA as they came: none");
+        assert_eq!(line(&counts), "calls forwarded to CUDA unchanged: none");
         (counts[Why::NoDaemon as usize], counts[Why::AsItIs as usize]) = (2, 30);
         assert_eq!(
             line(&counts),
-            "calls that went to CUDA as they came: 2 without a daemon, 30 on the task's device"
+            "calls forwarded to CUDA unchanged: 2 without a daemon, 30 on the task's device"
         );
     }
 }

@@ -151,7 +151,7 @@ fn without_a_daemon_the_program_is_plain_cuda_and_says_so_once() {
 #[test]
 fn asked_for_it_says_at_the_end_what_went_to_cuda_as_it_came() {
     let (_, err) = texts(&Stage::new().run(&[], &[("EAGER_STATS", "1")]));
-    let counts = "eager: calls that went to CUDA as they came: 5 without a daemon\n";
+    let counts = "eager: calls forwarded to CUDA unchanged: 5 without a daemon\n";
     assert_eq!(err, format!("{NO_DAEMON}{NO_SYMBOL}{counts}"));
 }
 

@@ -176,7 +176,7 @@ fn messages_that_the_book_explains_are_said_by_the_code() {
         let pieces = message.split('…').map(str::trim).filter(|piece| piece.len() > 2);
         pieces.into_iter().any(|piece| !sources.contains(piece))
     };
-    none(messages.iter().filter(missing).map(|message| format!("nobody says: {message}")).collect());
+    none(messages.iter().filter(missing).map(|message| format!("not in the sources: {message}")).collect());
 }
 
 /// Returns names like `EAGER_SOCKET` in a text.

@@ -19,7 +19,7 @@ fn must_hold(path: &str, expected: &str) {
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == expected,
-        "{} is not what the programs say; write it again with\n  EAGER_BLESS=1 cargo test -p eager-tests --test \
+        "{} does not match the programs; write it again with\n  EAGER_BLESS=1 cargo test -p eager-tests --test \
          docs_generated",
         path.display()
     );
@@ -145,7 +145,7 @@ fn reference_of_settings_is_what_the_daemon_reads() {
 /// Describes the order in which a policy tries waiting tasks.
 fn order(policy: &PolicyDef) -> &'static str {
     match policy.traits.queue {
-        QueueOrder::Fifo => "arrival; nobody passes the first",
+        QueueOrder::Fifo => "arrival; no task passes the first",
         QueueOrder::Backfill => "arrival; others pass",
         QueueOrder::LargestFirst => "largest first; others pass",
         QueueOrder::LongestRemaining if policy.traits.sharing.users_in_turn => {

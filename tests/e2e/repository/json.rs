@@ -33,7 +33,7 @@ fn described() -> BTreeMap<String, Fields> {
                 let fields = page.entry(verb.clone()).or_default();
                 assert!(
                     fields.insert(field.clone(), kinds.clone()).is_none(),
-                    "{verb}: {field} stands twice"
+                    "{verb}: {field} is there twice"
                 );
                 if let Some(other) = meaning.strip_prefix("as `").and_then(|rest| rest.split('`').next()) {
                     shared.push((verb.clone(), field.clone(), other.to_owned()));
@@ -202,7 +202,7 @@ impl Stage {
                     ["--virtual", "V100-16GB", "--mib", "8", "--rounds", "1", "--work", "16", "--out"];
                 vec![self.answer(verb, &[&small[..], &[out.to_str().expect("a path")]].concat())]
             }
-            other => panic!("`eager {other}` has --json: say here how all its fields are to be seen"),
+            other => panic!("`eager {other}` has --json: add here how all of its fields are seen"),
         }
     }
 }

@@ -88,7 +88,9 @@ fn strays(paragraphs: &Paragraphs, files: &Files) -> Vec<String> {
         }
         let text = plain(text);
         let absent = NOT_HERE.iter().filter(|document| text.contains(**document));
-        problems.extend(absent.map(|document| format!("{name}: nobody has \"{document}\"")));
+        problems.extend(
+            absent.map(|document| format!("{name}: cites \"{document}\", which is not in this repository")),
+        );
     }
     for (number, text) in paragraphs {
         let unknown = cited(text).into_iter().filter(|other| !paragraphs.contains_key(other));
@@ -108,7 +110,7 @@ fn loose(paragraphs: &Paragraphs, files: &Files) -> Vec<String> {
         if number < FIRST_RULE {
             let is_used = covered.values().any(|cited| cited.contains(&number))
                 || others(number).any(|(_, text)| cited(text).contains(&number));
-            problems.extend((!is_used).then(|| format!("S-{number}: nobody cites this source")));
+            problems.extend((!is_used).then(|| format!("S-{number}: this source is never cited")));
             continue;
         }
         if !text.contains("Source:") {

@@ -100,7 +100,7 @@ fn a_program_that_does_not_fit_is_told_so() {
     let output = run(on_stand_in(&mut profile, "V100-16GB"));
     let said = text(&output);
     assert!(
-        !output.status.success() && said.contains("footprints are measured of programs that fit"),
+        !output.status.success() && said.contains("footprints can be measured only for programs that fit"),
         "{said}"
     );
 }

@@ -79,7 +79,7 @@ impl Gpu {
         let nvml_error = |error| Absent::Gpu(format!("GPU {number}: {error}"));
         let count = nvml.device_count().map_err(nvml_error)?;
         if count == 0 {
-            return Err(Absent::Gpu("NVML tells of no GPU".to_owned()));
+            return Err(Absent::Gpu("NVML reports no GPU".to_owned()));
         }
         if number >= count {
             return Err(Absent::Chosen(format!(

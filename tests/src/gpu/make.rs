@@ -68,7 +68,7 @@ impl Order {
 /// One line: what is missing, or what did not compile.
 pub fn make(folder: &Path, order: &Order) -> Result<Bundle, String> {
     if folder.exists() && !folder.join(CONTENTS).exists() {
-        return Err(format!("{}: is there, and is no bundle: name another folder", folder.display()));
+        return Err(format!("{}: exists and is not a bundle: name another folder", folder.display()));
     }
     if folder.exists() {
         std::fs::remove_dir_all(folder).map_err(io_error(folder.display()))?;

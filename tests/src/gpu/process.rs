@@ -53,7 +53,7 @@ pub fn last_lines(printed: &[&str]) -> String {
     let lines: Vec<String> =
         printed.iter().map(lines).find(|lines: &Vec<_>| !lines.is_empty()).unwrap_or_default();
     match lines.as_slice() {
-        [] => "it said nothing".to_owned(),
+        [] => "it printed nothing".to_owned(),
         [.., before, last] => format!("{before} / {last}"),
         [only] => only.clone(),
     }
@@ -154,7 +154,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Ended, String> {
     let err = reader(running.child.stderr.take());
     if !running.ends_within(limit) {
         running.kill()?;
-        return Err(format!("not at its end after {} s, killed", limit.as_secs()));
+        return Err(format!("killed: it did not end within {} s", limit.as_secs()));
     }
     let elapsed = running.elapsed();
     let status = running.child.wait().map_err(io_error("wait"))?;

@@ -116,8 +116,7 @@ pub fn failed(rows: &[Row]) -> usize {
 pub fn table(devices: Devices, machine: &str, rows: &[Row]) -> String {
     let mut out = format!("{machine}\n");
     if devices == Devices::Virtual {
-        out +=
-            "VIRTUAL: kernels ran on the CPU, and NVML said what a file says. No number below is a GPU's.\n";
+        out += "VIRTUAL: kernels ran on the CPU, and a file gave NVML's answers. No number below was measured on a GPU.\n";
     }
     let width =
         |cells: &dyn Fn(&Row) -> usize, least: usize| rows.iter().map(cells).max().unwrap_or(0).max(least);
@@ -172,7 +171,7 @@ GPU      overhead backprop MISSED       0.0  1.40 %
     #[test]
     fn no_line_of_a_virtual_table_can_be_taken_for_a_gpus() {
         let table = table(Devices::Virtual, "H200, driver 580", &rows());
-        assert!(table.contains("No number below is a GPU's"), "{table}");
+        assert!(table.contains("No number below was measured on a GPU"), "{table}");
         let lines = table.lines().skip(3);
         assert!(lines.take(3).all(|line| line.starts_with("virtual ")), "{table}");
         assert!(!table.contains("\nGPU "), "{table}");

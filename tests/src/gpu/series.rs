@@ -29,7 +29,9 @@ pub fn read(printed: &str) -> Result<Series, String> {
         let (name, seen) = one(line).ok_or_else(|| format!("no sample: {line:?}"))?;
         match all.iter_mut().find(|(known, _)| known == name) {
             None => all.push((name.to_owned(), seen)),
-            Some((_, known)) => add(known, seen).ok_or_else(|| format!("not as before: {line:?}"))?,
+            Some((_, known)) => {
+                add(known, seen).ok_or_else(|| format!("contradicts an earlier line: {line:?}"))?
+            }
         }
     }
     if all.is_empty() { Err("no samples were printed".to_owned()) } else { Ok(all) }

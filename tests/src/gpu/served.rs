@@ -109,7 +109,7 @@ impl<'a> Served<'a> {
         eager_shm::process::signal(&self.running.pidfd, Signal::SIGTERM).map_err(io_error("eagerd"))?;
         if !self.running.ends_within(STOP_LIMIT) {
             self.running.kill()?;
-            return Err("eagerd did not end when it was told to".to_owned());
+            return Err("eagerd did not end after SIGTERM".to_owned());
         }
         let status = self.running.child.wait().map_err(io_error("eagerd"))?;
         if !status.success() {

@@ -98,6 +98,7 @@ fn no_process_left(gpu: &Gpu) -> Row {
 
 /// Returns a warning if other processes use the GPU, because they change its times.
 pub fn beside(machine: &Machine) -> Option<String> {
-    (machine.processes > 0)
-        .then(|| format!("{} other processes use the GPU: times are worth little", machine.processes))
+    (machine.processes > 0).then(|| {
+        format!("{} other processes use the GPU: measured times are not reliable", machine.processes)
+    })
 }

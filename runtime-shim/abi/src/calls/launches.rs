@@ -11,7 +11,7 @@ pub(super) const CALLS: &[Call] = &[
     forwarded("cudaEventQuery"),
     observed("cudaEventRecord", "on the task's device").ptsz("cudaEventRecord_ptsz"),
     observed("cudaEventRecordWithFlags", "on the task's device").ptsz("cudaEventRecordWithFlags_ptsz"),
-    observed("cudaEventSynchronize", "afterwards watched tasks are asked whether they are idle"),
+    observed("cudaEventSynchronize", "afterwards the shim checks whether watched tasks are idle"),
     observed("cudaFuncGetAttributes", GIVEN).harmless(),
     forwarded("cudaFuncGetName").harmless(),
     forwarded("cudaFuncGetParamInfo").harmless(),

@@ -24,7 +24,7 @@ pub(super) const CALLS: &[Call] = &[
     rewritten("cudaFreeAsync", "freed and reported; managed memory after its stream")
         .frees(0)
         .ptsz("cudaFreeAsync_ptsz"),
-    rewritten("cudaFreeHost", "also of what is not page-locked yet"),
+    rewritten("cudaFreeHost", "also for memory that is not page-locked yet"),
     rewritten("cudaFreeMipmappedArray", "freed and reported").frees(0),
     forwarded("cudaGetChannelDesc").harmless(),
     forwarded("cudaGetMipmappedArrayLevel"),
@@ -42,8 +42,8 @@ pub(super) const CALLS: &[Call] = &[
     forwarded("cudaGraphicsUnmapResources"),
     forwarded("cudaGraphicsUnregisterResource"),
     rewritten("cudaHostAlloc", "as cudaMallocHost; write-combined memory needs a context at once").allocates_host(0),
-    observed("cudaHostGetDevicePointer", "page-locks what waits for it"),
-    observed("cudaHostGetFlags", "page-locks what waits for it"),
+    observed("cudaHostGetDevicePointer", "first page-locks the memory that waits for it"),
+    observed("cudaHostGetFlags", "first page-locks the memory that waits for it"),
     observed("cudaHostRegister", "host memory: not counted; on a device that the daemon gave, as it makes a context"),
     observed("cudaHostUnregister", "as cudaHostRegister"),
     forwarded("cudaImportExternalMemory"),
@@ -78,7 +78,7 @@ pub(super) const CALLS: &[Call] = &[
     rewritten("cudaMallocMipmappedArray", "as cudaMallocArray").allocates(0, Unknown),
     rewritten("cudaMallocPitch", "as cudaMalloc; managed rows are 512 bytes apart")
         .allocates(0, Pitched { width: 2, height: 3 }),
-    rewritten("cudaMemAdvise", "a device is the task's; not given before there is one").differs(),
+    rewritten("cudaMemAdvise", "a device means the task's; not forwarded before the task has one").differs(),
     rewritten("cudaMemAdvise_v2", "as cudaMemAdvise of CUDA 13").only(Twelve),
     noted("cudaMemDiscardAndPrefetchBatchAsync", "device numbers stay the program's")
         .only(Thirteen)
@@ -98,7 +98,7 @@ pub(super) const CALLS: &[Call] = &[
     forwarded("cudaMemPoolSetAccess"),
     forwarded("cudaMemPoolSetAttribute"),
     noted("cudaMemPoolTrimTo", "what a pool keeps cached is not counted"),
-    rewritten("cudaMemPrefetchAsync", "a device is the task's; not beyond an eager task's grant")
+    rewritten("cudaMemPrefetchAsync", "a device means the task's; not forwarded beyond an eager task's grant")
         .ptsz("cudaMemPrefetchAsync_ptsz")
         .differs(),
     rewritten("cudaMemPrefetchAsync_v2", "as cudaMemPrefetchAsync of CUDA 13")
@@ -114,7 +114,7 @@ pub(super) const CALLS: &[Call] = &[
     forwarded("cudaMipmappedArrayGetSparseProperties"),
     observed(
         "cudaPointerGetAttributes",
-        "an address without memory gets some first; managed memory of the shim says that it is managed",
+        "an address without memory gets some first; managed memory of the shim is reported as managed",
     ),
     forwarded("cudaSignalExternalSemaphoresAsync").ptsz("cudaSignalExternalSemaphoresAsync_ptsz"),
     forwarded("cudaSignalExternalSemaphoresAsync_v2")

@@ -159,7 +159,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 self.uncount_coming(base, bytes, coming, true);
                 self.reporter.report_once("full", || {
                     let size = shown::size(bytes);
-                    format!("no room for {size} that were granted: somebody takes memory that is not counted")
+                    format!("the device has no room for {size} that the daemon granted: another process uses memory that is not counted")
                 });
                 Err(self.out_of_memory())
             }

@@ -43,7 +43,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if held.saturating_add(bytes).saturating_add(own_bytes(free_bytes)) > free_bytes {
             let (wanted, free_bytes) = (shown::size(held.saturating_add(bytes)), shown::size(free_bytes));
             self.reporter.report_once("measure-full", || {
-                format!("the program wants {wanted}, and {free_bytes} were free at its start: footprints are measured of programs that fit")
+                format!("the program needs {wanted}, and {free_bytes} were free at its start: footprints can be measured only for programs that fit")
             });
             self.runtime.provoke_out_of_memory();
             return Err(CudaError::MEMORY_ALLOCATION);
@@ -137,7 +137,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     fn report_unmeasurable(&self) {
         self.reporter.report_once("measure-unknown", || {
-            "neither the host's pages nor what is free on the device tells what a kernel touched: footprints are static sizes"
+            "neither host pages nor free device memory show what a kernel touched: footprints are static sizes"
                 .to_owned()
         });
     }

@@ -407,7 +407,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Ok(None) => self.reporter.report_once("full", || {
                     let size = shown::size(bytes);
                     format!(
-                        "device {} has no room for {size} that were granted: managed memory instead",
+                        "device {} has no room for {size} that the daemon granted: using managed memory",
                         device.0
                     )
                 }),

@@ -168,8 +168,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     fn report_refused_site(&self, site: u64, bytes: u64, place: &str, reason: &str) {
         let (function, size) = (self.program.read().function(site).to_owned(), shown::size(bytes));
         self.reporter.report(&format!(
-            "the task in {function} ({size}){place} is refused as a whole: {reason}. Its allocations are asked for one \
-             by one"
+            "the task in {function} ({size}){place} is refused as a whole: {reason}. Each of its allocations is \
+             requested by itself"
         ));
     }
 
@@ -260,7 +260,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Err(NoSlot::Unanswered(slot, end)) => self.await_answer(slot, end).ok()?,
                 Err(NoSlot::Full) => {
                     self.reporter.report_once("slots", || {
-                        "more tasks open at once than a program may have: the further ones are scheduled as one \
+                        "this program has more open tasks than the limit: further ones are scheduled together as one \
                          task, bound at its first launch"
                             .into()
                     });
@@ -496,12 +496,12 @@ fn unusable(device: DeviceIndex, error: CudaError) -> String {
     }
     if error == CudaError::INITIALIZATION {
         return format!(
-            "CUDA does not start here (error {code}): a limit on memory, locked memory or processes (ulimit -v, -l, -u) may be why"
+            "CUDA cannot start (error {code}): the cause may be a limit on memory, locked memory or processes (ulimit -v, -l, -u)"
         );
     }
     if device == DeviceIndex::NONE {
-        return "the daemon chose a GPU that this program does not see: unset CUDA_VISIBLE_DEVICES, which device it runs on \
-                is the daemon's choice"
+        return "the daemon chose a GPU that this program does not see: unset CUDA_VISIBLE_DEVICES, since the daemon \
+                chooses the device"
             .into();
     }
     format!(

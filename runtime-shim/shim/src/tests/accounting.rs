@@ -100,7 +100,7 @@ fn a_task_larger_than_every_device_asks_for_each_allocation_and_only_what_never_
     let mut bench = Bench::new();
     bench.daemon.decide(Decision::TooLarge);
     bench.begin(SITE, 5 << 30);
-    let refused = "the task in main (5 GiB) is refused as a whole: too much is wanted. Its allocations are asked for one by one";
+    let refused = "the task in main (5 GiB) is refused as a whole: too much is wanted. Each of its allocations is requested by itself";
     assert_eq!(*bench.reported.lock(), [refused]);
     bench.daemon.requests();
     bench.daemon.decide(Decision::Refuse);

@@ -186,7 +186,7 @@ fn what_is_measured_must_fit() {
         bench.shim.malloc(&mut bench.thread, (1 << 39) + 1),
         Outcome::Fail(CudaError::MEMORY_ALLOCATION)
     );
-    assert!(bench.reported.lock()[0].contains("footprints are measured of programs that fit"));
+    assert!(bench.reported.lock()[0].contains("footprints can be measured only for programs that fit"));
     bench.free(a);
     bench.malloc((1 << 39) + 1);
 }

@@ -123,7 +123,7 @@ fn a_grant_is_kept_where_the_device_has_no_room() {
     );
     assert_eq!(
         *bench.reported.lock(),
-        ["device 0 has no room for 60 B that were granted: managed memory instead"],
+        ["device 0 has no room for 60 B that the daemon granted: using managed memory"],
         "reported once"
     );
     assert_eq!(bench.upload(a, 60), Outcome::Handled(()));

@@ -52,7 +52,7 @@ fn calibrated(context: &Context<'_>) -> Result<(String, Vec<Value>), String> {
     let answer: Value =
         serde_json::from_str(&printed).map_err(|error| format!("eager calibrate --json: {error}"))?;
     let measures = answer["measures"].as_array().filter(|measures| !measures.is_empty());
-    let measures = measures.ok_or("eager calibrate told no measures")?.clone();
+    let measures = measures.ok_or("`eager calibrate` reported no measures")?.clone();
     Ok((std::fs::read_to_string(&card).map_err(io_error(card.display()))?, measures))
 }
 

@@ -69,12 +69,14 @@ impl Probe {
         match self.lines.recv_timeout(limit) {
             Ok((line, _)) if line == expected => Ok(()),
             Ok((line, _)) if line.is_empty() => {
-                Err(format!("the probe did not say {expected:?}: {}", self.end()))
+                Err(format!("the probe did not print {expected:?}: {}", self.end()))
             }
-            Ok((line, _)) => Err(format!("the probe said {line:?} in place of {expected:?}: {}", self.end())),
+            Ok((line, _)) => {
+                Err(format!("the probe printed {line:?} in place of {expected:?}: {}", self.end()))
+            }
             Err(_) => {
                 let seconds = limit.as_secs();
-                Err(format!("the probe did not say {expected:?} within {seconds} s: {}", self.end()))
+                Err(format!("the probe did not print {expected:?} within {seconds} s: {}", self.end()))
             }
         }
     }
@@ -86,7 +88,7 @@ impl Probe {
         {
             return why;
         }
-        let Ok(status) = self.running.child.wait() else { return "its end cannot be found out".to_owned() };
+        let Ok(status) = self.running.child.wait() else { return "cannot find out how it ended".to_owned() };
         let elapsed = self.running.elapsed();
         let ended =
             Ended { status, out: String::new(), err: self.err.take().map(text).unwrap_or_default(), elapsed };
@@ -94,7 +96,7 @@ impl Probe {
     }
 
     fn send_line(&mut self) -> Result<(), String> {
-        let Some(stdin) = &mut self.stdin else { return Err("the probe cannot be told to go on".to_owned()) };
+        let Some(stdin) = &mut self.stdin else { return Err("the probe has no standard input".to_owned()) };
         stdin.write_all(b"\n").map_err(io_error("the probe"))
     }
 

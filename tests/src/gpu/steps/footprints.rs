@@ -42,7 +42,7 @@ fn row(context: &Context<'_>, program: &Program) -> Row {
         command.arg(context.bundle.program(Build::Eager, &program.binary));
         run(command.args(context.arguments(program, SIZES)?), context.limit)?.succeeded()?;
         let (seen, counted) = (profile(&out)?, profile(&context.bundle.expected_footprints(&program.name))?);
-        let method = seen["measured_by"].as_str().unwrap_or("nobody knows what");
+        let method = seen["measured_by"].as_str().unwrap_or("an unknown method");
         let (status, said) = judged(
             &footprints(&seen, |kernel| &kernel["footprint_bytes"])?,
             &footprints(&counted, |kernel| &kernel["detail"]["footprint_2m_bytes"])?,
