@@ -226,16 +226,16 @@ pub fn record(slot: Slot, body: &RequestBody) {
         RequestBody::TaskBegin { requirement, function, .. } => {
             let function = if function.is_empty() { "whole program" } else { function }.to_owned();
             let task = Open { range: 0, function, bytes: *requirement, device: DeviceIndex::NONE };
-            tool.go_on(place, Some((task, "waits", WAITS)));
+            tool.switch_range(place, Some((task, "waits", WAITS)));
         }
         RequestBody::Promoted => {
             let task = place.clone().map(|task| (task, "promoted", PROMOTED));
-            tool.go_on(place, task);
+            tool.switch_range(place, task);
         }
         RequestBody::KernelHeld { kernel, footprint, .. } => {
             tool.mark(&format!("held at the gate: {kernel} ({})", shown::size(*footprint)), *footprint);
         }
-        RequestBody::TaskEnd => tool.go_on(place, None),
+        RequestBody::TaskEnd => tool.switch_range(place, None),
         _ => {}
     }
 }
@@ -251,12 +251,12 @@ pub fn bound(slot: Slot, terms: &Terms) {
     let mut open = tool.open.lock();
     let Some(place) = open.get_mut(slot.index()) else { return };
     let task = place.clone().map(|task| (Open { device: terms.device, ..task }, class, color));
-    tool.go_on(place, task);
+    tool.switch_range(place, task);
 }
 
 impl Tool {
     /// Ends the open range and starts the next.
-    fn go_on(&self, place: &mut Option<Open>, next: Option<(Open, &str, u32)>) {
+    fn switch_range(&self, place: &mut Option<Open>, next: Option<(Open, &str, u32)>) {
         let before = place.take();
         *place = next.map(|(task, state, color)| {
             let (name, bytes) = (name(&task, state), task.bytes);

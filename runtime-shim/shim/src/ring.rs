@@ -64,7 +64,7 @@ impl Ring {
                 *before = before.saturating_add(bytes);
                 return None;
             }
-            *self = Ring::got(runtime, wanted.bytes);
+            *self = Ring::allocate(runtime, wanted.bytes);
         }
         match self {
             Ring::Ready(places) => Some(*places),
@@ -72,7 +72,7 @@ impl Ring {
         }
     }
 
-    fn got(runtime: &impl Runtime, wanted: u64) -> Ring {
+    fn allocate(runtime: &impl Runtime, wanted: u64) -> Ring {
         let bytes = wanted / PLACES as u64 / PAGE_BYTES * PAGE_BYTES;
         let start = (bytes > 0).then(|| runtime.malloc_host(bytes * PLACES as u64)).flatten();
         start.map_or(Ring::Unavailable, |start| Ring::Ready(Places { start, bytes }))

@@ -312,7 +312,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         self.poll_watched(thread);
         self.free_unfreed(thread);
-        self.give_back_dying(thread);
+        self.return_dying_memory(thread);
     }
 
     /// Applies new terms of a bound task. A larger grant moves more data in; a promotion moves in the rest, beside

@@ -88,7 +88,7 @@ impl Terms {
         Terms { sequence: 0, device: DeviceIndex(0), class: CLASS_NONE, flags: 0, grant: 0, reason: 0 };
 
     pub fn read(cell: &TaskCell, visible: &Visible) -> Terms {
-        let device = visible.here(cell.device);
+        let device = visible.program_device(cell.device);
         let TaskCell { sequence, class, flags, grant, reason, .. } = *cell;
         Terms { sequence, device, class, flags, grant, reason }
     }

@@ -31,7 +31,7 @@ impl Visible {
 
     /// The program's number of a daemon's device; for a device that the program does not see, a number that CUDA
     /// rejects.
-    pub fn here(&self, device: u32) -> DeviceIndex {
+    pub fn program_device(&self, device: u32) -> DeviceIndex {
         let number = match self {
             Visible::Same => i32::try_from(device).ok(),
             Visible::ByUuid(numbers) => numbers.get(device as usize).copied().flatten(),
@@ -48,14 +48,20 @@ mod tests {
     fn devices_are_known_by_their_uuids_whatever_their_order() {
         let [a, b, c] = [[1; 16], [2; 16], [3; 16]];
         let visible = Visible::new(&[a, b, c], &[Some(c), None, Some(a)]);
-        assert_eq!(visible.here(0), DeviceIndex(2));
-        assert_eq!(visible.here(2), DeviceIndex(0));
-        assert_eq!((visible.here(1), visible.here(9)), (DeviceIndex::NONE, DeviceIndex::NONE));
+        assert_eq!(visible.program_device(0), DeviceIndex(2));
+        assert_eq!(visible.program_device(2), DeviceIndex(0));
+        assert_eq!(
+            (visible.program_device(1), visible.program_device(9)),
+            (DeviceIndex::NONE, DeviceIndex::NONE)
+        );
     }
 
     #[test]
     fn without_uuids_the_numbers_are_the_same() {
         let visible = Visible::new(&[], &[Some([1; 16])]);
-        assert_eq!((visible.here(3), visible.here(u32::MAX)), (DeviceIndex(3), DeviceIndex::NONE));
+        assert_eq!(
+            (visible.program_device(3), visible.program_device(u32::MAX)),
+            (DeviceIndex(3), DeviceIndex::NONE)
+        );
     }
 }

@@ -56,7 +56,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
             dead.into_iter().for_each(|address| state.dying.push(address, Certainty::Believed));
         }
-        self.give_back_dying(thread);
+        self.return_dying_memory(thread);
     }
 
     /// Moves a buffer's contents to the host. The caller has checked that the device has finished all earlier work on

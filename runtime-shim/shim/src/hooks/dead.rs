@@ -42,13 +42,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Some(allocation) => self.forgo(&allocation),
             None => {
                 self.state.lock().dying.push(address, Certainty::Proven);
-                self.give_back_dying(thread);
+                self.return_dying_memory(thread);
             }
         }
     }
 
     /// Frees the memory of dead buffers with which the device has finished.
-    pub(crate) fn give_back_dying(&self, thread: &mut Thread) {
+    pub(crate) fn return_dying_memory(&self, thread: &mut Thread) {
         let taken = {
             let mut state = self.state.lock();
             if state.dying.is_empty() || !state.captures.is_empty() {
@@ -76,7 +76,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let answered = self.state.lock().dying.answer(dying, left);
         match (answered, dying.certainty) {
             (Answered::Waits, _) => {}
-            (Answered::Over, Certainty::Proven) => self.give_back(dying.address),
+            (Answered::Over, Certainty::Proven) => self.return_memory(dying.address),
             (Answered::Over, Certainty::Believed) => self.send_away(dying.address),
             (Answered::Cancelled(left), _) => self.forget_until(left),
         }
@@ -100,9 +100,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Called before a launch while calls are watched ([`Shim::is_watched`]): a program that only launches makes no
     /// other call that queries the device.
-    pub(crate) fn look_at_dying(&self, thread: &mut Thread) {
+    pub(crate) fn poll_dying(&self, thread: &mut Thread) {
         if self.state.lock().dying.is_due(LAUNCHES_PER_LOOK) {
-            self.give_back_dying(thread);
+            self.return_dying_memory(thread);
         }
     }
 
@@ -112,7 +112,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if self.short_task(base).is_none() {
             return;
         }
-        self.give_back_dying(thread);
+        self.return_dying_memory(thread);
         while let Some(key) = self.short_task(base) {
             let taken = {
                 let mut guard = self.state.lock();
@@ -175,7 +175,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    fn give_back(&self, address: u64) {
+    fn return_memory(&self, address: u64) {
         let held = {
             let _mapping = self.mapping.lock();
             let dead = self.state.lock().ledger.dead_and_present(address).cloned();

@@ -30,7 +30,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if !self.is_watched() {
             return self.launch_prepared(thread, launch);
         }
-        self.look_at_dying(thread);
+        self.poll_dying(thread);
         let words = self.arguments(launch);
         let lost = self.state.lock().ledger.is_lost_among(&words);
         if let Err(stop) = self.prepare_launch(thread, launch) {
