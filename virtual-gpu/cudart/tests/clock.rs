@@ -38,7 +38,7 @@ impl Server {
         let clock = Clock::Virtual { host_factor: 1.0 };
         let cards = parse_cards("2xV100-16GB").unwrap();
         let service = Service::new(cards, Options::default(), scale, clock);
-        std::thread::spawn(move || serve(&endpoint, service, Until::Told).unwrap());
+        std::thread::spawn(move || serve(&endpoint, service, Until::Signalled).unwrap());
         Server { folder }
     }
 

@@ -59,7 +59,7 @@ fn serve_in(folder: &Path) -> PathBuf {
     let endpoint = Endpoint::bind(&socket).unwrap();
     let scale = Scale { memory: 1024, time: 0.0 };
     let service = Service::new(parse_cards("V100-16GB").unwrap(), Options::default(), scale, Clock::Real);
-    std::thread::spawn(move || serve(&endpoint, service, Until::Told));
+    std::thread::spawn(move || serve(&endpoint, service, Until::Signalled));
     socket
 }
 
@@ -380,7 +380,7 @@ fn processes_share_a_device_and_a_killed_one_gives_its_memory_back() {
         Scale { memory: 1024, time: 0.0 },
         Clock::Real,
     );
-    std::thread::spawn(move || serve(&endpoint, service, Until::Told).unwrap());
+    std::thread::spawn(move || serve(&endpoint, service, Until::Signalled).unwrap());
     let environment = [("EAGER_VGPU_SOCKET", socket.to_str().unwrap())];
     let free_at_first = query_devices(&socket).unwrap()[0].free_bytes;
 

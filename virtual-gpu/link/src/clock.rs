@@ -16,14 +16,14 @@ pub struct Stamp {
     pub at: Nanos,
     pub agent: u32,
     /// Earliest of the process's agents that still run, now that the sender waits; `None`: all wait.
-    pub bound: Option<Bound>,
+    pub bound: Option<Earliest>,
     /// Replies received since the last stamp: the agents that waited for them are counted in `bound` again.
     pub taken: Vec<RequestId>,
 }
 
 /// A running agent, which can do nothing before this time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bound {
+pub struct Earliest {
     pub at: Nanos,
     /// Its thread, as the system numbers them; `None` for a stream, whose kernels any thread may compute.
     pub thread: Option<u32>,

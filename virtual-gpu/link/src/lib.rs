@@ -18,7 +18,7 @@ mod socket;
 
 pub use attendance::Attendance;
 pub use backend::Backend;
-pub use clock::{Bound, Joined, Settle, Settled, Sleeper, Stamp};
+pub use clock::{Earliest, Joined, Settle, Settled, Sleeper, Stamp};
 pub use daemon::DaemonLink;
 pub use error::LinkError;
 pub use frame::{FRAME_BYTES_MAX, FrameBuffer, HELLO_BYTES_MAX, decode, encode_frame};

@@ -12,7 +12,7 @@ use eager_vgpu_link::{
     Backend, ClientFrame, LinkError, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId,
 };
 
-use crate::sleep::{LOOK, Watch};
+use crate::sleep::{LOOK, SleepWatch};
 use crate::{Answer, Clock, ProcessId, RealNanos, Scale, Service};
 
 /// Which devices to serve, and how.
@@ -38,7 +38,7 @@ pub struct Embedded {
 #[derive(Debug)]
 struct State {
     service: Service,
-    watch: Watch,
+    watch: SleepWatch,
     next_id: u64,
     /// Number of callers that sleep until something changes; at zero, the system call that wakes them is skipped.
     asleep: usize,
@@ -65,7 +65,7 @@ impl Embedded {
         let greeting = ClientFrame { id: RequestId(0), request: hello };
         service.handle(RealNanos(0), process, greeting, &mut Vec::new());
         let state =
-            State { service, watch: Watch::default(), next_id: 1, asleep: 0, replies: BTreeMap::new() };
+            State { service, watch: SleepWatch::default(), next_id: 1, asleep: 0, replies: BTreeMap::new() };
         Ok(Embedded {
             started: Instant::now(),
             process,

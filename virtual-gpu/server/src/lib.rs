@@ -6,9 +6,8 @@
 //! bytes.
 #![forbid(unsafe_code)]
 
-mod border;
+mod admission;
 mod client;
-mod crowd;
 mod embedded;
 mod endpoint;
 #[doc(hidden)]
@@ -21,10 +20,11 @@ mod serve;
 mod service;
 mod sleep;
 mod timekeeper;
+mod validation;
 
 pub use embedded::{Embedded, EmbeddedConfig};
 pub use endpoint::{Endpoint, EndpointError};
 pub use scale::{Clock, RealNanos, Scale};
 pub use serve::{Until, serve};
 pub use service::{Answer, Peer, ProcessId, Service};
-pub use timekeeper::{Held, Holder};
+pub use timekeeper::{Holder, HolderId};

@@ -99,6 +99,6 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     // The starter may have closed its end of the pipe, so a failed write is ignored.
     let ready = format!("eager-vgpud: virtual GPUs at {}: {}", arguments.socket.display(), names.join(", "));
     let _ = writeln!(std::io::stdout(), "{ready}");
-    let until = if arguments.until_unused { Until::Unused } else { Until::Told };
+    let until = if arguments.until_unused { Until::Unused } else { Until::Signalled };
     serve(&endpoint, service, until).context("the server cannot go on")
 }

@@ -1,7 +1,7 @@
 //! The server's loop: waits for clients, the next modelled event, or a signal, and passes all to the [`Service`].
 //!
 //! Traps: a client must not be able to stop the others, so reads and writes never block, turns are bounded, and each
-//! user has a share of a turn ([`Crowd`]). A panic while a client is served must end that client, not the server, as
+//! user has a share of a turn ([`Admission`]). A panic while a client is served must end that client, not the server, as
 //! long as the model's books are right.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +20,11 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::Uid;
 
+use crate::admission::{Admission, BUFFERED_BYTES_MAX, CONNECTION_REQUESTS, hello_deadline};
 use crate::client::{Client, Gone};
-use crate::crowd::{BUFFERED_BYTES_MAX, CONNECTION_REQUESTS, Crowd, silent_until};
 use crate::log::Log;
 use crate::poller::{Interest, Poller, Source};
-use crate::sleep::{LOOK, Watch};
+use crate::sleep::{LOOK, SleepWatch};
 use crate::{Answer, Endpoint, Peer, ProcessId, RealNanos, Service};
 
 /// Connections accepted in a turn.
@@ -38,7 +38,7 @@ const LINGER: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
     /// SIGTERM or SIGINT.
-    Told,
+    Signalled,
     /// SIGTERM or SIGINT, or until neither a daemon nor a program is connected.
     Unused,
 }
@@ -69,7 +69,7 @@ pub fn serve(endpoint: &Endpoint, service: Service, until: Until) -> io::Result<
         if ready.signal {
             return Ok(());
         }
-        let first = server.crowd.begin_turn(ready.clients.len());
+        let first = server.admission.begin_turn(ready.clients.len());
         let (later, earlier) = ready.clients.split_at(first);
         for &process in earlier.iter().chain(later) {
             server.exchange(process)?;
@@ -109,8 +109,8 @@ struct Server {
     daemons: BTreeMap<ProcessId, u32>,
     /// Connections with whole messages left to handle, which may send requests.
     pending: BTreeSet<ProcessId>,
-    crowd: Crowd,
-    watch: Watch,
+    admission: Admission,
+    watch: SleepWatch,
     log: Log,
     listener_resumes_at: Option<Instant>,
     /// Latest time at which a program or a daemon was connected.
@@ -129,8 +129,8 @@ impl Server {
             greeted: BTreeMap::new(),
             daemons: BTreeMap::new(),
             pending: BTreeSet::new(),
-            crowd: Crowd::new(descriptors),
-            watch: Watch::default(),
+            admission: Admission::new(descriptors),
+            watch: SleepWatch::default(),
             log: Log::default(),
             listener_resumes_at: None,
             used_at: now,
@@ -182,7 +182,7 @@ impl Server {
         if !self.pending.is_empty() {
             return EpollTimeout::ZERO;
         }
-        let silent = self.silent.values().next().map(|since| silent_until(*since));
+        let silent = self.silent.values().next().map(|since| hello_deadline(*since));
         let unused = (until == Until::Unused && !self.is_used()).then(|| self.used_at + LINGER);
         let Some(at) = [silent, unused, self.listener_resumes_at].into_iter().flatten().min() else {
             return EpollTimeout::NONE;
@@ -233,7 +233,7 @@ impl Server {
             return;
         }
         let mut client = Client::new(stream, peer, Instant::now());
-        if let Err(count) = self.crowd.enter(peer.uid, peer.is_owner) {
+        if let Err(count) = self.admission.enter(peer.uid, peer.is_owner) {
             let why = format!("{count} connections of uid {} are there", peer.uid);
             self.log.say(Some(peer.uid), &format!("pid {} is turned away: {why}", peer.pid));
             // Best effort: the end of the connection shows the client that it was refused.
@@ -245,7 +245,7 @@ impl Server {
         let process = self.service.connect_from(Some(peer));
         if let Err(errno) = self.poller.add(Source::Process(process), client.fd(), client.interest) {
             self.service.disconnect(self.now(), process);
-            self.crowd.leave(peer.uid);
+            self.admission.leave(peer.uid);
             self.log.say(Some(peer.uid), &format!("pid {} cannot be waited for: {errno}", peer.pid));
             return;
         }
@@ -254,7 +254,7 @@ impl Server {
     }
 
     /// Updates interest, pending set and byte count of a connection; call it after any work on the connection.
-    fn note(&mut self, process: ProcessId) {
+    fn update_connection(&mut self, process: ProcessId) {
         let Some(client) = self.clients.get_mut(&process) else { return };
         let wanted = Interest { read: client.may_ask(), write: client.wants_to_write() };
         if wanted != client.interest {
@@ -268,7 +268,7 @@ impl Server {
         }
         let (before, after) = (client.counted_bytes, client.buffered_bytes());
         client.counted_bytes = after;
-        self.crowd.keep(client.peer.uid, before, after);
+        self.admission.keep(client.peer.uid, before, after);
     }
 
     /// Reads a client's requests, handles them, writes as much as the client takes. An error ends the server.
@@ -285,7 +285,7 @@ impl Server {
         let ended = if client.may_ask() { client.read().err() } else { None };
         for _ in 0..CONNECTION_REQUESTS {
             let Some(client) = self.clients.get_mut(&process) else { return Ok(()) };
-            if gone.is_some() || !client.may_ask() || !self.crowd.may_ask(uid) {
+            if gone.is_some() || !client.may_ask() || !self.admission.may_ask(uid) {
                 break;
             }
             let frame = match client.next_frame() {
@@ -296,13 +296,13 @@ impl Server {
                     break;
                 }
             };
-            self.crowd.ask(uid);
+            self.admission.ask(uid);
             if sweeps && takes_memory(&frame.request) {
                 self.sweep(process)?;
             }
             let now = self.now();
             self.guarded(process, |service, answers| service.handle(now, process, frame, answers))?;
-            self.crowd.spend(uid, Duration::from_nanos(self.now().0.saturating_sub(now.0)));
+            self.admission.spend(uid, Duration::from_nanos(self.now().0.saturating_sub(now.0)));
         }
         let Some(client) = self.clients.get_mut(&process) else { return Ok(()) };
         let pid = client.peer.pid;
@@ -315,8 +315,8 @@ impl Server {
         if self.service.attends(process) {
             self.daemons.insert(process, pid);
         }
-        self.note(process);
-        let gone = gone.or_else(|| self.hoards(uid));
+        self.update_connection(process);
+        let gone = gone.or_else(|| self.over_buffer_limit(uid));
         if let Some(gone) = gone {
             self.drop_client(process, gone);
         }
@@ -332,8 +332,8 @@ impl Server {
     }
 
     /// The fault of a user whose connections make the server keep too many bytes.
-    fn hoards(&self, uid: u32) -> Option<Gone> {
-        let bytes = self.crowd.kept(uid);
+    fn over_buffer_limit(&self, uid: u32) -> Option<Gone> {
+        let bytes = self.admission.kept(uid);
         let said = || format!("{bytes} bytes of messages that are not whole, or answers that are not read");
         (bytes > BUFFERED_BYTES_MAX).then(|| Gone::Fault(format!("uid {uid} has {}", said())))
     }
@@ -372,7 +372,7 @@ impl Server {
             if let Err(gone) = client.answer(&frame) {
                 faults.insert(process, gone);
             }
-            self.note(process);
+            self.update_connection(process);
         }
         for (process, gone) in faults {
             self.drop_client(process, gone);
@@ -381,7 +381,7 @@ impl Server {
 
     fn drop_silent(&mut self) {
         let now = Instant::now();
-        let over = self.silent.iter().take_while(|(_, since)| silent_until(**since) <= now);
+        let over = self.silent.iter().take_while(|(_, since)| hello_deadline(**since) <= now);
         for process in over.map(|(process, _)| *process).collect::<Vec<_>>() {
             self.drop_client(process, Gone::Fault("it said no hello".to_owned()));
         }
@@ -390,8 +390,8 @@ impl Server {
     fn drop_client(&mut self, process: ProcessId, gone: Gone) {
         let Some(client) = self.clients.remove(&process) else { return };
         let Peer { pid, uid, .. } = client.peer;
-        self.crowd.keep(uid, client.counted_bytes, 0);
-        self.crowd.leave(uid);
+        self.admission.keep(uid, client.counted_bytes, 0);
+        self.admission.leave(uid);
         self.pending.remove(&process);
         self.daemons.remove(&process);
         if self.silent.remove(&process).is_none()

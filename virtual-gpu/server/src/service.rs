@@ -13,9 +13,9 @@ use eager_vgpu_link::{
     ClientFrame, Joined, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId, RunReport, ServerFrame,
 };
 
-use crate::border::{self, Checked};
 use crate::holdings::{Held, Holdings, User};
-use crate::timekeeper::{Due, Next, Timekeeper, What};
+use crate::timekeeper::{Due, DueKind, Next, Timekeeper};
+use crate::validation::{self, Checked};
 use crate::{Clock, Holder, RealNanos, Scale};
 
 /// A connected process.
@@ -73,14 +73,14 @@ struct Waiter {
     agent: Option<u32>,
     context: ContextId,
     submitted: Nanos,
-    wants: Wanted,
+    reply_kind: ReplyKind,
     /// The operation's part of the user's share.
     held: Held,
 }
 
 /// Kind of reply that is sent when the operation ends.
 #[derive(Debug, Clone, Copy)]
-enum Wanted {
+enum ReplyKind {
     Report,
     Context,
     Allocation(AllocId),
@@ -143,7 +143,7 @@ impl Service {
 
     /// Removes a process: everything it held is freed at once, and its waiting requests are dropped.
     pub fn disconnect(&mut self, real: RealNanos, process: ProcessId) {
-        self.follow(real);
+        self.follow_real_time(real);
         if let Some((keeper, _)) = &mut self.keeper {
             keeper.disconnect(process);
         }
@@ -177,7 +177,7 @@ impl Service {
         frame: ClientFrame,
         answers: &mut Vec<Answer>,
     ) {
-        self.follow(real);
+        self.follow_real_time(real);
         let ClientFrame { id, request } = frame;
         let reply = match Checked::new(request, &self.cards) {
             Ok(request) => self.begin(process, id, request.into_inner(), answers),
@@ -239,7 +239,7 @@ impl Service {
     /// The virtual clock, for a process that may take part in it. A participant can stop the clock, so only the
     /// server's own user and root may take part.
     fn clock_of(&mut self, process: ProcessId) -> Result<&mut Timekeeper, Refusal> {
-        self.may_look(process)?;
+        self.require_owner(process)?;
         self.keeper.as_mut().map(|(keeper, _)| keeper).ok_or_else(no_clock)
     }
 
@@ -257,7 +257,7 @@ impl Service {
     /// Records that the holder of the virtual clock was asleep for `real_ns`.
     pub fn slept(&mut self, holder: Holder, real_ns: u64, answers: &mut Vec<Answer>) {
         if let Some((keeper, _)) = &mut self.keeper {
-            keeper.slept(holder.who, real_ns);
+            keeper.slept(holder.id, real_ns);
             self.proceed(answers);
         }
     }
@@ -267,7 +267,7 @@ impl Service {
         if self.keeper.is_some() {
             return self.proceed(answers);
         }
-        self.follow(real);
+        self.follow_real_time(real);
         let mut ended = Vec::new();
         self.model.advance(self.now, &mut ended);
         self.answer(ended, answers);
@@ -295,7 +295,7 @@ impl Service {
             self.now = keeper.now();
             match next {
                 Next::Quiet => return,
-                Next::Due(due) => self.due(due, answers),
+                Next::Due(due) => self.perform_due(due, answers),
                 Next::Settle { daemon, id, settle } => {
                     let frame = ServerFrame { id, reply: Ok(Reply::Settle(settle)) };
                     answers.push(Answer { process: daemon, frame });
@@ -310,11 +310,11 @@ impl Service {
     }
 
     /// Performs a request or answer that is due on the virtual clock.
-    fn due(&mut self, due: Due, answers: &mut Vec<Answer>) {
-        let Due { process, agent, id, what } = due;
-        let reply = match what {
-            What::Answer(reply) => Some(reply),
-            What::Ask(request) => {
+    fn perform_due(&mut self, due: Due, answers: &mut Vec<Answer>) {
+        let Due { process, agent, id, kind } = due;
+        let reply = match kind {
+            DueKind::Answer(reply) => Some(reply),
+            DueKind::Ask(request) => {
                 self.agent = Some(agent);
                 let reply = self.begin_stamped(process, id, request, answers);
                 self.agent = None;
@@ -343,7 +343,7 @@ impl Service {
         }
     }
 
-    fn follow(&mut self, real: RealNanos) {
+    fn follow_real_time(&mut self, real: RealNanos) {
         if let Some(modelled) = self.scale.modelled(real) {
             self.now = self.now.max(modelled);
         }
@@ -354,10 +354,10 @@ impl Service {
             let Some(waiter) = self.waiters.remove(&completion.op) else { continue };
             self.give_back(waiter.process, waiter.held);
             let duration_ns = completion.at.0.saturating_sub(waiter.submitted.0);
-            let reply = Ok(match waiter.wants {
-                Wanted::Report => Reply::Ran(RunReport { duration_ns, stats: completion.stats }),
-                Wanted::Context => Reply::Done,
-                Wanted::Allocation(alloc) => Reply::Allocated(alloc),
+            let reply = Ok(match waiter.reply_kind {
+                ReplyKind::Report => Reply::Ran(RunReport { duration_ns, stats: completion.stats }),
+                ReplyKind::Context => Reply::Done,
+                ReplyKind::Allocation(alloc) => Reply::Allocated(alloc),
             });
             self.post(waiter, reply, completion.at, answers);
         }
@@ -475,7 +475,7 @@ impl Service {
             self.give_back(process, OPEN);
             return Ok(Some(Reply::Done));
         };
-        self.wait_for(op, process, request, made.id, Wanted::Context, OPEN);
+        self.wait_for(op, process, request, made.id, ReplyKind::Context, OPEN);
         Ok(None)
     }
 
@@ -485,11 +485,11 @@ impl Service {
         process: ProcessId,
         request: RequestId,
         context: ContextId,
-        wants: Wanted,
+        reply_kind: ReplyKind,
         held: Held,
     ) {
         let (agent, submitted) = (self.agent, self.now);
-        self.waiters.insert(op, Waiter { process, request, agent, context, submitted, wants, held });
+        self.waiters.insert(op, Waiter { process, request, agent, context, submitted, reply_kind, held });
     }
 
     /// Operations under way in the context never end; a request that waits for one is refused instead.
@@ -548,7 +548,7 @@ impl Service {
             self.give_back(process, OPEN);
             return Ok(Some(Reply::Allocated(made.id)));
         };
-        self.wait_for(op, process, request, context, Wanted::Allocation(made.id), OPEN);
+        self.wait_for(op, process, request, context, ReplyKind::Allocation(made.id), OPEN);
         Ok(None)
     }
 
@@ -577,13 +577,13 @@ impl Service {
         let op = self.scale.op(op);
         let mut held = OPEN;
         if let Op::Kernel(kernel) = &op {
-            border::check_length(kernel, &self.cards[device as usize], self.model.options())?;
-            held.ranges = border::ranges(kernel) as u64;
+            validation::check_length(kernel, &self.cards[device as usize], self.model.options())?;
+            held.ranges = validation::ranges(kernel) as u64;
         }
         self.take(process, held)?;
         let submitted = self.model.submit(self.now, context, op).map_err(|e| self.refusal(e));
         let op = submitted.inspect_err(|_| self.give_back(process, held))?;
-        self.wait_for(op, process, request, context, Wanted::Report, held);
+        self.wait_for(op, process, request, context, ReplyKind::Report, held);
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ const ASLEEP_MIN: f64 = 0.5;
 
 /// Inspects the holder of the clock.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct SleepWatch {
     last: Option<Look>,
 }
 
@@ -29,7 +29,7 @@ struct Look {
     busy_ns: Option<u64>,
 }
 
-impl Watch {
+impl SleepWatch {
     /// True if a holder must be inspected again.
     pub fn is_on(&self) -> bool {
         self.last.is_some()

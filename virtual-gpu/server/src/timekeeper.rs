@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use eager_gpu_model::Nanos;
-use eager_vgpu_link::{Bound, Refusal, Reply, Request, RequestId, Settle, Settled, Sleeper, Stamp};
+use eager_vgpu_link::{Earliest, Refusal, Reply, Request, RequestId, Settle, Settled, Sleeper, Stamp};
 
 use crate::ProcessId;
 
@@ -23,14 +23,14 @@ struct Member {
     rank: u64,
     pid: u32,
     /// Bound of the last stamp.
-    bound: Option<Bound>,
+    bound: Option<Earliest>,
     /// Replies that it has not taken yet, with the times at which their agents go on.
     untaken: BTreeMap<RequestId, Nanos>,
     sleepers: BTreeMap<u32, Asleep>,
     /// Real time that the process, as holder of the clock, has slept since its last message; counted as host time.
     slept_ns: u64,
     /// Number of messages from and to the process.
-    words: u64,
+    message_count: u64,
 }
 
 /// An agent that sleeps until the daemon answers.
@@ -79,11 +79,11 @@ pub struct Due {
     pub process: ProcessId,
     pub agent: u32,
     pub id: RequestId,
-    pub what: What,
+    pub kind: DueKind,
 }
 
 #[derive(Debug)]
-pub enum What {
+pub enum DueKind {
     Ask(Request),
     Answer(Result<Reply, Refusal>),
 }
@@ -104,16 +104,16 @@ pub enum Next {
 /// The process or seat that keeps the clock from advancing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
-    pub who: Held,
+    pub id: HolderId,
     pub pid: u32,
     /// `None`: any thread of the process.
     pub thread: Option<u32>,
     /// Changes with every message from or to the process.
-    words: u64,
+    message_count: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum HolderId {
     Process(ProcessId),
     Seat(u64),
 }
@@ -167,7 +167,7 @@ impl Timekeeper {
             untaken: BTreeMap::from([(id, began)]),
             sleepers: BTreeMap::new(),
             slept_ns: 0,
-            words: 0,
+            message_count: 0,
         };
         self.members.insert(process, member);
         began
@@ -181,7 +181,7 @@ impl Timekeeper {
         }
         member.bound = stamp.bound;
         member.slept_ns = 0;
-        member.words += 1;
+        member.message_count += 1;
         let Some(request) = request else { return };
         if let Request::AwaitDaemon { slot, seen } = request {
             member.sleepers.insert(stamp.agent, Asleep { slot, seen, awake: None });
@@ -193,7 +193,7 @@ impl Timekeeper {
             member.sleepers.remove(&stamp.agent);
         }
         let at = stamp.at.max(self.now);
-        self.insert(process, at, stamp.agent, id, What::Ask(request));
+        self.insert(process, at, stamp.agent, id, DueKind::Ask(request));
     }
 
     /// Queues an answer with a place in time, such as the end of an operation.
@@ -205,20 +205,20 @@ impl Timekeeper {
         id: RequestId,
         reply: Result<Reply, Refusal>,
     ) {
-        self.insert(process, at, agent, id, What::Answer(reply));
+        self.insert(process, at, agent, id, DueKind::Answer(reply));
     }
 
-    fn insert(&mut self, process: ProcessId, at: Nanos, agent: u32, id: RequestId, what: What) {
+    fn insert(&mut self, process: ProcessId, at: Nanos, agent: u32, id: RequestId, kind: DueKind) {
         let Some(member) = self.members.get(&process) else { return };
         let key = Key { at, rank: member.rank, agent, id };
-        self.due.insert(key, Due { process, agent, id, what });
+        self.due.insert(key, Due { process, agent, id, kind });
     }
 
     /// Records that a reply was sent: its agent goes on at this time.
     pub fn replied(&mut self, process: ProcessId, id: RequestId) {
         if let Some(member) = self.members.get_mut(&process) {
             member.untaken.insert(id, self.now);
-            member.words += 1;
+            member.message_count += 1;
         }
     }
 
@@ -273,7 +273,7 @@ impl Timekeeper {
         if self.unsettled && self.daemon.is_some() {
             return self.settle();
         }
-        let due = self.due.first_key_value().map(|(key, due)| (key.at, due.speaks_to_daemon()));
+        let due = self.due.first_key_value().map(|(key, due)| (key.at, due.may_message_daemon()));
         let deadline = self.daemon.as_ref().and_then(|daemon| daemon.deadline);
         // Without members no agent waits, so time need not advance for the daemon's deadline alone.
         let deadline = deadline.filter(|_| !self.members.is_empty());
@@ -281,11 +281,11 @@ impl Timekeeper {
         let Some(at) = at.map(|at| at.max(self.now)).filter(|&at| free(at)) else { return Next::Quiet };
         self.now = at;
         match due {
-            Some((first, speaks)) if first <= at => {
-                if speaks && self.daemon.as_ref().is_some_and(|daemon| daemon.now != at) {
+            Some((first, messages_daemon)) if first <= at => {
+                if messages_daemon && self.daemon.as_ref().is_some_and(|daemon| daemon.now != at) {
                     return self.settle();
                 }
-                self.unsettled |= speaks;
+                self.unsettled |= messages_daemon;
                 self.due.pop_first().map_or(Next::Quiet, |(_, due)| Next::Due(due))
             }
             _ if model.is_some_and(|model| model <= at) => Next::Model,
@@ -325,26 +325,26 @@ impl Timekeeper {
         if let Some((process, member)) = member {
             let thread = member.bound.filter(|_| member.untaken.is_empty()).and_then(|bound| bound.thread);
             return Some(Holder {
-                who: Held::Process(*process),
+                id: HolderId::Process(*process),
                 pid: member.pid,
                 thread,
-                words: member.words,
+                message_count: member.message_count,
             });
         }
         let (number, seat) = self.seats.iter().find(|(_, seat)| seat.horizon() == horizon)?;
-        Some(Holder { who: Held::Seat(*number), pid: seat.pid?, thread: None, words: 0 })
+        Some(Holder { id: HolderId::Seat(*number), pid: seat.pid?, thread: None, message_count: 0 })
     }
 
     /// Counts `real_ns` of the holder's sleep as host time, so that the clock never waits for ever for a sleeping
     /// process.
-    pub fn slept(&mut self, who: Held, real_ns: u64) {
-        match who {
-            Held::Process(process) => {
+    pub fn slept(&mut self, holder: HolderId, real_ns: u64) {
+        match holder {
+            HolderId::Process(process) => {
                 if let Some(member) = self.members.get_mut(&process) {
                     member.slept_ns = member.slept_ns.saturating_add(real_ns);
                 }
             }
-            Held::Seat(number) => {
+            HolderId::Seat(number) => {
                 if let Some(seat) = self.seats.get_mut(&number) {
                     seat.slept_ns = seat.slept_ns.saturating_add(real_ns);
                 }
@@ -370,7 +370,7 @@ impl Seat {
 
 impl Due {
     /// True if handling it may send the daemon a message, or ends the process.
-    fn speaks_to_daemon(&self) -> bool {
-        matches!(self.what, What::Ask(Request::Turn | Request::Leave))
+    fn may_message_daemon(&self) -> bool {
+        matches!(self.kind, DueKind::Ask(Request::Turn | Request::Leave))
     }
 }

@@ -2,7 +2,7 @@
 
 use eager_gpu_model::{AllocId, AllocKind, Nanos, Op, Options, Range, parse_cards};
 use eager_vgpu_link::{
-    Bound, ClientFrame, Joined, PROTOCOL_VERSION, Reply, Request, RequestId, RunReport, Settle, Settled,
+    ClientFrame, Earliest, Joined, PROTOCOL_VERSION, Reply, Request, RequestId, RunReport, Settle, Settled,
     Sleeper, Stamp,
 };
 use eager_vgpud::{Answer, Clock, ProcessId, RealNanos, Scale, Service};
@@ -43,7 +43,7 @@ impl Bench {
         let stamp = Stamp {
             at: Nanos(at),
             agent: 0,
-            bound: goes_on.map(|at| Bound { at: Nanos(at), thread: None }),
+            bound: goes_on.map(|at| Earliest { at: Nanos(at), thread: None }),
             taken: taken.iter().map(|&id| RequestId(id)).collect(),
         };
         self.say(process, Request::Stamped { stamp, request: Some(Box::new(request)) })

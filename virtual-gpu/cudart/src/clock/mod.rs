@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use eager_gpu_model::Nanos;
-use eager_vgpu_link::{Backend, Bound, Joined, LinkError, Reply, Request, RequestId, Stamp};
+use eager_vgpu_link::{Backend, Earliest, Joined, LinkError, Reply, Request, RequestId, Stamp};
 use parking_lot::Mutex;
 
 use agent::Kind;
@@ -46,7 +46,7 @@ struct Agents {
     /// Replies received since the last stamp.
     taken: Vec<RequestId>,
     /// Bound in the last stamp.
-    told: Option<Bound>,
+    told: Option<Earliest>,
     /// Number of copies to the host that the program has made.
     downloads: u32,
 }
@@ -69,9 +69,9 @@ impl Agents {
         id
     }
 
-    fn bound(&self) -> Option<Bound> {
+    fn bound(&self) -> Option<Earliest> {
         let earliest = self.by_id.values().filter(|agent| agent.goes_on).min_by_key(|agent| agent.at_ns)?;
-        Some(Bound { at: Nanos(earliest.at_ns), thread: earliest.thread })
+        Some(Earliest { at: Nanos(earliest.at_ns), thread: earliest.thread })
     }
 
     fn stops(&mut self, id: AgentId, at_ns: u64) {

@@ -27,7 +27,7 @@ impl Service {
     }
 
     /// Permits only the server's own user and root to look at all programs.
-    pub(super) fn may_look(&mut self, asker: ProcessId) -> Result<(), Refusal> {
+    pub(super) fn require_owner(&mut self, asker: ProcessId) -> Result<(), Refusal> {
         match self.greeted(asker)?.peer.is_some_and(|peer| !peer.is_owner) {
             true => Err(Refusal::NotAllowed),
             false => Ok(()),
@@ -35,7 +35,7 @@ impl Service {
     }
 
     pub(super) fn activity(&mut self, asker: ProcessId) -> Result<Activity, Refusal> {
-        self.may_look(asker)?;
+        self.require_owner(asker)?;
         let totals = |device| self.model.totals(self.now, device);
         let totals = (0..self.cards.len()).map(totals).collect::<Result<Vec<_>, _>>();
         let of = |totals: DeviceTotals| DeviceActivity {
@@ -47,7 +47,7 @@ impl Service {
     }
 
     pub(super) fn uses(&mut self, asker: ProcessId) -> Result<Vec<ProcessUse>, Refusal> {
-        self.may_look(asker)?;
+        self.require_owner(asker)?;
         let held = self.processes.values().flat_map(|process| {
             process.contexts.iter().map(|(&device, &context)| (device, process.pid, context))
         });
@@ -95,7 +95,7 @@ impl Service {
 
     /// Marks the asker as a daemon, and returns the server's settings so that the daemon can compare them with its own.
     pub(super) fn attend(&mut self, asker: ProcessId) -> Result<Serving, Refusal> {
-        self.may_look(asker)?;
+        self.require_owner(asker)?;
         self.greeted(asker)?.attends = true;
         self.is_dismissed = false;
         let card = |card: &Card| ServedCard {

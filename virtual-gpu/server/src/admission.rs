@@ -16,13 +16,13 @@ pub const CONNECTION_REQUESTS: u32 = 256;
 /// microseconds; a kernel that pages takes a tenth of a second where time jumps to its end.
 const USER_TIME: Duration = Duration::from_millis(2);
 /// A connection that has not said hello for this long is dropped.
-pub const SILENT_MAX: Duration = Duration::from_secs(10);
+pub const HELLO_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Descriptors reserved for the server itself and its own user.
 const DESCRIPTORS_RESERVED: u64 = 64;
 
 /// Per-user counts. Keys of the maps are uids.
 #[derive(Debug)]
-pub struct Crowd {
+pub struct Admission {
     connections_max: u64,
     connections: BTreeMap<u32, u64>,
     /// Bytes that users' connections make the server keep.
@@ -35,10 +35,10 @@ pub struct Crowd {
     turn: usize,
 }
 
-impl Crowd {
+impl Admission {
     /// `descriptors`: number of descriptors that the process may have.
-    pub fn new(descriptors: u64) -> Crowd {
-        Crowd {
+    pub fn new(descriptors: u64) -> Admission {
+        Admission {
             connections_max: (descriptors.saturating_sub(DESCRIPTORS_RESERVED) / 4).clamp(1, CONNECTIONS_MAX),
             connections: BTreeMap::new(),
             kept: BTreeMap::new(),
@@ -108,8 +108,8 @@ impl Crowd {
 }
 
 /// Deadline for the hello of a connection made at `since`.
-pub fn silent_until(since: Instant) -> Instant {
-    since + SILENT_MAX
+pub fn hello_deadline(since: Instant) -> Instant {
+    since + HELLO_WAIT_MAX
 }
 
 #[cfg(test)]
@@ -118,46 +118,46 @@ mod tests {
 
     #[test]
     fn a_user_has_so_many_connections_and_another_has_as_many() {
-        let mut crowd = Crowd::new(104);
-        assert_eq!((0..20).filter(|_| crowd.enter(1, false).is_ok()).count(), 10);
-        assert_eq!(crowd.enter(1, false), Err(10));
-        crowd.enter(2, false).unwrap();
-        assert_eq!((0..20).filter(|_| crowd.enter(0, true).is_ok()).count(), 20, "its own user's");
-        crowd.leave(1);
-        crowd.enter(1, false).unwrap();
-        (0..10).for_each(|_| crowd.leave(1));
-        crowd.leave(2);
-        (0..20).for_each(|_| crowd.leave(0));
-        assert!(crowd.connections.is_empty());
+        let mut admission = Admission::new(104);
+        assert_eq!((0..20).filter(|_| admission.enter(1, false).is_ok()).count(), 10);
+        assert_eq!(admission.enter(1, false), Err(10));
+        admission.enter(2, false).unwrap();
+        assert_eq!((0..20).filter(|_| admission.enter(0, true).is_ok()).count(), 20, "its own user's");
+        admission.leave(1);
+        admission.enter(1, false).unwrap();
+        (0..10).for_each(|_| admission.leave(1));
+        admission.leave(2);
+        (0..20).for_each(|_| admission.leave(0));
+        assert!(admission.connections.is_empty());
     }
 
     #[test]
     fn few_descriptors_leave_everybody_one_connection() {
         for descriptors in [0, 64, 70] {
-            let mut crowd = Crowd::new(descriptors);
-            assert_eq!((crowd.enter(1, false), crowd.enter(1, false)), (Ok(()), Err(1)));
+            let mut admission = Admission::new(descriptors);
+            assert_eq!((admission.enter(1, false), admission.enter(1, false)), (Ok(()), Err(1)));
         }
     }
 
     #[test]
     fn a_turn_has_so_many_requests_of_a_user_and_begins_elsewhere_each_time() {
-        let mut crowd = Crowd::new(1 << 20);
-        let first = crowd.begin_turn(3);
-        assert_eq!((0..5000).filter(|_| crowd.ask(1)).count(), 1024);
-        assert!(crowd.ask(2) && !crowd.may_ask(1) && crowd.may_ask(2));
-        assert_ne!(crowd.begin_turn(3), first);
-        assert!(crowd.ask(1));
-        assert_eq!(crowd.begin_turn(0), 0);
+        let mut admission = Admission::new(1 << 20);
+        let first = admission.begin_turn(3);
+        assert_eq!((0..5000).filter(|_| admission.ask(1)).count(), 1024);
+        assert!(admission.ask(2) && !admission.may_ask(1) && admission.may_ask(2));
+        assert_ne!(admission.begin_turn(3), first);
+        assert!(admission.ask(1));
+        assert_eq!(admission.begin_turn(0), 0);
     }
 
     #[test]
     fn a_turn_has_so_much_time_for_a_user() {
-        let mut crowd = Crowd::new(1 << 20);
-        crowd.spend(1, USER_TIME / 2);
-        assert!(crowd.may_ask(1));
-        crowd.spend(1, USER_TIME);
-        assert!(!crowd.may_ask(1) && crowd.may_ask(2));
-        crowd.begin_turn(2);
-        assert!(crowd.may_ask(1));
+        let mut admission = Admission::new(1 << 20);
+        admission.spend(1, USER_TIME / 2);
+        assert!(admission.may_ask(1));
+        admission.spend(1, USER_TIME);
+        assert!(!admission.may_ask(1) && admission.may_ask(2));
+        admission.begin_turn(2);
+        assert!(admission.may_ask(1));
     }
 }
