@@ -12,12 +12,12 @@ use crate::stream::{StreamKey, thread_number};
 use crate::voice::say;
 
 thread_local! {
-    static HEEDS: Cell<Mode> = const { Cell::new(Mode::Global) };
+    static CALLER_MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
 }
 
 /// Sets which captures forbid the calling thread's unsafe calls; returns the previous mode.
 pub fn exchange_mode(mode: Mode) -> Mode {
-    HEEDS.replace(mode)
+    CALLER_MODE.replace(mode)
 }
 
 impl Runtime {
@@ -26,7 +26,7 @@ impl Runtime {
     /// # Errors
     /// `cudaErrorStreamCaptureUnsupported`.
     pub fn check_unsafe_call(&self) -> Result<(), Code> {
-        self.graphs.lock().check_unsafe_call(thread_number(), HEEDS.get())
+        self.graphs.lock().check_unsafe_call(thread_number(), CALLER_MODE.get())
     }
 
     /// Call before waiting for a stream or querying whether it is done.

@@ -10,7 +10,7 @@ use eager_exec::strict::Problem;
 use eager_exec::{Fault, LaunchFailure};
 use eager_gpu_model::{AllocId, Op};
 
-use crate::kernel::{Ground, Launch};
+use crate::kernel::{Launch, LaunchContext};
 use crate::names::readable;
 use crate::runtime::Runtime;
 use crate::status::Code;
@@ -154,19 +154,20 @@ fn run_kernel(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
     let op = {
         let mut compute = runtime.compute.lock();
         let modelled = runtime.memory.lock().table.modelled();
-        let books = runtime.watch.as_ref().and_then(|watch| watch.before(&launch.kernel, &runtime.memory));
+        let strict = runtime.strict_mode.as_ref();
+        let books = strict.and_then(|strict| strict.before_launch(&launch.kernel, &runtime.memory));
         let mut profile = runtime.profile.as_ref().map(|profile| profile.lock());
         let objects = runtime.images.now();
         let ran = compute.run(
             launch,
             &modelled,
             profile.as_deref_mut(),
-            Ground { objects: &objects, strict: books, memory: &runtime.memory },
+            LaunchContext { objects: &objects, strict: books, memory: &runtime.memory },
         );
-        let races = runtime.watch.as_ref().map_or(Ok(()), |watch| watch.after(name));
+        let races = strict.map_or(Ok(()), |strict| strict.after_launch(name));
         let op = ran.map_err(|failure| {
-            if let (Some(watch), LaunchFailure::Strict(_)) = (&runtime.watch, &failure) {
-                watch.failed();
+            if let (Some(strict), LaunchFailure::Strict(_)) = (strict, &failure) {
+                strict.count_failed_launch();
             }
             say(format_args!("kernel {}: {failure}", readable(name)));
             code_of(&failure)

@@ -87,12 +87,12 @@ pub struct Config {
 /// Race detection in strict mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RaceSearch {
-    pub wanted: Wanted,
+    pub policy: RacePolicy,
     pub memory_bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RacePolicy {
     Off,
     /// Races are reported.
     Warn,
@@ -189,10 +189,10 @@ impl Config {
 }
 
 fn race_search(set: &impl Fn(&'static str) -> Option<String>) -> Result<RaceSearch, ConfigError> {
-    let wanted = match set(RACES_VARIABLE).as_deref() {
-        None | Some("error") => Wanted::Error,
-        Some("warn") => Wanted::Warn,
-        Some("off") => Wanted::Off,
+    let policy = match set(RACES_VARIABLE).as_deref() {
+        None | Some("error") => RacePolicy::Error,
+        Some("warn") => RacePolicy::Warn,
+        Some("off") => RacePolicy::Off,
         Some(other) => {
             let expected = "a word is expected: `warn`, `error` or `off`";
             return Err(ConfigError { variable: RACES_VARIABLE, value: other.to_owned(), expected });
@@ -200,7 +200,7 @@ fn race_search(set: &impl Fn(&'static str) -> Option<String>) -> Result<RaceSear
     };
     let expected = "a number of bytes is expected";
     let memory_bytes = number(set, RACE_MEMORY_VARIABLE, MEMORY_BYTES_DEFAULT, expected, |_| true)?;
-    Ok(RaceSearch { wanted, memory_bytes })
+    Ok(RaceSearch { policy, memory_bytes })
 }
 
 fn clock(set: &impl Fn(&'static str) -> Option<String>) -> Result<Clock, ConfigError> {
@@ -261,7 +261,7 @@ mod tests {
             kernel_time_max: None,
             kernel_slow_after: Some(Duration::from_secs(10)),
             fault_status: None,
-            races: RaceSearch { wanted: Wanted::Error, memory_bytes: 1 << 30 },
+            races: RaceSearch { policy: RacePolicy::Error, memory_bytes: 1 << 30 },
             strict_status: None,
         };
         assert_eq!(read(&[]).unwrap(), expected);

@@ -17,20 +17,20 @@ unsafe extern "C" {
 }
 
 /// Makes a program that ends with status 0 after a failure end with `status`.
-pub fn fail_with(status: NonZeroU8) {
+pub fn set_failure_status(status: NonZeroU8) {
     on_exit(at_exit, std::ptr::without_provenance_mut(usize::from(status.get())));
 }
 
 /// Logs the number of strict-mode findings at the end of the program; with errors, the program ends with `status`.
-pub fn sum_up(status: Option<NonZeroU8>) {
+pub fn report_strict_totals(status: Option<NonZeroU8>) {
     let status = status.map_or(0, |status| usize::from(status.get()));
     on_exit(after_findings, std::ptr::without_provenance_mut(status));
 }
 
 extern "C" fn after_findings(ended_with: c_int, status: *mut c_void) {
-    let Some(watch) = Runtime::started().and_then(|runtime| runtime.watch.as_ref()) else { return };
+    let Some(strict) = Runtime::started().and_then(|runtime| runtime.strict_mode.as_ref()) else { return };
     let status = status.addr() as c_int;
-    if watch.sum_up() && status != 0 && status != ended_with {
+    if strict.report_totals() && status != 0 && status != ended_with {
         // SAFETY: nested in `exit` as the module's header describes; no value of this function needs a drop.
         unsafe { libc::exit(status) }
     }

@@ -28,11 +28,11 @@ use crate::memory::{
 };
 use crate::status::{Code, code_of};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Unqueued, Work};
+use crate::strict_mode::StrictMode;
 use crate::trace;
 use crate::transfer::{DeviceOp, Direction, Extent, Place, Region, copy_ops};
 use crate::visible;
 use crate::voice::say;
-use crate::watch::Watch;
 
 /// Size of the model's blocks of managed memory.
 const MODEL_BLOCK_BYTES: u64 = 2 << 20;
@@ -64,7 +64,7 @@ pub struct Runtime {
     pub peers: Mutex<BTreeSet<(u32, u32)>>,
     pub profile: Option<Mutex<Profile>>,
     /// `Some` in strict mode.
-    pub watch: Option<Watch>,
+    pub strict_mode: Option<StrictMode>,
     profile_path: Option<PathBuf>,
     /// True if the devices support virtual memory management.
     pub maps_memory: bool,
@@ -136,9 +136,9 @@ impl Runtime {
         })?;
         eager_exec::name_host_faults(arena.addresses());
         if let Some(status) = config.fault_status {
-            ending::fail_with(status);
+            ending::set_failure_status(status);
         }
-        ending::sum_up(config.strict_status);
+        ending::report_strict_totals(config.strict_status);
         if config.profile.is_some() {
             // SAFETY: the handler is a plain function of this library, which stays loaded: nothing unloads a runtime
             // that the program is linked with.
@@ -166,7 +166,7 @@ impl Runtime {
             peers: Mutex::default(),
             profile: config.profile.is_some().then(|| Mutex::new(Profile::new())),
             profile_path: config.profile,
-            watch: Watch::new(config.strict, config.races),
+            strict_mode: StrictMode::new(config.strict, config.races),
             maps_memory: config.virtual_memory,
             failure: Mutex::new(None),
         })
@@ -318,7 +318,7 @@ impl Runtime {
         command: impl Into<Arc<Command>>,
     ) -> Result<Arc<Completion>, Code> {
         let command: Arc<Command> = command.into();
-        self.tell_host_faults(|address, bytes| command.may_use(address, bytes))?;
+        self.report_host_faults(|address, bytes| command.may_use(address, bytes))?;
         let work: Work = Box::new(move || {
             let failure = *self.failure.lock();
             if let Some(code) = failure {
@@ -469,8 +469,8 @@ impl Runtime {
     }
 
     fn open_memory(&self) {
-        if let Some(watch) = &self.watch {
-            watch.open();
+        if let Some(strict) = &self.strict_mode {
+            strict.open();
         }
     }
 

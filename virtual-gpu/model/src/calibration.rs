@@ -104,7 +104,7 @@ impl Measured {
         let device = &self.device;
         let (launches, seconds) = self.median("launches")?;
         let launch = seconds / launches;
-        let told = "told by the runtime";
+        let from_runtime = "told by the runtime";
         let rates = "measured by eager calibrate";
         let memory = |measure, part: f64, what: &str| -> Result<Sourced<f64>, String> {
             let source = format!("{rates}, over the {part} of the peak that kernels reach ({what})");
@@ -114,19 +114,19 @@ impl Measured {
             name: name.to_owned(),
             compute_capability: format!("{}.{}", device.major, device.minor),
             link: LinkOf::Own(Box::new(self.link(options, launch)?)),
-            memory_bytes: sourced(device.memory_bytes, told),
+            memory_bytes: sourced(device.memory_bytes, from_runtime),
             dram_bytes_per_s: memory(
                 "read_and_write",
                 options.dram_efficiency,
                 "model option dram_efficiency",
             )?,
-            sms: sourced(device.sms, told),
+            sms: sourced(device.sms, from_runtime),
             flops32_per_s: memory("flops32", options.compute_efficiency, "model option compute_efficiency")?,
             flops64_per_s: memory("flops64", options.compute_efficiency, "model option compute_efficiency")?,
-            threads_per_sm: sourced(device.threads_per_sm, told),
-            blocks_per_sm: sourced(device.blocks_per_sm, told),
-            shared_bytes_per_sm: sourced(device.shared_bytes_per_sm, told),
-            registers_per_sm: sourced(device.registers_per_sm, told),
+            threads_per_sm: sourced(device.threads_per_sm, from_runtime),
+            blocks_per_sm: sourced(device.blocks_per_sm, from_runtime),
+            shared_bytes_per_sm: sourced(device.shared_bytes_per_sm, from_runtime),
+            registers_per_sm: sourced(device.registers_per_sm, from_runtime),
             unknown: ["clock_khz", "memory_clock_khz", "memory_bus_bits", "l2_bytes"]
                 .map(str::to_owned)
                 .into(),
@@ -137,11 +137,11 @@ impl Measured {
         };
         let text = toml::to_string(&file).map_err(|error| error.to_string())?;
         let header = format!("# {name}: measured on {} by `eager calibrate`.\n", device.name);
-        Ok(header + &self.said(launch) + "\n" + &text)
+        Ok(header + &self.option_comments(launch) + "\n" + &text)
     }
 
     /// Comment lines on values that the model takes from its options, the same for all cards.
-    fn said(&self, launch: f64) -> String {
+    fn option_comments(&self, launch: f64) -> String {
         let launch = format!("# One launch after another: {:.2} us.\n", launch * 1e6);
         let slices = self.stall().map(|(stall, share)| {
             let (stall, share) = (stall * 1e3, share * 100.0);

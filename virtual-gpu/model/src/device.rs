@@ -153,7 +153,7 @@ impl Device {
     pub fn run_to(&mut self, to: Nanos) {
         while let Some(at) = self.next_at.filter(|&at| at <= to.0) {
             self.progress(at);
-            self.stops();
+            self.handle_due_stops();
             self.settle();
         }
         self.progress(to.0);
@@ -168,7 +168,7 @@ impl Device {
         let bytes = self.options.context_memory();
         let evicted = self.memory.context_add(bytes)?;
         self.contexts.insert(context, bytes);
-        Ok(self.made(context, op, &evicted, self.options.context_create.0))
+        Ok(self.start_make_room(context, op, &evicted, self.options.context_create.0))
     }
 
     /// Allocates memory. Returns true if it may be used only when `op` completes, false if at once.
@@ -183,11 +183,11 @@ impl Device {
     ) -> Result<bool, ModelError> {
         self.touch_running();
         let evicted = self.memory.allocate(alloc, context, bytes, kind)?;
-        Ok(self.made(context, op, &evicted, 0))
+        Ok(self.start_make_room(context, op, &evicted, 0))
     }
 
     /// Accounts for a new context or allocation, and starts `op` for the write-back of its victims and the delay.
-    fn made(&mut self, context: ContextId, op: OpId, evicted: &Evicted, delay_ns: u64) -> bool {
+    fn start_make_room(&mut self, context: ContextId, op: OpId, evicted: &Evicted, delay_ns: u64) -> bool {
         self.totals.moved.evicted_bytes += evicted.bytes;
         self.totals.evicted_blocks += u64::from(evicted.blocks);
         let transfer = Transfer::make_room(&self.card, evicted, delay_ns);
@@ -227,7 +227,7 @@ impl Device {
     }
 
     /// Call after memory has left the device by other means than an operation: kernels may fault earlier now.
-    pub fn something_left(&mut self) {
+    pub fn memory_left(&mut self) {
         self.settle();
     }
 
@@ -313,14 +313,14 @@ impl Device {
     }
 
     /// Handles all stops that are due now.
-    fn stops(&mut self) {
+    fn handle_due_stops(&mut self) {
         if self.service.as_ref().is_some_and(|s| s.until <= self.now) {
             self.end_service();
         }
         let is_due = |running: &Running| running.stop.is_some_and(|at| at <= self.now);
         let due: Vec<OpId> = self.running.iter().filter(|(_, r)| is_due(r)).map(|(&op, _)| op).collect();
         for op in due {
-            if self.goes_on(op) {
+            if self.handle_kernel_stop(op) {
                 continue;
             }
             let mut running = self.running.remove(&op).expect("just listed");
@@ -333,7 +333,7 @@ impl Device {
     }
 
     /// Handles a kernel's stop; true if the kernel has not ended.
-    fn goes_on(&mut self, op: OpId) -> bool {
+    fn handle_kernel_stop(&mut self, op: OpId) -> bool {
         let Some(running) = self.running.get_mut(&op) else { return false };
         running.stop = None;
         let Body::Kernel(run) = &mut running.body else { return false };

@@ -144,7 +144,7 @@ impl Model {
             Advice::PreferredNone => Preferred::Nowhere,
             Advice::Discard => {
                 device.memory.demote(alloc, start, end, false);
-                device.something_left();
+                device.memory_left();
                 return Ok(());
             }
         };

@@ -193,7 +193,7 @@ impl Transfer {
                     self.host_write(scene, blocks, bytes);
                 } else {
                     let cap = copy_rate(scene, scene.card.link.copy_to_device_bytes_per_s, pinned);
-                    let refused = self.bring(scene, self.alloc, blocks, cap, bytes as f64, 0.0);
+                    let refused = self.make_resident(scene, self.alloc, blocks, cap, bytes as f64, 0.0);
                     if refused > 0 {
                         self.host_write(scene, blocks, refused);
                     }
@@ -216,7 +216,7 @@ impl Transfer {
                 let cap = scene.card.link.prefetch_bytes_per_s / 1e9;
                 let moved = if place.has_host_content() { bytes as f64 } else { 0.0 };
                 let walk = f64::from(blocks.1 - blocks.0) * PREFETCH_BLOCK_NS;
-                self.bring(scene, self.alloc, blocks, cap, moved, walk);
+                self.make_resident(scene, self.alloc, blocks, cap, moved, walk);
             }
             Kind::PrefetchHost if here => {
                 let left = scene.memory.demote(self.alloc, blocks.0, blocks.1, true);
@@ -267,7 +267,7 @@ impl Transfer {
 
     /// Makes blocks resident and moves `moved` bytes to them; evictions go in the other direction at the same time
     /// (specification S-620). Returns the bytes that found no room.
-    fn bring(
+    fn make_resident(
         &mut self,
         scene: &mut Scene<'_>,
         alloc: AllocId,
@@ -312,7 +312,7 @@ impl Transfer {
             let fetched = scene.memory.host_bytes(alloc, blocks.0, blocks.1) as f64;
             // A fill overwrites the content, so nothing is fetched.
             let moved = if matches!(self.kind, Kind::Fill) { 0.0 } else { fetched };
-            self.bring(scene, alloc, blocks, cap, moved, 0.0);
+            self.make_resident(scene, alloc, blocks, cap, moved, 0.0);
         }
         let rate = scene.card.dram_bytes_per_s * scene.options.dram_efficiency / 1e9;
         self.push(scene.stats, Engine::Dram, bytes as f64, rate);

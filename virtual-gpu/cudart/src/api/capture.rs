@@ -103,7 +103,7 @@ pub fn capture_info(stream: *mut c_void, to: CaptureInfo) -> Result<(), Code> {
     to.status.put(seen.status as u32)?;
     to.id.put_if_wanted(seen.id.0);
     to.graph.put_if_wanted(seen.graph.0);
-    let ends = graphs.tell_ends(key).unwrap_or_default();
+    let ends = graphs.end_handles(key).unwrap_or_default();
     to.dependencies.put_if_wanted(ends.as_ptr());
     to.count.put_if_wanted(ends.len());
     Ok(())

@@ -97,7 +97,7 @@ pub extern "C" fn cudaDeviceReset() -> Code {
 pub extern "C" fn cudaMemGetInfo(free: Out<usize>, total: Out<usize>) -> Code {
     guard("cudaMemGetInfo", 0, || {
         let (runtime, device) = open()?;
-        runtime.tell_host_faults(|_, _| true)?;
+        runtime.report_host_faults(|_, _| true)?;
         runtime.watch_host();
         let info = match runtime.call(Request::MemoryInfo { device })? {
             Reply::MemoryInfo(info) => info,

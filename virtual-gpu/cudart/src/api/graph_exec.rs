@@ -125,7 +125,7 @@ pub extern "C" fn cudaGraphLaunch(exec: ExecHandle, stream: *mut c_void) -> Code
 /// Enqueues the graph's work in the stream, and parallel branches in streams of the graph; all after the graph's
 /// previous launch.
 fn launch(runtime: &'static Runtime, exec: ExecKey, stream: StreamKey) -> Result<(), Code> {
-    runtime.tell_host_faults(|_, _| true)?;
+    runtime.report_host_faults(|_, _| true)?;
     // Held during the launch, so that two threads' launches of a graph do not mix.
     let mut events = runtime.events.lock();
     let (plan, last) = {

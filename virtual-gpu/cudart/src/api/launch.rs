@@ -107,7 +107,7 @@ impl Asked {
     /// # Errors
     /// `cudaErrorInvalidClusterSize`; `cudaErrorNotSupported`, with a log line, for a card without clusters.
     pub fn cluster(&self, runtime: &Runtime, device: u32, kernel: &CpuKernel) -> Result<[u32; 3], Code> {
-        let asked = cluster::Asked {
+        let asked = cluster::ClusterRequest {
             by_kernel: kernel.entry.cluster,
             by_launch: self.cluster,
             grid: self.shape.grid,

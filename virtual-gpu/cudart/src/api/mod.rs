@@ -77,7 +77,7 @@ fn open_uncaptured() -> Result<(&'static Runtime, u32), Code> {
 
 /// Result of a query.
 fn readiness(ready: bool) -> Result<(), Code> {
-    clock::asked(ready);
+    clock::queried(ready);
     if ready { Ok(()) } else { Err(Code::cudaErrorNotReady) }
 }
 

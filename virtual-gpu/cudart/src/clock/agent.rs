@@ -30,9 +30,9 @@ thread_local! {
     static HERE_NS: Cell<u64> = const { Cell::new(0) };
     /// Nesting depth of the program's calls in this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    static VAIN: Cell<u32> = const { Cell::new(0) };
+    static FAILED_QUERIES: Cell<u32> = const { Cell::new(0) };
     /// Configured host work that precedes the program's next call.
-    static STATED_NS: Cell<u64> = const { Cell::new(0) };
+    static CONFIGURED_NS: Cell<u64> = const { Cell::new(0) };
     static IN_MARK: Cell<bool> = const { Cell::new(false) };
     /// True if the current call has copied to the host.
     static HAS_DOWNLOADED: Cell<bool> = const { Cell::new(false) };
@@ -70,7 +70,7 @@ pub fn kind() -> Kind {
 }
 
 /// Makes the calling thread an agent of the program.
-pub fn is_host(id: AgentId) {
+pub fn become_host(id: AgentId) {
     AGENT.set(Some(id));
     KIND.set(Kind::Host);
     host_work_begins();
@@ -103,14 +103,14 @@ pub fn call_ends() -> bool {
 }
 
 /// Adds configured host work, which precedes the program's next call.
-pub fn host_work_stated(ns: u64) {
-    STATED_NS.set(STATED_NS.get() + ns);
+pub fn add_configured_work(ns: u64) {
+    CONFIGURED_NS.set(CONFIGURED_NS.get() + ns);
 }
 
 /// Takes the configured host work that precedes the current call. 0 in a mark: the compiler places marks directly after
 /// the previous call, so the host work comes after the mark.
-pub fn stated_ns() -> u64 {
-    if IN_MARK.get() { 0 } else { STATED_NS.take() }
+pub fn configured_ns() -> u64 {
+    if IN_MARK.get() { 0 } else { CONFIGURED_NS.take() }
 }
 
 pub fn set_in_mark(is_in: bool) {
@@ -122,14 +122,14 @@ pub fn is_first_download() -> bool {
     !HAS_DOWNLOADED.replace(true)
 }
 
-pub fn forget_vain() {
-    VAIN.set(0);
+pub fn reset_failed_queries() {
+    FAILED_QUERIES.set(0);
 }
 
 /// Counts an unsuccessful query; returns the number of those directly before it.
-pub fn count_vain() -> u32 {
-    let before = VAIN.get();
-    VAIN.set(before + 1);
+pub fn count_failed_query() -> u32 {
+    let before = FAILED_QUERIES.get();
+    FAILED_QUERIES.set(before + 1);
     before
 }
 
@@ -140,9 +140,9 @@ pub fn host_work_begins() {
     }
 }
 
-/// Modelled time of the host work since its start. `stated`: host times are configured, so none is measured.
-pub fn host_ns(factor: f64, stated: bool) -> u64 {
-    let Some((began, before_ns, waited_before_ns)) = BEGAN.get().filter(|_| !stated) else { return 0 };
+/// Modelled time of the host work since its start. `are_configured`: host times are configured, so none is measured.
+pub fn host_ns(factor: f64, are_configured: bool) -> u64 {
+    let Some((began, before_ns, waited_before_ns)) = BEGAN.get().filter(|_| !are_configured) else { return 0 };
     let used_ns = processor_ns().saturating_sub(before_ns);
     let passed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let idle_ns = passed_ns.saturating_sub(used_ns);

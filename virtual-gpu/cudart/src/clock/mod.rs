@@ -46,7 +46,7 @@ struct Agents {
     /// Replies received since the last stamp.
     taken: Vec<RequestId>,
     /// Bound in the last stamp.
-    told: Option<Earliest>,
+    last_bound: Option<Earliest>,
     /// Number of copies to the host that the program has made.
     downloads: u32,
 }
@@ -56,47 +56,47 @@ struct Agent {
     thread: Option<u32>,
     /// Time of the agent; while it waits, that at which the wait began.
     at_ns: u64,
-    goes_on: bool,
+    is_running: bool,
     /// Number of a stream's jobs that have not ended.
     jobs: usize,
 }
 
 impl Agents {
-    fn add(&mut self, thread: Option<u32>, at_ns: u64, goes_on: bool) -> AgentId {
+    fn add(&mut self, thread: Option<u32>, at_ns: u64, is_running: bool) -> AgentId {
         let id = AgentId(self.next);
         self.next += 1;
-        self.by_id.insert(id, Agent { thread, at_ns, goes_on, jobs: 0 });
+        self.by_id.insert(id, Agent { thread, at_ns, is_running, jobs: 0 });
         id
     }
 
     fn bound(&self) -> Option<Earliest> {
-        let earliest = self.by_id.values().filter(|agent| agent.goes_on).min_by_key(|agent| agent.at_ns)?;
+        let earliest = self.by_id.values().filter(|agent| agent.is_running).min_by_key(|agent| agent.at_ns)?;
         Some(Earliest { at: Nanos(earliest.at_ns), thread: earliest.thread })
     }
 
-    fn stops(&mut self, id: AgentId, at_ns: u64) {
+    fn suspend(&mut self, id: AgentId, at_ns: u64) {
         if let Some(agent) = self.by_id.get_mut(&id) {
-            (agent.at_ns, agent.goes_on) = (at_ns, false);
+            (agent.at_ns, agent.is_running) = (at_ns, false);
         }
     }
 
-    fn goes_on(&mut self, id: AgentId, at_ns: u64) {
+    fn resume(&mut self, id: AgentId, at_ns: u64) {
         if let Some(agent) = self.by_id.get_mut(&id) {
-            (agent.at_ns, agent.goes_on) = (agent.at_ns.max(at_ns), true);
+            (agent.at_ns, agent.is_running) = (agent.at_ns.max(at_ns), true);
         }
     }
 
     fn stamp(&mut self, id: AgentId, at_ns: u64) -> Stamp {
-        self.told = self.bound();
+        self.last_bound = self.bound();
         let taken = std::mem::take(&mut self.taken);
-        Stamp { at: Nanos(at_ns), agent: id.0, bound: self.told, taken }
+        Stamp { at: Nanos(at_ns), agent: id.0, bound: self.last_bound, taken }
     }
 }
 
 impl Clock {
     /// Sends the process's state to the server if it has changed since the last stamp.
-    fn tell(&self, agents: &mut Agents, id: AgentId) {
-        if agents.bound() == agents.told && agents.taken.is_empty() {
+    fn send_changes(&self, agents: &mut Agents, id: AgentId) {
+        if agents.bound() == agents.last_bound && agents.taken.is_empty() {
             return;
         }
         let stamp = agents.stamp(id, 0);
@@ -107,7 +107,7 @@ impl Clock {
     /// Sends a request of an agent, which waits from now on.
     fn send(&self, id: AgentId, at_ns: u64, request: Request) -> Result<RequestId, LinkError> {
         let mut agents = self.agents.lock();
-        agents.stops(id, at_ns);
+        agents.suspend(id, at_ns);
         let stamp = agents.stamp(id, at_ns);
         self.backend.send(Request::Stamped { stamp, request: Some(Box::new(request)) })
     }
@@ -122,7 +122,7 @@ impl Clock {
         };
         set_here_ns(at_ns.max(now.0));
         let mut agents = self.agents.lock();
-        agents.goes_on(id, now.0);
+        agents.resume(id, now.0);
         agents.taken.push(request);
         drop(agents);
         Ok((*reply)?)
@@ -154,7 +154,7 @@ pub fn join(
     let first = agents.add(Some(agent::thread_id()), at_ns, true);
     let clock = Clock { backend: Arc::clone(backend), host_factor, host_times, agents: Mutex::new(agents) };
     if CLOCK.set(clock).is_ok() {
-        agent::is_host(first);
+        agent::become_host(first);
         set_here_ns(at_ns);
         // SAFETY: the handler is a plain function of this library, which stays loaded.
         unsafe { libc::atexit(leave) };
@@ -180,10 +180,10 @@ fn clock() -> Option<(&'static Clock, AgentId)> {
     }
     let mut agents = clock.agents.lock();
     // The thread that created this one cannot be later than all running agents, so their earliest time is a safe start.
-    let at_ns = agents.bound().or(agents.told).map_or(0, |bound| bound.at.0);
+    let at_ns = agents.bound().or(agents.last_bound).map_or(0, |bound| bound.at.0);
     let id = agents.add(Some(agent::thread_id()), at_ns, true);
     drop(agents);
-    agent::is_host(id);
+    agent::become_host(id);
     set_here_ns(at_ns);
     Some((clock, id))
 }
@@ -199,19 +199,19 @@ pub fn call(backend: &dyn Backend, request: Request) -> Result<Reply, LinkError>
     }
 }
 
-/// Marks the calling agent as waiting for work of this process, until [`goes_on`]. `None`: there is no clock.
-pub fn stops() -> Option<AgentId> {
+/// Marks the calling agent as waiting for work of this process, until [`resume`]. `None`: there is no clock.
+pub fn suspend() -> Option<AgentId> {
     let (clock, id) = clock()?;
     let mut agents = clock.agents.lock();
-    agents.stops(id, here_ns());
-    clock.tell(&mut agents, id);
+    agents.suspend(id, here_ns());
+    clock.send_changes(&mut agents, id);
     Some(id)
 }
 
 /// Marks a waiting agent as running again, at `at_ns` or at its own time if that is later.
-pub fn goes_on(id: AgentId, at_ns: u64) {
+pub fn resume(id: AgentId, at_ns: u64) {
     if let Some(clock) = joined() {
-        clock.agents.lock().goes_on(id, at_ns);
+        clock.agents.lock().resume(id, at_ns);
     }
 }
 
@@ -226,7 +226,7 @@ pub fn job_queued(stream: AgentId) {
     let mut agents = clock.agents.lock();
     if let Some(agent) = agents.by_id.get_mut(&stream) {
         if agent.jobs == 0 {
-            (agent.at_ns, agent.goes_on) = (agent.at_ns.max(here_ns()), true);
+            (agent.at_ns, agent.is_running) = (agent.at_ns.max(here_ns()), true);
         }
         agent.jobs += 1;
     }
@@ -238,18 +238,18 @@ pub fn job_ended(stream: AgentId) {
     let mut agents = clock.agents.lock();
     if let Some(agent) = agents.by_id.get_mut(&stream) {
         agent.jobs -= 1;
-        (agent.at_ns, agent.goes_on) = (here_ns(), agent.jobs > 0);
+        (agent.at_ns, agent.is_running) = (here_ns(), agent.jobs > 0);
     }
-    clock.tell(&mut agents, stream);
+    clock.send_changes(&mut agents, stream);
 }
 
 /// Accounts for a query. An unsuccessful one takes time, since otherwise a polling program would never reach the event.
-pub fn asked(ready: bool) {
+pub fn queried(ready: bool) {
     if ready {
-        return agent::forget_vain();
+        return agent::reset_failed_queries();
     }
     let Some((clock, id)) = clock() else { return };
-    let doublings = agent::count_vain().min(POLL_DOUBLINGS_MAX);
+    let doublings = agent::count_failed_query().min(POLL_DOUBLINGS_MAX);
     set_here_ns(here_ns() + (POLL_NS_MIN << doublings));
     // If the server is gone, the next call that needs it fails.
     let _ = clock.call(id, Request::Turn);
@@ -266,7 +266,7 @@ pub fn downloaded() {
         agents.downloads += 1;
         agents.downloads
     };
-    agent::host_work_stated(clock.host_times.as_ref().map_or(0, |times| times.after(downloads)));
+    agent::add_configured_work(clock.host_times.as_ref().map_or(0, |times| times.after(downloads)));
 }
 
 /// A call of the program; its thread did host work before it. Nested calls are made by the runtime or the shim.
@@ -279,7 +279,7 @@ impl HostCall {
             && let Some((clock, _)) = clock()
         {
             let measured_ns = agent::host_ns(clock.host_factor, clock.host_times.is_some());
-            set_here_ns(here_ns() + agent::stated_ns() + measured_ns);
+            set_here_ns(here_ns() + agent::configured_ns() + measured_ns);
         }
         HostCall(())
     }
@@ -331,7 +331,7 @@ fn thread_ends(id: AgentId) {
     let Some(clock) = joined() else { return };
     let mut agents = clock.agents.lock();
     agents.by_id.remove(&id);
-    clock.tell(&mut agents, id);
+    clock.send_changes(&mut agents, id);
 }
 
 /// Leaves the clock when the process ends: its last host work is counted, and its memory is free at that time.

@@ -46,12 +46,12 @@ pub struct Capture {
     /// Nodes that the next node of each stream follows.
     ends: BTreeMap<StreamKey, BTreeSet<NodeKey>>,
     /// Node handles returned to the program by address; valid until the stream's next call.
-    told: Vec<u64>,
+    handles: Vec<u64>,
 }
 
 /// State of a capture, as seen from one of its streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct CaptureState {
     pub id: CaptureId,
     pub status: Status,
     pub graph: GraphKey,
@@ -89,7 +89,7 @@ impl Graphs {
         let id = CaptureId(self.handle());
         let ends = BTreeMap::from([(origin, after)]);
         let status = Status::Active;
-        self.captures.insert(id, Capture { graph, origin, mode, thread, status, ends, told: Vec::new() });
+        self.captures.insert(id, Capture { graph, origin, mode, thread, status, ends, handles: Vec::new() });
         self.capturing.insert(origin, id);
         Ok(())
     }
@@ -133,10 +133,10 @@ impl Graphs {
         capture.ends.values().all(|ends| ends.is_subset(&reached))
     }
 
-    pub fn capture_of(&self, stream: StreamKey) -> Option<Seen> {
+    pub fn capture_of(&self, stream: StreamKey) -> Option<CaptureState> {
         let id = *self.capturing.get(&stream)?;
         let capture = &self.captures[&id];
-        Some(Seen { id, status: capture.status, graph: capture.graph })
+        Some(CaptureState { id, status: capture.status, graph: capture.graph })
     }
 
     /// Streams that are captured.
@@ -155,7 +155,7 @@ impl Graphs {
     /// # Errors
     /// `cudaErrorStreamCaptureInvalidated`.
     pub fn capture(&mut self, stream: StreamKey, work: Work) -> Result<Option<NodeKey>, Code> {
-        let Some(Seen { id, status, graph }) = self.capture_of(stream) else { return Ok(None) };
+        let Some(CaptureState { id, status, graph }) = self.capture_of(stream) else { return Ok(None) };
         if status == Status::Invalidated {
             return Err(Code::cudaErrorStreamCaptureInvalidated);
         }
@@ -207,13 +207,13 @@ impl Graphs {
         Ok(())
     }
 
-    /// Checks a call that may depend on other streams in ways that a capture cannot see, such as `cudaMalloc`. `heeds`:
-    /// mode of the calling thread.
+    /// Checks a call that may depend on other streams in ways that a capture cannot see, such as `cudaMalloc`.
+    /// `caller_mode`: mode of the calling thread.
     ///
     /// # Errors
     /// `cudaErrorStreamCaptureUnsupported` if a capture forbids the call; that capture is then invalid.
-    pub fn check_unsafe_call(&mut self, thread: u64, heeds: Mode) -> Result<(), Code> {
-        let forbids = |capture: &Capture| match heeds {
+    pub fn check_unsafe_call(&mut self, thread: u64, caller_mode: Mode) -> Result<(), Code> {
+        let forbids = |capture: &Capture| match caller_mode {
             Mode::Relaxed => false,
             _ if capture.thread == thread => capture.mode != Mode::Relaxed,
             Mode::Global => capture.mode == Mode::Global,
@@ -228,11 +228,11 @@ impl Graphs {
     }
 
     /// Handles of the nodes that the stream's next node follows, at an address valid until the stream's next call.
-    pub fn tell_ends(&mut self, stream: StreamKey) -> Option<&[u64]> {
+    pub fn end_handles(&mut self, stream: StreamKey) -> Option<&[u64]> {
         let id = *self.capturing.get(&stream)?;
         let capture = self.captures.get_mut(&id)?;
-        capture.told = capture.ends[&stream].iter().map(|node| node.0).collect();
-        Some(&capture.told)
+        capture.handles = capture.ends[&stream].iter().map(|node| node.0).collect();
+        Some(&capture.handles)
     }
 }
 
@@ -294,7 +294,7 @@ mod tests {
     fn unsafe_calls_are_forbidden_by_both_modes() {
         use Mode::{Global, Relaxed, ThreadLocal};
         let forbidden = Err(Code::cudaErrorStreamCaptureUnsupported);
-        for (capture, caller, heeds, expected) in [
+        for (capture, caller, caller_mode, expected) in [
             (Global, 1, Global, forbidden),
             (Global, 2, Global, forbidden),
             (Global, 2, ThreadLocal, Ok(())),
@@ -305,8 +305,8 @@ mod tests {
             (Relaxed, 1, Global, Ok(())),
         ] {
             let mut graphs = begun(capture);
-            let answer = graphs.check_unsafe_call(caller, heeds);
-            assert_eq!(answer, expected, "{capture:?}, thread {caller}, {heeds:?}");
+            let answer = graphs.check_unsafe_call(caller, caller_mode);
+            assert_eq!(answer, expected, "{capture:?}, thread {caller}, {caller_mode:?}");
             let ended = graphs.end_capture(MAIN, 1).map(drop);
             let invalid = Err(Code::cudaErrorStreamCaptureInvalidated);
             assert_eq!(ended, if expected.is_ok() { Ok(()) } else { invalid });

@@ -13,7 +13,7 @@ pub const CAPABILITY: (u32, u32) = (9, 0);
 
 /// Inputs that determine a launch's cluster.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct ClusterRequest {
     /// Size given by the kernel, 8 bits per dimension; 0: none.
     pub by_kernel: u32,
     pub by_launch: Option<[u32; 3]>,
@@ -28,7 +28,7 @@ pub fn unpacked(by_kernel: u32) -> Option<[u32; 3]> {
     (by_kernel != 0).then_some(sizes)
 }
 
-impl Asked {
+impl ClusterRequest {
     /// Blocks of a cluster in x, y, z; ones for no cluster.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     fn cluster(by_kernel: u32, by_launch: Option<[u32; 3]>, non_portable: bool) -> Result<[u32; 3], Code> {
-        Asked { by_kernel, by_launch, grid: [16, 4, 1], non_portable, has_clusters: true }.cluster()
+        ClusterRequest { by_kernel, by_launch, grid: [16, 4, 1], non_portable, has_clusters: true }.cluster()
     }
 
     #[test]
@@ -79,7 +79,7 @@ mod tests {
             (wrong, Ok([16, 1, 1]))
         );
         assert_eq!(cluster(0, Some([16, 2, 1]), true), wrong);
-        let old = Asked {
+        let old = ClusterRequest {
             by_kernel: 2,
             by_launch: None,
             grid: [2, 1, 1],

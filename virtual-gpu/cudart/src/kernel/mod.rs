@@ -7,12 +7,12 @@ mod accesses;
 mod args;
 mod check;
 pub mod cluster;
+mod host_pointer;
 mod managed;
 mod profile;
 mod registry;
 mod run;
-mod watch;
-mod wrong_side;
+mod slow_kernel;
 
 pub use args::CapturedArgs;
 pub use check::{BLOCK_MAX, GRID_MAX, Limits, SHARED_BYTES_PER_BLOCK, Shape, THREADS_PER_BLOCK_MAX};
@@ -22,4 +22,4 @@ pub use registry::{
     CpuKernel, add_shadow, add_stub, add_table, allow_non_portable_clusters, allows_non_portable_clusters,
     is_registered, kernel, opt_in_shared, shared_opt_in_bytes, some_kernel_checks, variable_at, variables,
 };
-pub use run::{BlockSizes, Compute, Ground, Launch, TimeLimits};
+pub use run::{BlockSizes, Compute, Launch, LaunchContext, TimeLimits};

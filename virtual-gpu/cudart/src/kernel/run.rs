@@ -18,10 +18,10 @@ use parking_lot::Mutex;
 use super::accesses::{Blocks, Touched, TouchedBlock, by_allocation, model_accesses};
 use super::args::CapturedArgs;
 use super::check::Shape;
+use super::host_pointer::{HostPointerFinder, is_devices};
 use super::profile::{LaunchSample, Profile};
 use super::registry::CpuKernel;
-use super::watch::Watch;
-use super::wrong_side::{WrongSide, is_devices};
+use super::slow_kernel::SlowKernelWatch;
 use crate::memory::{Allocation, Memory, Modelled};
 use crate::trace;
 
@@ -54,8 +54,8 @@ pub struct Compute {
     touch: Option<TouchMap>,
     /// Most processor time that a thread may spend on a launch.
     time_max: Option<Duration>,
-    watch: Watch,
-    wrong_side: WrongSide,
+    slow_kernel: SlowKernelWatch,
+    host_pointers: HostPointerFinder,
 }
 
 /// Limits on the time of a kernel.
@@ -69,7 +69,7 @@ pub struct TimeLimits {
 
 /// State that a launch uses besides its arguments.
 #[derive(Debug, Clone, Copy)]
-pub struct Ground<'a> {
+pub struct LaunchContext<'a> {
     /// Texture and surface objects.
     pub objects: &'a Objects,
     /// Books of strict mode, for a kernel with checks.
@@ -95,7 +95,7 @@ impl Compute {
         limits: TimeLimits,
     ) -> io::Result<Compute> {
         let executor = Executor::new(workers)?;
-        let watch = Watch::start(limits.slow_after, executor.waiting_at())?;
+        let slow_kernel = SlowKernelWatch::start(limits.slow_after, executor.waiting_at())?;
         Ok(Compute {
             executor,
             arena_base: arena.start,
@@ -103,8 +103,8 @@ impl Compute {
             touch_shift: blocks.touched,
             touch: None,
             time_max: limits.most,
-            watch,
-            wrong_side: WrongSide::new(arena),
+            slow_kernel,
+            host_pointers: HostPointerFinder::new(arena),
         })
     }
 
@@ -117,7 +117,7 @@ impl Compute {
         launch: &Launch,
         modelled: &Modelled,
         profile: Option<&mut Profile>,
-        ground: Ground,
+        context: LaunchContext,
     ) -> Result<Op, LaunchFailure> {
         let allocations = &modelled.allocations;
         // The model needs touched blocks for managed memory only, and kernels that record none are faster.
@@ -127,17 +127,17 @@ impl Compute {
             self.prepare_touch_map(allocations);
         }
         let map = if records { self.touch.as_ref() } else { None };
-        let looks = !records && ground.strict.is_none() && launch.kernel.entry.flags & RECORDS_TOUCHES != 0;
+        let looks = !records && context.strict.is_none() && launch.kernel.entry.flags & RECORDS_TOUCHES != 0;
         let suspect = looks
-            .then(|| self.wrong_side.suspect(launch, |at| is_devices(&ground.memory.lock(), at)))
+            .then(|| self.host_pointers.suspect(launch, |at| is_devices(&context.memory.lock(), at)))
             .flatten()
             .map(|suspect| (suspect.map(), suspect));
         let map = suspect.as_ref().map(|(map, _)| map).or(map);
-        let cost = self.execute(launch, map, ground)?;
+        let cost = self.execute(launch, map, context)?;
         if let Some((map, suspect)) = &suspect {
-            self.wrong_side.tell(launch.kernel.name, suspect, map);
+            self.host_pointers.report_access(launch.kernel.name, suspect, map);
         }
-        let pointed = pointed_allocations(&launch.args, ground.objects, allocations);
+        let pointed = pointed_allocations(&launch.args, context.objects, allocations);
         let touched = if records {
             self.touched(allocations, self.block_shift)
         } else {
@@ -194,7 +194,7 @@ impl Compute {
         &self,
         launch: &Launch,
         touch: Option<&TouchMap>,
-        ground: Ground,
+        context: LaunchContext,
     ) -> Result<LaunchCost, LaunchFailure> {
         let dynamic_shared_bytes =
             u32::try_from(launch.shape.dynamic_shared_bytes).expect("checked at the call");
@@ -207,15 +207,15 @@ impl Compute {
             touch,
             cooperative: launch.cooperative,
             cluster: launch.cluster,
-            strict: ground.strict,
-            objects: Some(ground.objects),
+            strict: context.strict,
+            objects: Some(context.objects),
             time_max: self.time_max,
         };
-        self.watch.begin(launch.kernel.name);
+        self.slow_kernel.begin(launch.kernel.name);
         // SAFETY: the entry is from a table whose version was checked at registration; the arguments were captured
         // according to its parameter list; the program is responsible for the kernel's accesses, as on a GPU.
         let done = unsafe { self.executor.launch(&executed) };
-        self.watch.end();
+        self.slow_kernel.end();
         done
     }
 

@@ -37,7 +37,7 @@ impl Completion {
         let mut state = self.state.lock();
         state.clock_ns = Some(clock_ns);
         for waiter in state.waiters.drain(..) {
-            clock::goes_on(waiter, clock_ns);
+            clock::resume(waiter, clock_ns);
         }
         drop(state);
         self.ended.notify_all();
@@ -47,7 +47,7 @@ impl Completion {
     pub fn wait(&self) -> u64 {
         let mut state = self.state.lock();
         if state.clock_ns.is_none() {
-            state.waiters.extend(clock::stops());
+            state.waiters.extend(clock::suspend());
         }
         let at_ns = loop {
             match state.clock_ns {

@@ -71,8 +71,8 @@ impl Copy {
 
 /// Marks the bytes as initialised in strict mode.
 fn note_written(runtime: &Runtime, to: Region, extent: Extent) {
-    if let Some(watch) = &runtime.watch {
-        watch.wrote(&runtime.memory, to, extent);
+    if let Some(strict) = &runtime.strict_mode {
+        strict.wrote(&runtime.memory, to, extent);
     }
 }
 

@@ -9,7 +9,7 @@ use eager_exec::strict::{Known, SpaceKind, Strict};
 use eager_gpu_model::AllocKind;
 use parking_lot::Mutex;
 
-use crate::config::{RACE_MEMORY_VARIABLE, RaceSearch, Wanted};
+use crate::config::{RACE_MEMORY_VARIABLE, RaceSearch, RacePolicy};
 use crate::kernel::{CpuKernel, some_kernel_checks, variables};
 use crate::memory::{Access, Allocation, Kind, Memory, protect};
 use crate::names::readable;
@@ -19,37 +19,37 @@ use crate::voice::say;
 
 /// State of strict mode in this process.
 #[derive(Debug)]
-pub struct Watch {
+pub struct StrictMode {
     books: Mutex<Strict>,
     /// True if a launch whose threads race fails.
     fails: bool,
     counts: Mutex<Counts>,
     /// Kernel and place of each report made, so that it is made once.
-    said: Mutex<BTreeSet<(&'static str, String)>>,
+    reported: Mutex<BTreeSet<(&'static str, String)>>,
     /// Device memory (address, bytes) that is inaccessible at present.
     closed: Mutex<Vec<(u64, u64)>>,
 }
 
-impl Watch {
+impl StrictMode {
     /// Turns strict mode on as the user wants; by default if some kernel was compiled for it.
-    pub fn new(wanted: Option<bool>, races: RaceSearch) -> Option<Watch> {
-        let bound = (races.wanted != Wanted::Off).then_some(races.memory_bytes);
-        wanted.unwrap_or_else(some_kernel_checks).then(|| Watch {
+    pub fn new(wanted: Option<bool>, races: RaceSearch) -> Option<StrictMode> {
+        let bound = (races.policy != RacePolicy::Off).then_some(races.memory_bytes);
+        wanted.unwrap_or_else(some_kernel_checks).then(|| StrictMode {
             books: Mutex::new(Strict::with_races(Detector::new(bound))),
-            fails: races.wanted == Wanted::Error,
+            fails: races.policy == RacePolicy::Error,
             counts: Mutex::default(),
-            said: Mutex::default(),
+            reported: Mutex::default(),
             closed: Mutex::default(),
         })
     }
 
     /// Updates the books before a launch. Returns them if the kernel was compiled with checks.
-    pub fn before(&self, kernel: &CpuKernel, memory: &Mutex<Memory>) -> Option<&Mutex<Strict>> {
+    pub fn before_launch(&self, kernel: &CpuKernel, memory: &Mutex<Memory>) -> Option<&Mutex<Strict>> {
         self.update(memory);
         if kernel.checks() {
             return Some(&self.books);
         }
-        if self.said.lock().insert((kernel.name, String::new())) {
+        if self.reported.lock().insert((kernel.name, String::new())) {
             let name = readable(kernel.name);
             say(format_args!("strict: kernel {name} is not checked: compile its file with --eager-strict"));
         }
@@ -61,15 +61,15 @@ impl Watch {
     ///
     /// # Errors
     /// The launch fails because of its races.
-    pub fn after(&self, kernel: &'static str) -> Result<(), Code> {
+    pub fn after_launch(&self, kernel: &'static str) -> Result<(), Code> {
         let (findings, races) = {
             let mut books = self.books.lock();
             (books.take_uninitialised(), books.races.take())
         };
         self.counts.lock().errors += findings.len() as u64;
-        let failed = self.say_races(kernel, &races);
+        let failed = self.report_races(kernel, &races);
         for finding in findings {
-            if self.said.lock().insert((kernel, finding.place.clone())) {
+            if self.reported.lock().insert((kernel, finding.place.clone())) {
                 say(format_args!("kernel {}: {finding}", readable(kernel)));
             }
         }
@@ -77,12 +77,12 @@ impl Watch {
     }
 
     /// Counts a launch that an invalid access has ended.
-    pub fn failed(&self) {
+    pub fn count_failed_launch(&self) {
         self.counts.lock().errors += 1;
     }
 
     /// Logs the number of findings so far; true if there are errors.
-    pub fn sum_up(&self) -> bool {
+    pub fn report_totals(&self) -> bool {
         let Counts { errors, warnings } = *self.counts.lock();
         let plural = |count| if count == 1 { "" } else { "s" };
         if errors + warnings > 0 {
@@ -93,7 +93,7 @@ impl Watch {
     }
 
     /// Reports races; true if the launch fails because of one.
-    fn say_races(&self, kernel: &str, races: &Races) -> bool {
+    fn report_races(&self, kernel: &str, races: &Races) -> bool {
         let name = readable(kernel);
         let mut counts = self.counts.lock();
         let mut failed = false;
@@ -107,7 +107,7 @@ impl Watch {
             counts.warnings += races.left_out;
             say(format_args!("kernel {name}: {} more races at other lines are not shown", races.left_out));
         }
-        let first = |what| self.said.lock().insert((what, String::new()));
+        let first = |what| self.reported.lock().insert((what, String::new()));
         if let Some(race) = races.equal.as_ref().filter(|_| first("equal values")) {
             let (one, other) = (&race.earlier.place, &race.later.place);
             say(format_args!(

@@ -15,8 +15,8 @@ use crate::names::readable;
 use crate::voice::say;
 
 /// Number of polls in the time after which a kernel is reported.
-const LOOKS: u32 = 4;
-const LOOK_EVERY_MAX: Duration = Duration::from_secs(2);
+const POLLS: u32 = 4;
+const POLL_EVERY_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 struct State {
@@ -37,24 +37,24 @@ struct Shared {
 pub type WaitingAt = Arc<Mutex<Option<String>>>;
 
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct SlowKernelWatch {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Watch {
+impl SlowKernelWatch {
     /// Reports the first kernel that runs longer than `after`, if given.
     ///
     /// # Errors
     /// The system refuses a thread.
-    pub fn start(after: Option<Duration>, waiting_at: WaitingAt) -> io::Result<Watch> {
+    pub fn start(after: Option<Duration>, waiting_at: WaitingAt) -> io::Result<SlowKernelWatch> {
         let shared = Arc::new(Shared::default());
         let thread = after.map(|after| {
             let shared = shared.clone();
             let named = std::thread::Builder::new().name("vgpu-watch".to_owned());
-            named.spawn(move || look_until_said(&shared, after, &waiting_at))
+            named.spawn(move || poll_until_reported(&shared, after, &waiting_at))
         });
-        Ok(Watch { shared, thread: thread.transpose()? })
+        Ok(SlowKernelWatch { shared, thread: thread.transpose()? })
     }
 
     /// Records the begin of a launch of `kernel`.
@@ -70,7 +70,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for SlowKernelWatch {
     fn drop(&mut self) {
         self.shared.state.lock().closing = true;
         self.shared.closed.notify_one();
@@ -81,8 +81,8 @@ impl Drop for Watch {
     }
 }
 
-fn look_until_said(shared: &Shared, after: Duration, waiting_at: &WaitingAt) {
-    let every = (after / LOOKS).min(LOOK_EVERY_MAX);
+fn poll_until_reported(shared: &Shared, after: Duration, waiting_at: &WaitingAt) {
+    let every = (after / POLLS).min(POLL_EVERY_MAX);
     let mut seen = (0, Instant::now());
     let mut state = shared.state.lock();
     while !state.closing {
@@ -91,13 +91,13 @@ fn look_until_said(shared: &Shared, after: Duration, waiting_at: &WaitingAt) {
             seen = (state.launch, Instant::now());
         } else if let Some(kernel) = state.kernel.filter(|_| seen.1.elapsed() >= after) {
             drop(state);
-            say(format_args!("{}", told(&readable(kernel), after, waiting_at.lock().as_deref())));
+            say(format_args!("{}", describe(&readable(kernel), after, waiting_at.lock().as_deref())));
             return;
         }
     }
 }
 
-fn told(kernel: &str, after: Duration, waiting_at: Option<&str>) -> String {
+fn describe(kernel: &str, after: Duration, waiting_at: Option<&str>) -> String {
     let seconds = after.as_secs_f64();
     let why = match waiting_at {
         Some(place) => format!(

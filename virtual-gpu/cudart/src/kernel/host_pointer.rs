@@ -18,7 +18,7 @@ use crate::voice::say;
 /// Number of watched bytes at the pointer: nearly every kernel starts with these.
 const WATCHED_BYTES: u64 = 64;
 /// Number of checks of each argument of a kernel.
-const LOOKS_MAX: u32 = 3;
+const CHECKS_MAX: u32 = 3;
 /// User addresses: above `vm.mmap_min_addr` (Linux) and below the kernel's half of the address space.
 const ADDRESSES: Range<u64> = 1 << 16..1 << 47;
 
@@ -33,17 +33,17 @@ pub struct Suspect {
 
 /// Arguments checked so far.
 #[derive(Debug)]
-pub struct WrongSide {
+pub struct HostPointerFinder {
     /// Addresses of device memory.
     arena: Range<u64>,
     /// Number of checks, by the kernel's code and the word's index among its arguments.
-    looks: BTreeMap<(usize, usize), u32>,
-    said: BTreeSet<&'static str>,
+    checks: BTreeMap<(usize, usize), u32>,
+    reported: BTreeSet<&'static str>,
 }
 
-impl WrongSide {
-    pub fn new(arena: Range<u64>) -> WrongSide {
-        WrongSide { arena, looks: BTreeMap::new(), said: BTreeSet::new() }
+impl HostPointerFinder {
+    pub fn new(arena: Range<u64>) -> HostPointerFinder {
+        HostPointerFinder { arena, checks: BTreeMap::new(), reported: BTreeSet::new() }
     }
 
     /// The first argument that may be a pointer to host memory, which only an access can confirm.
@@ -56,11 +56,11 @@ impl WrongSide {
                 if self.arena.contains(&address) || !ADDRESSES.contains(&address) {
                     continue;
                 }
-                let looks = self.looks.entry((kernel, index)).or_default();
-                if *looks >= LOOKS_MAX || is_devices(address) {
+                let checks = self.checks.entry((kernel, index)).or_default();
+                if *checks >= CHECKS_MAX || is_devices(address) {
                     continue;
                 }
-                *looks += 1;
+                *checks += 1;
                 if let Some(what) = host_memory(address) {
                     return Some(Suspect { argument, address, what });
                 }
@@ -70,9 +70,9 @@ impl WrongSide {
     }
 
     /// Reports, once per kernel, the kernel's access through the argument.
-    pub fn tell(&mut self, kernel: &'static str, suspect: &Suspect, map: &TouchMap) {
+    pub fn report_access(&mut self, kernel: &'static str, suspect: &Suspect, map: &TouchMap) {
         let Some((_, touch)) = map.touched().next() else { return };
-        if !self.said.insert(kernel) {
+        if !self.reported.insert(kernel) {
             return;
         }
         let way = match (touch.read, touch.written) {
