@@ -65,6 +65,24 @@ enum Kind {
     MakeRoom,
 }
 
+/// A stretch of blocks with the same place, as far as the transfer covers them.
+#[derive(Debug, Clone, Copy)]
+struct Chunk {
+    /// Offset of the first byte in the allocation.
+    start: u64,
+    bytes: u64,
+    /// The first block, and the one after the last.
+    blocks: (u32, u32),
+    place: Place,
+    preferred: Preferred,
+}
+
+impl Chunk {
+    fn is_on_device(&self) -> bool {
+        matches!(self.place, Place::Device { .. })
+    }
+}
+
 /// A transfer in progress.
 #[derive(Debug, Clone)]
 pub struct Transfer {
@@ -162,11 +180,50 @@ impl Transfer {
 
     /// Starts the next stretch of equal blocks.
     fn begin_chunk(&mut self, scene: &mut Scene<'_>) {
+        let Some(chunk) = self.take_chunk(scene.memory) else { return };
+        let Chunk { bytes, blocks, .. } = chunk;
+        let here = chunk.is_on_device();
+        if here {
+            scene.memory.touch(self.alloc, blocks.0, blocks.1);
+        }
+        match self.kind {
+            Kind::MakeRoom => {}
+            Kind::ToDevice { pinned } => self.copy_to_device(scene, chunk, pinned),
+            Kind::ToHost { pinned } if here => {
+                let cap = copy_rate(scene, scene.card.link.copy_to_host_bytes_per_s, pinned);
+                self.push(scene.stats, Engine::ToHost, bytes as f64, cap);
+            }
+            Kind::ToHost { .. } => self.host_copy(scene, bytes),
+            Kind::Fill => self.on_device(scene, self.alloc, blocks, bytes),
+            Kind::OnDevice { to, shift } => {
+                self.on_device(scene, self.alloc, blocks, bytes);
+                let from = chunk.start.saturating_add_signed(shift);
+                let span = ((from / BLOCK_BYTES) as u32, (from + bytes).div_ceil(BLOCK_BYTES) as u32);
+                self.on_device(scene, to, span, bytes);
+            }
+            Kind::PrefetchDevice if here => self.walk(scene, blocks),
+            Kind::PrefetchDevice => self.prefetch_to_device(scene, chunk),
+            Kind::PrefetchHost if here => self.return_to_host(scene, blocks, 0.0),
+            Kind::PrefetchHost => scene.memory.write_on_host(self.alloc, blocks.0, blocks.1),
+            Kind::HostAccess { copies } => {
+                if here && self.managed(scene) {
+                    self.return_to_host(scene, blocks, HOST_FAULT_NS);
+                }
+                scene.memory.write_on_host(self.alloc, blocks.0, blocks.1);
+                if copies {
+                    self.host_copy(scene, bytes);
+                }
+            }
+        }
+    }
+
+    /// Takes the next stretch of equal blocks from the rest of the transfer. `None`: the allocation was freed meanwhile,
+    /// so nothing is left to move.
+    fn take_chunk(&mut self, memory: &Memory) -> Option<Chunk> {
         let first = (self.at / BLOCK_BYTES) as u32;
-        let Some(buffer) = scene.memory.buffer(self.alloc) else {
-            // Freed meanwhile: nothing left to move.
+        let Some(buffer) = memory.buffer(self.alloc) else {
             self.at = self.end;
-            return;
+            return None;
         };
         let (last, place, preferred) = match buffer.kind {
             AllocKind::Device => (u32::MAX, Place::Device { stamp: 0 }, Preferred::Nowhere),
@@ -178,67 +235,38 @@ impl Transfer {
             }
         };
         let end = self.end.min(u64::from(last) * BLOCK_BYTES);
-        let bytes = end - self.at;
+        let start = std::mem::replace(&mut self.at, end);
         let blocks = (first, end.div_ceil(BLOCK_BYTES) as u32);
-        let shift_from = self.at;
-        self.at = end;
-        let here = matches!(place, Place::Device { .. });
-        if here {
-            scene.memory.touch(self.alloc, blocks.0, blocks.1);
+        Some(Chunk { start, bytes: end - start, blocks, place, preferred })
+    }
+
+    fn copy_to_device(&mut self, scene: &mut Scene<'_>, chunk: Chunk, pinned: bool) {
+        let Chunk { bytes, blocks, .. } = chunk;
+        if !chunk.is_on_device() && chunk.preferred == Preferred::Host {
+            return self.host_write(scene, blocks, bytes);
         }
-        match self.kind {
-            Kind::MakeRoom => {}
-            Kind::ToDevice { pinned } => {
-                if !here && preferred == Preferred::Host {
-                    self.host_write(scene, blocks, bytes);
-                } else {
-                    let cap = copy_rate(scene, scene.card.link.copy_to_device_bytes_per_s, pinned);
-                    let refused = self.make_resident(scene, self.alloc, blocks, cap, bytes as f64, 0.0);
-                    if refused > 0 {
-                        self.host_write(scene, blocks, refused);
-                    }
-                }
-            }
-            Kind::ToHost { pinned } if here => {
-                let cap = copy_rate(scene, scene.card.link.copy_to_host_bytes_per_s, pinned);
-                self.push(scene.stats, Engine::ToHost, bytes as f64, cap);
-            }
-            Kind::ToHost { .. } => self.host_copy(scene, bytes),
-            Kind::Fill => self.on_device(scene, self.alloc, blocks, bytes),
-            Kind::OnDevice { to, shift } => {
-                self.on_device(scene, self.alloc, blocks, bytes);
-                let from = shift_from.saturating_add_signed(shift);
-                let span = ((from / BLOCK_BYTES) as u32, (from + bytes).div_ceil(BLOCK_BYTES) as u32);
-                self.on_device(scene, to, span, bytes);
-            }
-            Kind::PrefetchDevice if here => self.walk(scene, blocks),
-            Kind::PrefetchDevice => {
-                let cap = scene.card.link.prefetch_bytes_per_s / 1e9;
-                let moved = if place.has_host_content() { bytes as f64 } else { 0.0 };
-                let walk = f64::from(blocks.1 - blocks.0) * PREFETCH_BLOCK_NS;
-                self.make_resident(scene, self.alloc, blocks, cap, moved, walk);
-            }
-            Kind::PrefetchHost if here => {
-                let left = scene.memory.demote(self.alloc, blocks.0, blocks.1, true);
-                scene.stats.moved.returned_bytes += left.bytes;
-                let cap = scene.card.link.copy_to_host_bytes_per_s / 1e9;
-                self.push(scene.stats, Engine::ToHost, left.bytes as f64, cap);
-            }
-            Kind::PrefetchHost => scene.memory.write_on_host(self.alloc, blocks.0, blocks.1),
-            Kind::HostAccess { copies } => {
-                if here && self.managed(scene) {
-                    let left = scene.memory.demote(self.alloc, blocks.0, blocks.1, true);
-                    scene.stats.moved.returned_bytes += left.bytes;
-                    let cap = scene.card.link.copy_to_host_bytes_per_s / 1e9;
-                    let faults = f64::from(left.blocks) * HOST_FAULT_NS * cap;
-                    self.push(scene.stats, Engine::ToHost, left.bytes as f64 + faults, cap);
-                }
-                scene.memory.write_on_host(self.alloc, blocks.0, blocks.1);
-                if copies {
-                    self.host_copy(scene, bytes);
-                }
-            }
+        let cap = copy_rate(scene, scene.card.link.copy_to_device_bytes_per_s, pinned);
+        let refused = self.make_resident(scene, self.alloc, blocks, cap, bytes as f64, 0.0);
+        if refused > 0 {
+            self.host_write(scene, blocks, refused);
         }
+    }
+
+    fn prefetch_to_device(&mut self, scene: &mut Scene<'_>, chunk: Chunk) {
+        let Chunk { bytes, blocks, .. } = chunk;
+        let cap = scene.card.link.prefetch_bytes_per_s / 1e9;
+        let moved = if chunk.place.has_host_content() { bytes as f64 } else { 0.0 };
+        let walk = f64::from(blocks.1 - blocks.0) * PREFETCH_BLOCK_NS;
+        self.make_resident(scene, self.alloc, blocks, cap, moved, walk);
+    }
+
+    /// Moves resident blocks back to the host, with `fault_ns` of faults for each.
+    fn return_to_host(&mut self, scene: &mut Scene<'_>, blocks: (u32, u32), fault_ns: f64) {
+        let left = scene.memory.demote(self.alloc, blocks.0, blocks.1, true);
+        scene.stats.moved.returned_bytes += left.bytes;
+        let cap = scene.card.link.copy_to_host_bytes_per_s / 1e9;
+        let faults = f64::from(left.blocks) * fault_ns * cap;
+        self.push(scene.stats, Engine::ToHost, left.bytes as f64 + faults, cap);
     }
 
     fn managed(&self, scene: &Scene<'_>) -> bool {
