@@ -31,19 +31,19 @@ impl Bench {
         answers.into_iter().map(|Answer { process, frame }| (process, frame.reply.unwrap())).collect()
     }
 
-    /// Sends a request of an agent at `at`; `taken`: replies it had before; `goes_on`: time of another running agent.
+    /// Sends a request of an agent at `at`; `taken`: replies it had before; `running_at`: time of another running agent.
     fn ask(
         &mut self,
         process: ProcessId,
         at: u64,
         taken: &[u64],
-        goes_on: Option<u64>,
+        running_at: Option<u64>,
         request: Request,
     ) -> Replies {
         let stamp = Stamp {
             at: Nanos(at),
             agent: 0,
-            bound: goes_on.map(|at| Earliest { at: Nanos(at), thread: None }),
+            bound: running_at.map(|at| Earliest { at: Nanos(at), thread: None }),
             taken: taken.iter().map(|&id| RequestId(id)).collect(),
         };
         self.say(process, Request::Stamped { stamp, request: Some(Box::new(request)) })

@@ -142,7 +142,9 @@ pub fn host_work_begins() {
 
 /// Modelled time of the host work since its start. `are_configured`: host times are configured, so none is measured.
 pub fn host_ns(factor: f64, are_configured: bool) -> u64 {
-    let Some((began, before_ns, waited_before_ns)) = BEGAN.get().filter(|_| !are_configured) else { return 0 };
+    let Some((began, before_ns, waited_before_ns)) = BEGAN.get().filter(|_| !are_configured) else {
+        return 0;
+    };
     let used_ns = processor_ns().saturating_sub(before_ns);
     let passed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let idle_ns = passed_ns.saturating_sub(used_ns);
