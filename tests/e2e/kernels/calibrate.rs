@@ -132,7 +132,7 @@ fn a_calibration_that_fails_half_way_says_where_and_keeps_what_it_has() {
     let said = fails("shift; exec ./real 32768 \"$@\"");
     assert!(said.contains("32768 MiB are more than an eighth of the "), "{said}");
     assert!(fails("./real \"$@\" | head -5; kill -9 $$").contains("(signal: 9 (SIGKILL)): it said nothing"));
-    assert!(fails("./real \"$@\" | head -5").contains("printed makes no card: there is no time of "));
+    assert!(fails("./real \"$@\" | head -5").contains("printed makes no card: no time was measured for "));
     assert!(!out.exists(), "no card of half of the measures");
     // The path was taken during the measurement.
     let said = fails("./real \"$@\"; echo precious >card.toml");

@@ -62,10 +62,10 @@ fn a_pointer_of_the_other_side_is_named_and_what_only_looks_like_one_is_not() {
         (output.status, text(&output))
     };
     for (what, argument, of, way) in [
-        ("h", 1, "of malloc or new", "reads"),
+        ("h", 1, "from malloc or new", "reads"),
         ("l", 1, "a variable on the stack", "reads"),
         ("g", 1, "a variable of the program", "reads"),
-        ("w", 2, "of malloc or new", "writes"),
+        ("w", 2, "from malloc or new", "writes"),
     ] {
         let (status, said) = ran(&plain, what);
         let lines: Vec<_> = said.lines().filter(|line| !line.starts_with("cudaSuccess")).collect();

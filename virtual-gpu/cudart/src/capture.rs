@@ -85,7 +85,7 @@ impl Runtime {
             return self.check_default_stream(&mut graphs, stream);
         };
         graphs.invalidate(seen.id);
-        say(format_args!("graphs of virtual GPUs hold no allocations: allocate before the capture begins"));
+        say(format_args!("graphs of virtual GPUs cannot contain allocations: allocate before the capture begins"));
         Err(Code::cudaErrorNotSupported)
     }
 

@@ -162,7 +162,7 @@ impl Config {
             value.parse().map_err(|_| ConfigError {
                 variable: HOST_TIMES_VARIABLE,
                 value,
-                expected: "a list such as 0:5.0,3:0.25 is expected (copies to the host before, and seconds)",
+                expected: "a list such as 0:5.0,3:0.25 is expected (number of earlier copies to the host, and seconds)",
             })
         });
         Ok(Config {

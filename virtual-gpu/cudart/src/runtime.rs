@@ -123,7 +123,7 @@ impl Runtime {
         let touch_shift = if config.profile.is_some() { PAGE_BYTES.ilog2() } else { block_shift };
         let arena = Arena::reserve(arena_bytes(&devices), 1 << block_shift).map_err(|e| {
             say(format_args!(
-                "cannot reserve addresses for device memory: {e}; is the address space limited?"
+                "cannot reserve addresses for device memory: {e}; the address space may be limited (ulimit -v)"
             ));
             Code::cudaErrorInitializationError
         })?;
@@ -498,7 +498,7 @@ impl Runtime {
     fn write_profile(&self) {
         let (Some(profile), Some(path)) = (&self.profile, &self.profile_path) else { return };
         if let Err(e) = write_json(path, &profile.lock()) {
-            say(format_args!("no profile written to {}: {e}", path.display()));
+            say(format_args!("cannot write the profile to {}: {e}", path.display()));
         }
     }
 }
@@ -532,7 +532,7 @@ pub fn invalid_stream(_: NoStream) -> Code {
 
 /// Reports a reply that does not match the request, which is a fault of the server.
 pub fn unexpected(reply: &Reply) -> Code {
-    say(format_args!("the virtual GPU server answered something else than was asked: {reply:?}"));
+    say(format_args!("the virtual GPU server sent a reply that does not match the request: {reply:?}"));
     Code::cudaErrorUnknown
 }
 

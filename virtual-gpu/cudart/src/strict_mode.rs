@@ -111,13 +111,14 @@ impl StrictMode {
         if let Some(race) = races.equal.as_ref().filter(|_| first("equal values")) {
             let (one, other) = (&race.earlier.place, &race.later.place);
             say(format_args!(
-                "note: threads of kernel {name} store equal values in one place at {one} and {other}, which is no error; said once"
+                "note: threads of kernel {name} store equal values in the same memory at {one} and {other}; this is not an error \
+                 (reported once)"
             ));
         }
         if races.unwatched_bytes > 0 && first("memory") {
             say(format_args!(
-                "strict: races in part of the memory that kernel {name} uses are not looked for: that would take more than \
-                 {RACE_MEMORY_VARIABLE} allows; said once"
+                "strict: part of the memory that kernel {name} uses is not checked for races: the check would need more than \
+                 {RACE_MEMORY_VARIABLE} allows (reported once)"
             ));
         }
         failed
@@ -152,7 +153,7 @@ impl StrictMode {
         for (address, bytes) in self.closed.lock().drain(..) {
             // SAFETY: as in `close`; the arena's memory may be used again.
             if let Err(e) = unsafe { protect(address, bytes, Access::ReadWrite) } {
-                say(format_args!("strict: memory of a device stays closed: {e}"));
+                say(format_args!("strict: cannot make device memory accessible again: {e}"));
             }
         }
     }

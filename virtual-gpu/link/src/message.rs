@@ -225,23 +225,23 @@ pub struct RunReport {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Refusal {
     #[error(
-        "protocol version {client} is not the server's {server}: they are of different releases; start this program again, \
-         and eagerd if it is older than the libraries"
+        "protocol version {client} differs from the server's {server}: this program and the server are of different \
+         releases; restart this program, and eagerd if it is older than the libraries"
     )]
     Version { client: u32, server: u32 },
     #[error("the first message must be a hello")]
     NoHello,
-    #[error("no device {device}; there are {count}")]
+    #[error("no device {device}: the server has {count}")]
     NoDevice { device: u32, count: u32 },
     #[error("the process has no context on device {device}")]
     NoContext { device: u32 },
     #[error("out of device memory: {wanted_bytes} bytes wanted, {free_bytes} free or evictable")]
     OutOfMemory { wanted_bytes: u64, free_bytes: u64 },
-    #[error("allocation {0} is not the process's own")]
+    #[error("allocation {0} does not belong to this process")]
     NotOwned(u64),
-    #[error("only the server's own user and root may ask that")]
+    #[error("only the server's own user and root may send this request")]
     NotAllowed,
-    #[error("invalid: {0}")]
+    #[error("invalid request: {0}")]
     Invalid(String),
     #[error("too much for one user: {0}")]
     TooMuch(String),

@@ -65,7 +65,7 @@ impl Measured {
             let Sample { measure, amount, ms } =
                 serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
             if !(ms.is_finite() && ms >= 0.0) {
-                return Err(format!("line {number}: {ms} ms is no time"));
+                return Err(format!("line {number}: {ms} ms is not a valid time"));
             }
             samples.entry((measure, amount)).or_default().push(ms);
         }
@@ -87,7 +87,7 @@ impl Measured {
 
     fn median(&self, measure: &str) -> Result<(f64, f64), String> {
         let found = self.medians(measure).last().copied();
-        found.filter(|(_, seconds)| *seconds > 0.0).ok_or_else(|| format!("there is no time of {measure}"))
+        found.filter(|(_, seconds)| *seconds > 0.0).ok_or_else(|| format!("no time was measured for {measure}"))
     }
 
     /// Amount per second, after subtracting `overhead` seconds.
@@ -104,7 +104,7 @@ impl Measured {
         let device = &self.device;
         let (launches, seconds) = self.median("launches")?;
         let launch = seconds / launches;
-        let from_runtime = "told by the runtime";
+        let from_runtime = "reported by the CUDA runtime";
         let rates = "measured by eager calibrate";
         let memory = |measure, part: f64, what: &str| -> Result<Sourced<f64>, String> {
             let source = format!("{rates}, over the {part} of the peak that kernels reach ({what})");
@@ -197,7 +197,7 @@ impl Measured {
             .map(|((bytes, faulted), (_, resident))| (bytes / BLOCK_BYTES as f64, faulted - resident))
             .collect();
         let (Some(&(1.0, one)), Some(&(many, all))) = (extra.first(), extra.last()) else {
-            return Err("there is no time of fault_in for one block".into());
+            return Err("no time was measured for fault_in of one block".into());
         };
         if extra.len() < 2 {
             return Err("fault_in was measured for one amount only".into());
@@ -207,7 +207,7 @@ impl Measured {
         let part = (all - batches * one) / (many - batches);
         let moving = part - block;
         if !(moving > 0.0 && moving.is_finite()) {
-            return Err("faults took no longer than resident memory: is managed memory paged here?".into());
+            return Err("faults took no longer than resident memory: managed memory is not paged on this machine".into());
         }
         Ok(((one - part).max(0.0), BLOCK_BYTES as f64 / moving))
     }
@@ -327,7 +327,7 @@ mod tests {
     fn what_is_missing_or_makes_no_sense_is_said() {
         let none = Measured::read(DEVICE.replace('\n', "").as_str()).unwrap();
         let error = none.card_file("x", &Options::default()).unwrap_err();
-        assert_eq!(error, "there is no time of launches");
+        assert_eq!(error, "no time was measured for launches");
         assert!(Measured::read("").unwrap_err().starts_with("line 1: "));
         let damaged = run() + "{\"measure\":\"flops32\"";
         assert!(Measured::read(&damaged).unwrap_err().starts_with("line 44: "));

@@ -126,7 +126,7 @@ impl Client {
             self.outbox.shrink_to(OUTBOX_BYTES_WAIT);
         }
         if self.outbox.len() > OUTBOX_BYTES_MAX {
-            return Err(Gone::Fault("it does not read its answers".to_owned()));
+            return Err(Gone::Fault("the program does not read its answers".to_owned()));
         }
         Ok(())
     }

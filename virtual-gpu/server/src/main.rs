@@ -34,8 +34,8 @@ struct Arguments {
     /// Processes take turns on a device (default).
     #[arg(long)]
     no_mps: bool,
-    /// What time is: `real`, scaled by --time-scale, or `virtual`: modelled device time and the programs' own host time,
-    /// whatever this machine takes to compute the results.
+    /// How time passes: `real`, scaled by --time-scale, or `virtual`: modelled device time plus the programs' own host
+    /// time, independent of how long this machine computes the results.
     #[arg(long, value_enum, default_value_t = ClockName::Real)]
     clock: ClockName,
     /// On a virtual clock: modelled seconds per second of processor time of a program's own threads.
@@ -44,7 +44,8 @@ struct Arguments {
     /// Modelled milliseconds that a process's context on a device takes to make.
     #[arg(long, value_name = "MS", default_value_t = 300)]
     context_ms: u32,
-    /// End when no program is connected and no daemon, 10 seconds after the last. Without: only when told.
+    /// End 10 seconds after the last program and the last daemon have disconnected. Default: end only on SIGTERM or
+    /// SIGINT.
     #[arg(long)]
     until_unused: bool,
 }
@@ -100,5 +101,5 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     let ready = format!("eager-vgpud: virtual GPUs at {}: {}", arguments.socket.display(), names.join(", "));
     let _ = writeln!(std::io::stdout(), "{ready}");
     let until = if arguments.until_unused { Until::Unused } else { Until::Signalled };
-    serve(&endpoint, service, until).context("the server cannot go on")
+    serve(&endpoint, service, until).context("the server cannot continue")
 }

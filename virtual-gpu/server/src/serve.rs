@@ -20,7 +20,9 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::Uid;
 
-use crate::admission::{Admission, BUFFERED_BYTES_MAX, CONNECTION_REQUESTS, hello_deadline};
+use crate::admission::{
+    Admission, BUFFERED_BYTES_MAX, CONNECTION_REQUESTS, HELLO_WAIT_MAX, hello_deadline,
+};
 use crate::client::{Client, Gone};
 use crate::log::Log;
 use crate::poller::{Interest, Poller, Source};
@@ -234,8 +236,8 @@ impl Server {
         }
         let mut client = Client::new(stream, peer, Instant::now());
         if let Err(count) = self.admission.enter(peer.uid, peer.is_owner) {
-            let why = format!("{count} connections of uid {} are there", peer.uid);
-            self.log.say(Some(peer.uid), &format!("pid {} is turned away: {why}", peer.pid));
+            let why = format!("uid {} already has {count} connections", peer.uid);
+            self.log.say(Some(peer.uid), &format!("pid {} refused: {why}", peer.pid));
             // Best effort: the end of the connection shows the client that it was refused.
             let reply = Err(Refusal::TooMuch(why));
             let _ = client.answer(&ServerFrame { id: FIRST_REQUEST, reply });
@@ -246,7 +248,7 @@ impl Server {
         if let Err(errno) = self.poller.add(Source::Process(process), client.fd(), client.interest) {
             self.service.disconnect(self.now(), process);
             self.admission.leave(peer.uid);
-            self.log.say(Some(peer.uid), &format!("pid {} cannot be waited for: {errno}", peer.pid));
+            self.log.say(Some(peer.uid), &format!("pid {} refused: cannot watch its connection: {errno}", peer.pid));
             return;
         }
         self.silent.insert(process, since);
@@ -334,8 +336,12 @@ impl Server {
     /// The fault of a user whose connections make the server keep too many bytes.
     fn over_buffer_limit(&self, uid: u32) -> Option<Gone> {
         let bytes = self.admission.kept(uid);
-        let said = || format!("{bytes} bytes of messages that are not whole, or answers that are not read");
-        (bytes > BUFFERED_BYTES_MAX).then(|| Gone::Fault(format!("uid {uid} has {}", said())))
+        let why = || {
+            format!(
+                "uid {uid} has {bytes} bytes of incomplete messages and unread answers; {BUFFERED_BYTES_MAX} are allowed"
+            )
+        };
+        (bytes > BUFFERED_BYTES_MAX).then(|| Gone::Fault(why()))
     }
 
     /// Runs `work` for a client. A panic drops that client; the server goes on if the model's books are right.
@@ -351,11 +357,12 @@ impl Server {
         }
         // The panic hook has printed the message on standard error already.
         let dropped = catch_unwind(AssertUnwindSafe(|| {
-            self.drop_client(process, Gone::Fault("internal error while it was served".to_owned()));
+            self.drop_client(process, Gone::Fault("internal error while serving it".to_owned()));
             self.service.check();
         }));
-        dropped
-            .map_err(|_| io::Error::other("an internal error, and what devices hold is not known any more"))
+        dropped.map_err(|_| {
+            io::Error::other("internal error: the records of the devices' memory and work are inconsistent")
+        })
     }
 
     fn advance(&mut self) {
@@ -383,7 +390,8 @@ impl Server {
         let now = Instant::now();
         let over = self.silent.iter().take_while(|(_, since)| hello_deadline(**since) <= now);
         for process in over.map(|(process, _)| *process).collect::<Vec<_>>() {
-            self.drop_client(process, Gone::Fault("it said no hello".to_owned()));
+            let why = format!("no hello within {} s of connecting", HELLO_WAIT_MAX.as_secs());
+            self.drop_client(process, Gone::Fault(why));
         }
     }
 
@@ -401,7 +409,7 @@ impl Server {
             self.greeted.retain(|_, count| *count > 0);
         }
         if let Gone::Fault(why) = gone {
-            self.log.say(Some(uid), &format!("pid {pid} of uid {uid} dropped: {why}"));
+            self.log.say(Some(uid), &format!("connection of pid {pid} (uid {uid}) closed: {why}"));
         }
         self.service.disconnect(self.now(), process);
     }

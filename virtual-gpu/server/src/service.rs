@@ -216,7 +216,7 @@ impl Service {
                 Ok(keeper) => {
                     let is_daemon = keeper.settled(process, id, settled);
                     (!is_daemon)
-                        .then(|| Err(Refusal::Invalid("another connection is the daemon's".to_owned())))
+                        .then(|| Err(Refusal::Invalid("another connection already belongs to the daemon".to_owned())))
                 }
                 Err(refusal) => Some(Err(refusal)),
             },
@@ -338,7 +338,7 @@ impl Service {
         match request {
             Request::Turn | Request::Leave | Request::Awake => Some(Ok(Reply::Done)),
             Request::Stamped { .. } | Request::Settled(_) | Request::Join { .. } => {
-                Some(Err(Refusal::Invalid("not for a stamp".to_owned())))
+                Some(Err(Refusal::Invalid("this request must not be in a stamp".to_owned())))
             }
             other => self.begin(process, id, other, answers),
         }
@@ -405,7 +405,7 @@ impl Service {
             Request::Reserve { .. } | Request::Seated { .. } | Request::GiveUp { .. } => {
                 self.seat(process, request)
             }
-            _ => Err(Refusal::Invalid("only on a stamp".to_owned())),
+            _ => Err(Refusal::Invalid("this request must be in a stamp".to_owned())),
         }
     }
 

@@ -99,7 +99,7 @@ pub fn check_length(kernel: &Kernel, card: &Card, options: &Options) -> Result<(
     if ns <= KERNEL_NS_MAX {
         return Ok(());
     }
-    Err(Refusal::Invalid(format!("a kernel of {:.0} days; 30 are possible", ns / 86_400e9)))
+    Err(Refusal::Invalid(format!("the kernel would take {:.0} days; at most 30 are possible", ns / 86_400e9)))
 }
 
 /// Number of touched ranges of a launch.

@@ -13,7 +13,7 @@ pub struct HostTimes(BTreeMap<u32, u64>);
 
 /// The text is not a list of host times.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a list such as 0:5.0,3:0.25 is expected: copies to the host before, and seconds")]
+#[error("a list such as 0:5.0,3:0.25 is expected: number of earlier copies to the host, and seconds")]
 pub struct HostTimesError;
 
 impl FromStr for HostTimes {

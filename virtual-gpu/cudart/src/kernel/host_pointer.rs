@@ -83,8 +83,8 @@ impl HostPointerFinder {
         let Suspect { argument, address, what } = suspect;
         say(format_args!(
             "kernel {}: argument {argument} is a pointer to the host's own memory ({address:#x}, {what}), and the kernel {way} \
-             there, which a GPU cannot: give it memory of cudaMalloc with the data copied there, of cudaMallocManaged, or \
-             registered by cudaHostRegister (eagercc --eager-strict names the line)",
+             there, which a GPU cannot do: pass memory from cudaMalloc with the data copied there, from cudaMallocManaged, \
+             or registered by cudaHostRegister (eagercc --eager-strict names the line)",
             readable(kernel)
         ));
     }
@@ -116,11 +116,11 @@ fn data_at(maps: &str, address: u64) -> Option<&'static str> {
         return None;
     }
     Some(match fields.nth(3) {
-        Some("[heap]") => "of malloc or new",
+        Some("[heap]") => "from malloc or new",
         Some("[stack]") => "a variable on the stack",
         Some(name) if name.starts_with('/') => "a variable of the program",
         // Large blocks of malloc are there, and threads' stacks.
-        _ => "of malloc, new or mmap",
+        _ => "from malloc, new or mmap",
     })
 }
 
@@ -146,9 +146,9 @@ mod tests {
         let at = |address| data_at(maps, address);
         assert_eq!(at(0x55d0_0000_0010), None, "a function");
         assert_eq!(at(0x55d0_0000_1010), Some("a variable of the program"));
-        assert_eq!(at(0x55d0_0010_0010), Some("of malloc or new"));
+        assert_eq!(at(0x55d0_0010_0010), Some("from malloc or new"));
         assert_eq!(at(0x7f00_0000_0010), None, "nobody may use it");
-        assert_eq!(at(0x7f00_0010_0000), Some("of malloc, new or mmap"));
+        assert_eq!(at(0x7f00_0010_0000), Some("from malloc, new or mmap"));
         assert_eq!(at(0x7ffc_0000_0000), Some("a variable on the stack"));
         assert_eq!(at(0x1234_5678), None, "a number");
     }

@@ -115,7 +115,7 @@ pub unsafe fn add_table(table: *const KernelTable) {
     if table.abi_version != KERNEL_ABI_VERSION {
         let theirs = table.abi_version;
         say(format_args!(
-            "kernels of ABI version {theirs} ignored, this runtime has {KERNEL_ABI_VERSION}: recompile"
+            "kernels with ABI version {theirs} are ignored, this runtime needs {KERNEL_ABI_VERSION}: recompile the program"
         ));
         return;
     }
@@ -203,7 +203,7 @@ fn find<'a, T>(known: &'a BTreeMap<Symbol, T>, symbols: &[Symbol]) -> Option<&'a
 pub fn kernel(stub: *const c_void) -> Result<CpuKernel, Code> {
     let registry = REGISTRY.lock();
     let Some(symbols) = registry.stubs.get(&(stub as usize)) else {
-        say(format_args!("launch of something at {stub:p} that was never registered as a kernel"));
+        say(format_args!("cannot launch {stub:p}: no kernel is registered at this address"));
         return Err(Code::cudaErrorInvalidDeviceFunction);
     };
     let Some(found) = find(&registry.kernels, symbols) else {

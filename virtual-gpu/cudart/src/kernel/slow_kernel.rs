@@ -101,11 +101,11 @@ fn describe(kernel: &str, after: Duration, waiting_at: Option<&str>) -> String {
     let seconds = after.as_secs_f64();
     let why = match waiting_at {
         Some(place) => format!(
-            "threads wait at {place} for what no other thread has written so far; is there one that will, and a \
-             block for it?"
+            "threads wait at {place} for a value that no other thread has written so far; check that some thread writes \
+             it, and that its block can run at the same time"
         ),
-        None => "it may only be long, or a thread waits for another in a loop that is not seen to wait: one that reads \
-                 memory without `volatile`, an atomic or a fence, or changes something each time round"
+        None => "it may just take long, or a thread waits for another in a loop that is not recognised as a wait: one \
+                 that reads memory without `volatile`, an atomic or a fence, or changes something in each round"
             .to_owned(),
     };
     format!(

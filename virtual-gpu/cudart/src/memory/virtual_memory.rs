@@ -212,6 +212,6 @@ impl VirtualMemory {
 
 /// Reports a limit of the host on standard error, because the code for the program cannot tell it from the device's.
 fn unmappable(error: &std::io::Error) -> Code {
-    say(format_args!("cannot map device memory: {error}; are open files or mappings limited?"));
+    say(format_args!("cannot map device memory: {error}; the number of open files or mappings may be limited"));
     Code::cudaErrorMemoryAllocation
 }

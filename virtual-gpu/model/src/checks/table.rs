@@ -39,7 +39,7 @@ fn row(check: &Check, value: f64) -> String {
     let verdict = match (check.agrees(value), check.known_miss) {
         (true, None) => "agrees".to_owned(),
         (false, Some(why)) => format!("**known miss**: {why}"),
-        (true, Some(_)) => "agrees, although it is said to miss".to_owned(),
+        (true, Some(_)) => "agrees, although listed as a known miss".to_owned(),
         (false, None) => "**misses**".to_owned(),
     };
     format!("| {name} | {source} | {run} | {measured} {unit} | {} {unit} | {verdict} |", number(value))

@@ -112,8 +112,9 @@ pub(super) const CHECKS: [Check; 10] = [
     },
 ];
 
-const STALLED: &str = "the model lets nobody else run during a fault batch, as the driver's comments say, so every sweep \
-                       misses everything; in the published runs nine of ten sweeps hit, so the neighbour does get through";
+const STALLED: &str = "the model lets no other process run during a fault batch, as the driver's comments say, so every \
+                       sweep misses every block; in the published runs nine of ten sweeps hit, so the other process does \
+                       run in between";
 const TWICE: &str = "every sweep misses in both; published paging is at half the rate that the single-process sweeps \
                      of the same card have";
 
