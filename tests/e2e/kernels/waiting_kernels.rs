@@ -128,7 +128,8 @@ fn a_kernel_that_waits_in_vain_is_named_with_its_line() {
         };
         let polls = said(&[], "2");
         assert!(polls.contains("cudaErrorLaunchTimeout"), "{}: {polls}", tree.display());
-        let place = format!("threads wait at {}:{line} for a value that no other thread has written", name(&program));
+        let place =
+            format!("threads wait at {}:{line} for a value that no other thread has written", name(&program));
         assert!(polls.contains("has run for 2 s") && polls.contains(&place), "{polls}");
         let counts = said(&["other"], "1");
         assert!(counts.contains("cudaErrorLaunchTimeout"), "{counts}");

@@ -87,7 +87,9 @@ impl Measured {
 
     fn median(&self, measure: &str) -> Result<(f64, f64), String> {
         let found = self.medians(measure).last().copied();
-        found.filter(|(_, seconds)| *seconds > 0.0).ok_or_else(|| format!("no time was measured for {measure}"))
+        found
+            .filter(|(_, seconds)| *seconds > 0.0)
+            .ok_or_else(|| format!("no time was measured for {measure}"))
     }
 
     /// Amount per second, after subtracting `overhead` seconds.
@@ -207,7 +209,10 @@ impl Measured {
         let part = (all - batches * one) / (many - batches);
         let moving = part - block;
         if !(moving > 0.0 && moving.is_finite()) {
-            return Err("faults took no longer than resident memory: managed memory is not paged on this machine".into());
+            return Err(
+                "faults took no longer than resident memory: managed memory is not paged on this machine"
+                    .into(),
+            );
         }
         Ok(((one - part).max(0.0), BLOCK_BYTES as f64 / moving))
     }

@@ -21,13 +21,13 @@ pub struct Log {
 #[derive(Debug)]
 struct Window {
     start: Instant,
-    said: u32,
+    written: u32,
     left_out: u64,
 }
 
 impl Log {
     /// Logs `line`. `uid`: the user that caused it; `None`: the server itself.
-    pub fn say(&mut self, uid: Option<u32>, line: &str) {
+    pub fn write(&mut self, uid: Option<u32>, line: &str) {
         for line in self.admit(Instant::now(), uid, line) {
             // An error means that standard error is closed, and there is no other place to report it.
             let _ = writeln!(std::io::stderr(), "eager-vgpud: {line}");
@@ -40,17 +40,17 @@ impl Log {
             self.windows.retain(|_, window| !is_over(window));
         }
         let uid = uid.filter(|uid| self.windows.len() < USERS_MAX || self.windows.contains_key(&Some(*uid)));
-        let window = self.windows.entry(uid).or_insert(Window { start: now, said: 0, left_out: 0 });
+        let window = self.windows.entry(uid).or_insert(Window { start: now, written: 0, left_out: 0 });
         let mut lines = Vec::new();
         if is_over(window) {
             if window.left_out > 0 {
                 let whose = uid.map_or(String::new(), |uid| format!(" of uid {uid}"));
                 lines.push(format!("{} more messages{whose} were left out", window.left_out));
             }
-            *window = Window { start: now, said: 0, left_out: 0 };
+            *window = Window { start: now, written: 0, left_out: 0 };
         }
-        if window.said < LINES_PER_WINDOW {
-            window.said += 1;
+        if window.written < LINES_PER_WINDOW {
+            window.written += 1;
             lines.push(line.to_owned());
         } else {
             window.left_out += 1;

@@ -20,9 +20,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::Uid;
 
-use crate::admission::{
-    Admission, BUFFERED_BYTES_MAX, CONNECTION_REQUESTS, HELLO_WAIT_MAX, hello_deadline,
-};
+use crate::admission::{Admission, BUFFERED_BYTES_MAX, CONNECTION_REQUESTS, HELLO_WAIT_MAX, hello_deadline};
 use crate::client::{Client, Gone};
 use crate::log::Log;
 use crate::poller::{Interest, Poller, Source};
@@ -222,7 +220,7 @@ impl Server {
                 Err(e) => {
                     self.listener_resumes_at = Some(Instant::now() + LISTENER_PAUSE);
                     self.listen(endpoint, false);
-                    self.log.say(None, &format!("cannot accept more programs now: {e}"));
+                    self.log.write(None, &format!("cannot accept more programs now: {e}"));
                     return;
                 }
             }
@@ -237,7 +235,7 @@ impl Server {
         let mut client = Client::new(stream, peer, Instant::now());
         if let Err(count) = self.admission.enter(peer.uid, peer.is_owner) {
             let why = format!("uid {} already has {count} connections", peer.uid);
-            self.log.say(Some(peer.uid), &format!("pid {} refused: {why}", peer.pid));
+            self.log.write(Some(peer.uid), &format!("pid {} refused: {why}", peer.pid));
             // Best effort: the end of the connection shows the client that it was refused.
             let reply = Err(Refusal::TooMuch(why));
             let _ = client.answer(&ServerFrame { id: FIRST_REQUEST, reply });
@@ -248,7 +246,10 @@ impl Server {
         if let Err(errno) = self.poller.add(Source::Process(process), client.fd(), client.interest) {
             self.service.disconnect(self.now(), process);
             self.admission.leave(peer.uid);
-            self.log.say(Some(peer.uid), &format!("pid {} refused: cannot watch its connection: {errno}", peer.pid));
+            self.log.write(
+                Some(peer.uid),
+                &format!("pid {} refused: cannot watch its connection: {errno}", peer.pid),
+            );
             return;
         }
         self.silent.insert(process, since);
@@ -409,7 +410,7 @@ impl Server {
             self.greeted.retain(|_, count| *count > 0);
         }
         if let Gone::Fault(why) = gone {
-            self.log.say(Some(uid), &format!("connection of pid {pid} (uid {uid}) closed: {why}"));
+            self.log.write(Some(uid), &format!("connection of pid {pid} (uid {uid}) closed: {why}"));
         }
         self.service.disconnect(self.now(), process);
     }

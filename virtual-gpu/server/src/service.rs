@@ -215,8 +215,9 @@ impl Service {
             Request::Settled(settled) => match self.clock_of(process) {
                 Ok(keeper) => {
                     let is_daemon = keeper.settled(process, id, settled);
-                    (!is_daemon)
-                        .then(|| Err(Refusal::Invalid("another connection already belongs to the daemon".to_owned())))
+                    (!is_daemon).then(|| {
+                        Err(Refusal::Invalid("another connection already belongs to the daemon".to_owned()))
+                    })
                 }
                 Err(refusal) => Some(Err(refusal)),
             },
