@@ -6,10 +6,10 @@
 use core::cell::Cell;
 
 use crate::graph::{Graphs, Mode};
+use crate::log::log_line;
 use crate::runtime::Runtime;
 use crate::status::Code;
 use crate::stream::{StreamKey, thread_number};
-use crate::voice::say;
 
 thread_local! {
     static CALLER_MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
@@ -85,7 +85,9 @@ impl Runtime {
             return self.check_default_stream(&mut graphs, stream);
         };
         graphs.invalidate(seen.id);
-        say(format_args!("graphs of virtual GPUs cannot contain allocations: allocate before the capture begins"));
+        log_line(format_args!(
+            "graphs of virtual GPUs cannot contain allocations: allocate before the capture begins"
+        ));
         Err(Code::cudaErrorNotSupported)
     }
 

@@ -11,11 +11,11 @@ use eager_exec::{Fault, LaunchFailure};
 use eager_gpu_model::{AllocId, Op};
 
 use crate::kernel::{Launch, LaunchContext};
+use crate::log::log_line;
 use crate::names::readable;
 use crate::runtime::Runtime;
 use crate::status::Code;
 use crate::transfer::{Copy, Fill, Region};
-use crate::voice::say;
 
 /// A piece of asynchronous work.
 #[derive(Debug)]
@@ -169,7 +169,7 @@ fn run_kernel(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
             if let (Some(strict), LaunchFailure::Strict(_)) = (strict, &failure) {
                 strict.count_failed_launch();
             }
-            say(format_args!("kernel {}: {failure}", readable(name)));
+            log_line(format_args!("kernel {}: {failure}", readable(name)));
             code_of(&failure)
         })?;
         races?;

@@ -12,7 +12,7 @@ use eager_exec::races::MEMORY_BYTES_DEFAULT;
 use eager_vgpud::Clock;
 
 use crate::clock::HostTimes;
-use crate::voice::say;
+use crate::log::log_line;
 
 /// Socket of a server; unset: the program has its own devices.
 pub const SOCKET_VARIABLE: &str = "EAGER_VGPU_SOCKET";
@@ -184,7 +184,7 @@ impl Config {
 
     /// Reads the process's environment; a bad value is reported on standard error, and returns `None`.
     pub fn from_environment() -> Option<Config> {
-        Config::read(|name| std::env::var(name).ok()).map_err(|e| say(format_args!("{e}"))).ok()
+        Config::read(|name| std::env::var(name).ok()).map_err(|e| log_line(format_args!("{e}"))).ok()
     }
 }
 

@@ -8,8 +8,8 @@ use core::ffi::{CStr, c_int, c_void};
 use std::num::NonZeroU8;
 
 use crate::api::error_texts;
+use crate::log::log_line;
 use crate::runtime::Runtime;
-use crate::voice::say;
 
 unsafe extern "C" {
     /// on_exit(3), which the crate `libc` lacks.
@@ -40,7 +40,7 @@ extern "C" fn at_exit(ended_with: c_int, status: *mut c_void) {
     let Some(code) = Runtime::failure().filter(|_| ended_with == 0) else { return };
     let [name, text] = error_texts(code as u32).map(CStr::to_string_lossy);
     let status = status.addr() as c_int;
-    say(format_args!(
+    log_line(format_args!(
         "the program ended with status 0 although its GPU work had failed ({name}: {text}): the status is {status} instead"
     ));
     // SAFETY: nested in `exit` as the module's header describes; no value of this function needs a drop.

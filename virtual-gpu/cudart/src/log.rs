@@ -3,6 +3,6 @@
 //! Trap: the program shares standard error, so every line must be marked.
 
 /// Logs a line on standard error, marked as Eager's and as virtual.
-pub fn say(line: std::fmt::Arguments<'_>) {
+pub fn log_line(line: std::fmt::Arguments<'_>) {
     eprintln!("eager virtual GPU: {line}");
 }

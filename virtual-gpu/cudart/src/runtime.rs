@@ -23,6 +23,7 @@ use crate::event::Event;
 use crate::forked;
 use crate::graph::{self, Graphs};
 use crate::kernel::{BlockSizes, Compute, Profile, TimeLimits, forget_managed, managed_at, variable_at};
+use crate::log::log_line;
 use crate::memory::{
     Advice, Allocation, Arena, Array, HostWatch, Images, Kind, Memory, Pools, Table, VirtualMemory,
 };
@@ -32,7 +33,6 @@ use crate::strict_mode::StrictMode;
 use crate::trace;
 use crate::transfer::{DeviceOp, Direction, Extent, Place, Region, copy_ops};
 use crate::visible;
-use crate::voice::say;
 
 /// Size of the model's blocks of managed memory.
 const MODEL_BLOCK_BYTES: u64 = 2 << 20;
@@ -116,13 +116,13 @@ impl Runtime {
             other => return Err(unexpected(&other)),
         };
         let devices = visible::visible(devices, config.visible.as_deref()).map_err(|missing| {
-            say(format_args!("{}: there is no virtual GPU {missing}", crate::config::VISIBLE_VARIABLE));
+            log_line(format_args!("{}: there is no virtual GPU {missing}", crate::config::VISIBLE_VARIABLE));
             Code::cudaErrorNoDevice
         })?;
         let block_shift = block_shift(devices[0].memory_scale);
         let touch_shift = if config.profile.is_some() { PAGE_BYTES.ilog2() } else { block_shift };
         let arena = Arena::reserve(arena_bytes(&devices), 1 << block_shift).map_err(|e| {
-            say(format_args!(
+            log_line(format_args!(
                 "cannot reserve addresses for device memory: {e}; the address space may be limited (ulimit -v)"
             ));
             Code::cudaErrorInitializationError
@@ -131,7 +131,7 @@ impl Runtime {
         let limits = TimeLimits { most: config.kernel_time_max, slow_after: config.kernel_slow_after };
         let blocks = BlockSizes { modelled: block_shift, touched: touch_shift };
         let compute = Compute::new(workers, arena.addresses(), blocks, limits).map_err(|e| {
-            say(format_args!("cannot start threads for kernels: {e}"));
+            log_line(format_args!("cannot start threads for kernels: {e}"));
             Code::cudaErrorInitializationError
         })?;
         eager_exec::name_host_faults(arena.addresses());
@@ -334,7 +334,7 @@ impl Runtime {
         self.streams.lock().enqueue(stream, waits, work).map_err(|why| match why {
             Unqueued::NoStream => invalid_stream(NoStream),
             Unqueued::NoThread => {
-                say(format_args!(
+                log_line(format_args!(
                     "no thread can be started for a stream: the number of processes or the memory is limited \
                      (ulimit -u, -v, -l)"
                 ));
@@ -498,7 +498,7 @@ impl Runtime {
     fn write_profile(&self) {
         let (Some(profile), Some(path)) = (&self.profile, &self.profile_path) else { return };
         if let Err(e) = write_json(path, &profile.lock()) {
-            say(format_args!("cannot write the profile to {}: {e}", path.display()));
+            log_line(format_args!("cannot write the profile to {}: {e}", path.display()));
         }
     }
 }
@@ -532,7 +532,7 @@ pub fn invalid_stream(_: NoStream) -> Code {
 
 /// Reports a reply that does not match the request, which is a fault of the server.
 pub fn unexpected(reply: &Reply) -> Code {
-    say(format_args!("the virtual GPU server sent a reply that does not match the request: {reply:?}"));
+    log_line(format_args!("the virtual GPU server sent a reply that does not match the request: {reply:?}"));
     Code::cudaErrorUnknown
 }
 
@@ -547,7 +547,7 @@ fn connect(devices: &Devices) -> Result<Arc<dyn Backend>, Code> {
             let config =
                 EmbeddedConfig { cards, time_scale: *time_scale, memory_scale: *memory_scale, clock: *clock };
             let embedded = Embedded::new(&config).map_err(|e| {
-                say(format_args!("{}={cards}: {e}", crate::config::CARDS_VARIABLE));
+                log_line(format_args!("{}={cards}: {e}", crate::config::CARDS_VARIABLE));
                 Code::cudaErrorInitializationError
             })?;
             Ok(Arc::new(embedded))

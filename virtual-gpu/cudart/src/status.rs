@@ -10,9 +10,9 @@ use eager_vgpu_link::{LinkError, Refusal};
 
 use crate::clock::HostCall;
 use crate::forked;
+use crate::log::log_line;
 use crate::runtime::Runtime;
 use crate::trace;
-use crate::voice::say;
 
 /// A CUDA error code other than `cudaSuccess`; in `Result`s only.
 pub type Code = cudaError;
@@ -46,7 +46,7 @@ pub fn guard(call: &'static str, bytes: usize, body: impl FnOnce() -> Result<(),
     };
     let ended = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         // The panic hook has printed the message on standard error already.
-        say(format_args!("internal error in {call}"));
+        log_line(format_args!("internal error in {call}"));
         Err(Code::cudaErrorUnknown)
     });
     match ended {
@@ -75,19 +75,19 @@ pub fn code_of(error: &LinkError) -> Code {
         LinkError::Refused(Refusal::OutOfMemory { .. }) => Code::cudaErrorMemoryAllocation,
         LinkError::Refused(Refusal::NoDevice { .. }) => Code::cudaErrorInvalidDevice,
         LinkError::Refused(Refusal::TooMuch(_)) => {
-            say(format_args!("{error}"));
+            log_line(format_args!("{error}"));
             Code::cudaErrorMemoryAllocation
         }
         LinkError::Refused(_) => {
-            say(format_args!("{error}"));
+            log_line(format_args!("{error}"));
             Code::cudaErrorInvalidValue
         }
         LinkError::Connect { .. } | LinkError::NoThread(_) => {
-            say(format_args!("{error}"));
+            log_line(format_args!("{error}"));
             Code::cudaErrorInitializationError
         }
         LinkError::Lost(_) | LinkError::Malformed { .. } => {
-            say(format_args!("{error}"));
+            log_line(format_args!("{error}"));
             Code::cudaErrorDevicesUnavailable
         }
     }

@@ -9,13 +9,13 @@ use eager_exec::strict::{Known, SpaceKind, Strict};
 use eager_gpu_model::AllocKind;
 use parking_lot::Mutex;
 
-use crate::config::{RACE_MEMORY_VARIABLE, RaceSearch, RacePolicy};
+use crate::config::{RACE_MEMORY_VARIABLE, RacePolicy, RaceSearch};
 use crate::kernel::{CpuKernel, some_kernel_checks, variables};
+use crate::log::log_line;
 use crate::memory::{Access, Allocation, Kind, Memory, protect};
 use crate::names::readable;
 use crate::status::Code;
 use crate::transfer::{Extent, Region};
-use crate::voice::say;
 
 /// State of strict mode in this process.
 #[derive(Debug)]
@@ -51,7 +51,9 @@ impl StrictMode {
         }
         if self.reported.lock().insert((kernel.name, String::new())) {
             let name = readable(kernel.name);
-            say(format_args!("strict: kernel {name} is not checked: compile its file with --eager-strict"));
+            log_line(format_args!(
+                "strict: kernel {name} is not checked: compile its file with --eager-strict"
+            ));
         }
         self.books.lock().memory.initialise_all();
         None
@@ -70,7 +72,7 @@ impl StrictMode {
         let failed = self.report_races(kernel, &races);
         for finding in findings {
             if self.reported.lock().insert((kernel, finding.place.clone())) {
-                say(format_args!("kernel {}: {finding}", readable(kernel)));
+                log_line(format_args!("kernel {}: {finding}", readable(kernel)));
             }
         }
         if failed { Err(Code::cudaErrorLaunchFailure) } else { Ok(()) }
@@ -87,7 +89,7 @@ impl StrictMode {
         let plural = |count| if count == 1 { "" } else { "s" };
         if errors + warnings > 0 {
             let (one, other) = (plural(errors), plural(warnings));
-            say(format_args!("strict: {errors} error{one}, {warnings} warning{other}"));
+            log_line(format_args!("strict: {errors} error{one}, {warnings} warning{other}"));
         }
         errors > 0
     }
@@ -101,22 +103,25 @@ impl StrictMode {
             let is_error = race.distance != Distance::SameWarp && self.fails;
             failed |= is_error;
             *(if is_error { &mut counts.errors } else { &mut counts.warnings }) += 1 + race.more;
-            say(format_args!("{}{}", if is_error { "" } else { "warning: " }, race.told(&name)));
+            log_line(format_args!("{}{}", if is_error { "" } else { "warning: " }, race.told(&name)));
         }
         if races.left_out > 0 {
             counts.warnings += races.left_out;
-            say(format_args!("kernel {name}: {} more races at other lines are not shown", races.left_out));
+            log_line(format_args!(
+                "kernel {name}: {} more races at other lines are not shown",
+                races.left_out
+            ));
         }
         let first = |what| self.reported.lock().insert((what, String::new()));
         if let Some(race) = races.equal.as_ref().filter(|_| first("equal values")) {
             let (one, other) = (&race.earlier.place, &race.later.place);
-            say(format_args!(
+            log_line(format_args!(
                 "note: threads of kernel {name} store equal values in the same memory at {one} and {other}; this is not an error \
                  (reported once)"
             ));
         }
         if races.unwatched_bytes > 0 && first("memory") {
-            say(format_args!(
+            log_line(format_args!(
                 "strict: part of the memory that kernel {name} uses is not checked for races: the check would need more than \
                  {RACE_MEMORY_VARIABLE} allows (reported once)"
             ));
@@ -153,7 +158,7 @@ impl StrictMode {
         for (address, bytes) in self.closed.lock().drain(..) {
             // SAFETY: as in `close`; the arena's memory may be used again.
             if let Err(e) = unsafe { protect(address, bytes, Access::ReadWrite) } {
-                say(format_args!("strict: cannot make device memory accessible again: {e}"));
+                log_line(format_args!("strict: cannot make device memory accessible again: {e}"));
             }
         }
     }

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::config::TRACE_VARIABLE;
 use crate::device::current_device;
-use crate::voice::say;
+use crate::log::log_line;
 
 #[derive(Serialize)]
 struct Line {
@@ -118,7 +118,7 @@ fn open() -> Option<Mutex<File>> {
     match File::options().append(true).create(true).open(&path) {
         Ok(file) => Some(Mutex::new(file)),
         Err(e) => {
-            say(format_args!("no trace: {TRACE_VARIABLE}={}: {e}", path.display()));
+            log_line(format_args!("no trace: {TRACE_VARIABLE}={}: {e}", path.display()));
             None
         }
     }

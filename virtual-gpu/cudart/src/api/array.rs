@@ -15,7 +15,7 @@ use crate::runtime::Runtime;
 use crate::status::{Code, guard};
 use crate::stream::default_stream;
 use crate::transfer::{Copy, Direction, Extent, Region};
-use crate::voice::say;
+use crate::log::log_line;
 
 /// `cudaArray_t`: a number assigned by this library; 0 for none.
 pub type ArrayHandle = u64;
@@ -40,7 +40,7 @@ fn allocate(
     let (runtime, device) = open_uncaptured()?;
     array.check()?;
     if let Some((_, what)) = REFUSED.iter().find(|(flag, _)| flags & flag != 0) {
-        say(format_args!("{what} arrays are not there, for textures or otherwise"));
+        log_line(format_args!("{what} arrays are not there, for textures or otherwise"));
         return Err(Code::cudaErrorNotSupported);
     }
     let desc = desc.get()?;

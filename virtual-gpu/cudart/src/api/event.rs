@@ -14,7 +14,7 @@ use crate::graph::Work;
 use crate::runtime::{Runtime, Submitted, invalid_stream};
 use crate::status::{Code, guard};
 use crate::stream::Completion;
-use crate::voice::say;
+use crate::log::log_line;
 
 /// No effect, since waits never spin here.
 const BLOCKING_SYNC: u32 = 1;
@@ -43,7 +43,7 @@ fn create(event: Out<*mut c_void>, flags: u32) -> Result<(), Code> {
         if timing {
             return Err(Code::cudaErrorInvalidValue);
         }
-        say(format_args!("cudaEventInterprocess: virtual GPUs share no events between processes"));
+        log_line(format_args!("cudaEventInterprocess: virtual GPUs share no events between processes"));
         return Err(Code::cudaErrorNotSupported);
     }
     let mut events = runtime.events.lock();

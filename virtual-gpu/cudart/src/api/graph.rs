@@ -10,7 +10,7 @@ use crate::ffi::{In, Out};
 use crate::graph::{Edge, GraphKey, NodeKey, Work};
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
-use crate::voice::say;
+use crate::log::log_line;
 
 /// `cudaGraph_t` and `cudaGraphNode_t`: numbers assigned by this library; 0 for none.
 pub type GraphHandle = u64;
@@ -24,7 +24,7 @@ pub fn check_edge_data(data: In<[u8; 8]>, count: usize) -> Result<(), Code> {
     if data.is_null() || data.all(count)?.iter().all(|data| *data == [0; 8]) {
         return Ok(());
     }
-    say(format_args!("edges of graphs carry no data on virtual GPUs: a node follows all of another"));
+    log_line(format_args!("edges of graphs carry no data on virtual GPUs: a node follows all of another"));
     Err(Code::cudaErrorNotSupported)
 }
 

@@ -21,7 +21,7 @@ use crate::runtime::{Runtime, invalid_stream};
 use crate::status::{Code, guard};
 use crate::stream::{Completion, StreamKey};
 use crate::transfer::{Copy, Direction};
-use crate::voice::say;
+use crate::log::log_line;
 
 /// `cudaGraphExec_t`: a number assigned by this library; 0 for none.
 type ExecHandle = u64;
@@ -37,7 +37,7 @@ fn instantiate(exec: Out<ExecHandle>, graph: GraphHandle, flags: u64) -> Result<
         return Err(Code::cudaErrorInvalidValue);
     }
     if flags & DEVICE_LAUNCH != 0 {
-        say(format_args!("kernels on virtual GPUs launch no graphs"));
+        log_line(format_args!("kernels on virtual GPUs launch no graphs"));
         return Err(Code::cudaErrorNotSupported);
     }
     exec.put(runtime.graphs.lock().instantiate(GraphKey(graph), flags)?.0)
@@ -132,7 +132,7 @@ fn launch(runtime: &'static Runtime, exec: ExecKey, stream: StreamKey) -> Result
         let mut graphs = runtime.graphs.lock();
         if let Some(seen) = graphs.capture_of(stream) {
             graphs.invalidate(seen.id);
-            say(format_args!("a graph launch cannot be captured on virtual GPUs: add a child graph node"));
+            log_line(format_args!("a graph launch cannot be captured on virtual GPUs: add a child graph node"));
             return Err(Code::cudaErrorNotSupported);
         }
         runtime.check_default_stream(&mut graphs, stream)?;

@@ -19,7 +19,7 @@ use crate::graph::{GraphKey, NodeKey, Work};
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
 use crate::transfer::{Copy, Direction, Extent, Fill, Region};
-use crate::voice::say;
+use crate::log::log_line;
 
 pub fn run(command: Command) -> Work {
     Work::Run(Arc::new(command))
@@ -44,7 +44,7 @@ const _: () = assert!(size_of::<KernelNodeParams>() == 56);
 pub fn kernel_work(runtime: &Runtime, device: u32, params: In<KernelNodeParams>) -> Result<Work, Code> {
     let params = params.get()?;
     if !params.extra.is_null() {
-        say(format_args!("kernel nodes on virtual GPUs take their arguments through kernelParams only"));
+        log_line(format_args!("kernel nodes on virtual GPUs take their arguments through kernelParams only"));
         return Err(Code::cudaErrorNotSupported);
     }
     let shape = shape(params.grid, params.block, params.dynamic_shared_bytes as usize);

@@ -10,7 +10,7 @@ use crate::ffi::Out;
 use crate::memory::{Allocation, Kind};
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
-use crate::voice::say;
+use crate::log::log_line;
 
 /// Flags: portable, mapped, write-combined.
 const ALLOC_FLAGS: u32 = 7;
@@ -78,7 +78,7 @@ pub extern "C" fn cudaHostRegister(pointer: *mut c_void, bytes: usize, flags: u3
             return Err(Code::cudaErrorInvalidValue);
         }
         if flags & REGISTER_IO_MEMORY != 0 {
-            say(format_args!("cudaHostRegister: virtual GPUs reach no I/O memory"));
+            log_line(format_args!("cudaHostRegister: virtual GPUs reach no I/O memory"));
             return Err(Code::cudaErrorNotSupported);
         }
         let mut memory = runtime.memory.lock();

@@ -13,7 +13,7 @@ use crate::memory::{ChannelDesc, Description, RESOURCE_WORDS, ResourceWords, Tex
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
 use crate::transfer::{Extent, Region};
-use crate::voice::say;
+use crate::log::log_line;
 
 const INVALID: Code = Code::cudaErrorInvalidValue;
 
@@ -42,7 +42,7 @@ impl Resource {
         match half(kind, false) {
             0 => Ok(Resource::Array(address)),
             1 => {
-                say(format_args!("textures of mipmapped arrays are not there: use one array for each level"));
+                log_line(format_args!("textures of mipmapped arrays are not there: use one array for each level"));
                 Err(Code::cudaErrorNotSupported)
             }
             2 => Ok(Resource::Linear { address, format, bytes: size }),
@@ -74,7 +74,7 @@ impl Resource {
             Resource::Pitched { address, format, width, height, pitch } => {
                 let format = format.format().ok_or(Code::cudaErrorInvalidChannelDescriptor)?;
                 if !pitch.is_multiple_of(PITCH_ALIGN) {
-                    say(format_args!(
+                    log_line(format_args!(
                         "a texture of pitched memory needs rows a multiple of {PITCH_ALIGN} bytes apart, these are {pitch}"
                     ));
                     return Err(INVALID);
@@ -98,12 +98,12 @@ fn plane(
         return Err(INVALID);
     }
     if !address.is_multiple_of(ALIGN) {
-        say(format_args!("a texture's memory begins at a multiple of {ALIGN} bytes, {address:#x} is none"));
+        log_line(format_args!("a texture's memory begins at a multiple of {ALIGN} bytes, {address:#x} is none"));
         return Err(INVALID);
     }
     let region = Region { address, pitch, slice: pitch.checked_mul(height).ok_or(INVALID)? };
     if runtime.place(region, Extent::plane(used, height))?.is_pageable() {
-        say(format_args!("a texture needs device memory, and {address:#x} is memory of the host's"));
+        log_line(format_args!("a texture needs device memory, and {address:#x} is memory of the host's"));
         return Err(INVALID);
     }
     let size = [width, height, 1];
@@ -138,7 +138,7 @@ fn texture(resource: Resource, desc: &TextureDesc, runtime: &Runtime) -> Result<
     }
     let gives_float = image.format.is_float() || sampler.as_float && image.format.can_be_normalised();
     if sampler.linear && !gives_float {
-        say(format_args!(
+        log_line(format_args!(
             "a texture of integers has no linear filter unless 8 or 16 bits are read as normalized floats"
         ));
         return Err(Code::cudaErrorInvalidFilterSetting);
@@ -165,7 +165,7 @@ pub extern "C" fn cudaCreateTextureObject(
         texture_object.check()?;
         let (words, desc) = (resource.get()?, desc.get()?);
         if !view.is_null() && view.get()? != 0 {
-            say(format_args!("textures have no resource views: a texture has the format of its array"));
+            log_line(format_args!("textures have no resource views: a texture has the format of its array"));
             return Err(Code::cudaErrorNotSupported);
         }
         let object = texture(Resource::read(&words)?, &desc, runtime)?;
@@ -193,7 +193,7 @@ pub extern "C" fn cudaCreateSurfaceObject(surface: Out<u64>, resource: In<Resour
         let Resource::Array(handle) = Resource::read(&words)? else { return Err(INVALID) };
         let (image, flags) = Resource::Array(handle).image(runtime)?;
         if flags & ARRAY_SURFACE == 0 {
-            say(format_args!("a surface needs an array that was made with cudaArraySurfaceLoadStore"));
+            log_line(format_args!("a surface needs an array that was made with cudaArraySurfaceLoadStore"));
             return Err(INVALID);
         }
         add(surface, Object::Surface(image), Description { resource: words, texture: None })
@@ -234,7 +234,7 @@ pub extern "C" fn cudaGetSurfaceObjectResourceDesc(resource: Out<ResourceWords>,
 }
 
 fn no_mipmaps() -> Result<(), Code> {
-    say(format_args!("mipmapped arrays are not there: use one array, and one texture, for each level"));
+    log_line(format_args!("mipmapped arrays are not there: use one array, and one texture, for each level"));
     Err(Code::cudaErrorNotSupported)
 }
 

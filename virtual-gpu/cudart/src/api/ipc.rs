@@ -7,14 +7,14 @@ use core::ffi::{c_char, c_void};
 
 use crate::ffi::Out;
 use crate::status::{Code, guard};
-use crate::voice::say;
+use crate::log::log_line;
 
 /// `cudaIpcMemHandle_t` and `cudaIpcEventHandle_t`, which C passes by value.
 #[repr(C)]
 pub struct Handle([c_char; 64]);
 
 fn refused(call: &str) -> Result<(), Code> {
-    say(format_args!("{call}: virtual GPUs share no memory and no events between processes"));
+    log_line(format_args!("{call}: virtual GPUs share no memory and no events between processes"));
     Err(Code::cudaErrorNotSupported)
 }
 

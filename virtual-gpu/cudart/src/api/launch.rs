@@ -17,7 +17,7 @@ use crate::kernel::{
 use crate::runtime::{Runtime, invalid_stream};
 use crate::status::{Code, guard};
 use crate::stream::StreamKey;
-use crate::voice::say;
+use crate::log::log_line;
 
 use super::device::{PRIORITY_GREATEST, PRIORITY_LEAST};
 
@@ -116,7 +116,7 @@ impl Asked {
         };
         asked.cluster().inspect_err(|code| {
             if *code == Code::cudaErrorNotSupported {
-                say(format_args!(
+                log_line(format_args!(
                     "this GPU has no clusters of blocks, which compute capability 9.0 brought: launch without one, or take \
                      another card"
                 ));
@@ -240,7 +240,7 @@ impl LaunchAttribute {
             }
             CLUSTER_DIMENSION => asked.cluster = Some([self.value[0], self.value[1], self.value[2]]),
             PROGRAMMATIC_EVENT | LAUNCH_COMPLETION_EVENT | DEVICE_UPDATABLE_NODE => {
-                say(format_args!("launch attribute {} is not supported on virtual GPUs", self.id));
+                log_line(format_args!("launch attribute {} is not supported on virtual GPUs", self.id));
                 return Err(Code::cudaErrorNotSupported);
             }
             0..=LAST_KNOWN => {}

@@ -17,7 +17,7 @@ use crate::memory::{Pool, PoolKey, Pools, Reuse, Reused};
 use crate::runtime::{Runtime, invalid_stream};
 use crate::status::{Code, guard};
 use crate::stream::StreamKey;
-use crate::voice::say;
+use crate::log::log_line;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMallocAsync(pointer: Out<*mut c_void>, bytes: usize, stream: *mut c_void) -> Code {
@@ -163,7 +163,7 @@ pub extern "C" fn cudaMemPoolCreate(pool: Out<*mut c_void>, props: In<PoolProps>
         let device = match props.location.target(runtime)? {
             Target::Device(device) if props.handle_types == 0 => device,
             _ => {
-                say(format_args!("memory pools of virtual GPUs are on a device and stay in the process"));
+                log_line(format_args!("memory pools of virtual GPUs are on a device and stay in the process"));
                 return Err(Code::cudaErrorNotSupported);
             }
         };

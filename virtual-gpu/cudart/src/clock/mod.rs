@@ -70,7 +70,8 @@ impl Agents {
     }
 
     fn bound(&self) -> Option<Earliest> {
-        let earliest = self.by_id.values().filter(|agent| agent.is_running).min_by_key(|agent| agent.at_ns)?;
+        let earliest =
+            self.by_id.values().filter(|agent| agent.is_running).min_by_key(|agent| agent.at_ns)?;
         Some(Earliest { at: Nanos(earliest.at_ns), thread: earliest.thread })
     }
 

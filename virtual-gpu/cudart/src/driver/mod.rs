@@ -10,9 +10,9 @@ mod virtual_memory;
 use core::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::log::log_line;
 use crate::status::Code;
 use crate::trace;
-use crate::voice::say;
 
 /// Address of a driver call; `None` if the stand-in lacks it.
 pub fn entry_point(symbol: &str) -> Option<*mut c_void> {
@@ -36,7 +36,7 @@ fn guard(call: &'static str, bytes: usize, body: impl FnOnce() -> Result<(), Cod
     trace::record(call, bytes);
     let ended = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         // The panic hook has printed the message on standard error already.
-        say(format_args!("internal error in {call}"));
+        log_line(format_args!("internal error in {call}"));
         Err(Code::cudaErrorUnknown)
     });
     ended.err().unwrap_or(Code::cudaSuccess)

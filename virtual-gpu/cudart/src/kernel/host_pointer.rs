@@ -11,9 +11,9 @@ use eager_exec::TouchMap;
 
 use super::registry::variable_at;
 use super::run::Launch;
+use crate::log::log_line;
 use crate::memory::Memory;
 use crate::names::readable;
-use crate::voice::say;
 
 /// Number of watched bytes at the pointer: nearly every kernel starts with these.
 const WATCHED_BYTES: u64 = 64;
@@ -81,7 +81,7 @@ impl HostPointerFinder {
             _ => "reads and writes",
         };
         let Suspect { argument, address, what } = suspect;
-        say(format_args!(
+        log_line(format_args!(
             "kernel {}: argument {argument} is a pointer to the host's own memory ({address:#x}, {what}), and the kernel {way} \
              there, which a GPU cannot do: pass memory from cudaMalloc with the data copied there, from cudaMallocManaged, \
              or registered by cudaHostRegister (eagercc --eager-strict names the line)",

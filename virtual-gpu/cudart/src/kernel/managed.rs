@@ -11,9 +11,9 @@ use eager_gpu_model::AllocKind;
 use parking_lot::Mutex;
 
 use super::registry::{Symbol, Variable, named_variable, shadowed_variable};
+use crate::log::log_line;
 use crate::runtime::Runtime;
 use crate::status::Code;
-use crate::voice::say;
 
 /// Equal to `eager_pass::emit::managed::POINTER_SUFFIX`.
 const POINTER_SUFFIX: &str = ".managed";
@@ -76,7 +76,7 @@ pub fn make(runtime: &Runtime, device: u32) -> Result<(), Code> {
                     std::ptr::with_exposed_provenance_mut::<u64>(pointer.address as usize).write(address);
                 }
             }
-            _ => say(format_args!(
+            _ => log_line(format_args!(
                 "__managed__ variable {name} has no CPU code in this program: compile its file with eagercc"
             )),
         }

@@ -12,9 +12,9 @@ use eager_exec::abi::{CHECKS, KERNEL_ABI_VERSION, KernelEntry, KernelTable, Para
 use parking_lot::Mutex;
 
 use super::check::THREADS_PER_BLOCK_MAX;
+use crate::log::log_line;
 use crate::names::readable;
 use crate::status::Code;
-use crate::voice::say;
 
 /// A kernel's CPU code and name.
 #[derive(Debug, Clone, Copy)]
@@ -114,7 +114,7 @@ pub unsafe fn add_table(table: *const KernelTable) {
     let Some(table) = (unsafe { table.as_ref::<'static>() }) else { return };
     if table.abi_version != KERNEL_ABI_VERSION {
         let theirs = table.abi_version;
-        say(format_args!(
+        log_line(format_args!(
             "kernels with ABI version {theirs} are ignored, this runtime needs {KERNEL_ABI_VERSION}: recompile the program"
         ));
         return;
@@ -203,12 +203,14 @@ fn find<'a, T>(known: &'a BTreeMap<Symbol, T>, symbols: &[Symbol]) -> Option<&'a
 pub fn kernel(stub: *const c_void) -> Result<CpuKernel, Code> {
     let registry = REGISTRY.lock();
     let Some(symbols) = registry.stubs.get(&(stub as usize)) else {
-        say(format_args!("cannot launch {stub:p}: no kernel is registered at this address"));
+        log_line(format_args!("cannot launch {stub:p}: no kernel is registered at this address"));
         return Err(Code::cudaErrorInvalidDeviceFunction);
     };
     let Some(found) = find(&registry.kernels, symbols) else {
         let name = readable(&symbols[0].name);
-        say(format_args!("kernel {name} has no CPU code in this program: compile its file with eagercc"));
+        log_line(format_args!(
+            "kernel {name} has no CPU code in this program: compile its file with eagercc"
+        ));
         return Err(Code::cudaErrorInvalidDeviceFunction);
     };
     Ok(*found)
@@ -233,7 +235,7 @@ pub(super) fn shadowed_variable(shadow: *const c_void) -> Result<Variable, Code>
     let symbols = registry.shadows.get(&(shadow as usize)).ok_or(Code::cudaErrorInvalidSymbol)?;
     find(&registry.variables, symbols).copied().ok_or_else(|| {
         let name = &symbols[0].name;
-        say(format_args!(
+        log_line(format_args!(
             "device variable {name} has no CPU code in this program: compile its file with eagercc"
         ));
         Code::cudaErrorInvalidSymbol

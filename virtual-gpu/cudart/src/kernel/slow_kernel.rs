@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use crate::config::{KERNEL_TIMEOUT_VARIABLE, SLOW_KERNEL_VARIABLE};
+use crate::log::log_line;
 use crate::names::readable;
-use crate::voice::say;
 
 /// Number of polls in the time after which a kernel is reported.
 const POLLS: u32 = 4;
@@ -91,7 +91,7 @@ fn poll_until_reported(shared: &Shared, after: Duration, waiting_at: &WaitingAt)
             seen = (state.launch, Instant::now());
         } else if let Some(kernel) = state.kernel.filter(|_| seen.1.elapsed() >= after) {
             drop(state);
-            say(format_args!("{}", describe(&readable(kernel), after, waiting_at.lock().as_deref())));
+            log_line(format_args!("{}", describe(&readable(kernel), after, waiting_at.lock().as_deref())));
             return;
         }
     }

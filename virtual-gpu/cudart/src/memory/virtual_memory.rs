@@ -10,8 +10,8 @@ use eager_gpu_model::{AllocId, AllocKind};
 
 use super::pages::{self, Access};
 use super::{Allocation, Arena, Kind, Table};
+use crate::log::log_line;
 use crate::status::Code;
-use crate::voice::say;
 
 /// State of the driver's `cuMem*` calls.
 #[derive(Debug)]
@@ -212,6 +212,8 @@ impl VirtualMemory {
 
 /// Reports a limit of the host on standard error, because the code for the program cannot tell it from the device's.
 fn unmappable(error: &std::io::Error) -> Code {
-    say(format_args!("cannot map device memory: {error}; the number of open files or mappings may be limited"));
+    log_line(format_args!(
+        "cannot map device memory: {error}; the number of open files or mappings may be limited"
+    ));
     Code::cudaErrorMemoryAllocation
 }
