@@ -52,8 +52,8 @@ pub fn run(script: &str) -> String {
             now = Nanos((seconds.parse::<f64>().expect("seconds") * 1e9) as u64);
         } else if line == "show" {
             show(&scheduler, &mut transcript);
-        } else if let Some(said) = tell(&scheduler, line, now) {
-            said.iter().for_each(|line| writeln!(transcript, "    {line}").expect("writing to a string"));
+        } else if let Some(answer) = answer(&scheduler, line, now) {
+            answer.iter().for_each(|line| writeln!(transcript, "    {line}").expect("writing to a string"));
         } else {
             let mut actions = Vec::new();
             scheduler.step(now, event(line), &mut actions);
@@ -72,7 +72,7 @@ pub fn run(script: &str) -> String {
 }
 
 /// Answers a line that is a question and not an event; None for all others.
-fn tell(scheduler: &Scheduler, line: &str, now: Nanos) -> Option<Vec<String>> {
+fn answer(scheduler: &Scheduler, line: &str, now: Nanos) -> Option<Vec<String>> {
     let (verb, what) = line.split_once(' ').unwrap_or((line, ""));
     let number = || what.parse::<u32>().unwrap_or_else(|_| panic!("no number in `{line}`"));
     match verb {
@@ -96,78 +96,137 @@ fn profile(capacity: Bytes, faults_stall: bool) -> DeviceProfile {
 }
 
 fn event(line: &str) -> Event {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let number = |index: usize| -> u64 {
-        words.get(index).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("no number in `{line}`"))
-    };
-    let size = |index: usize| bytes(words.get(index).copied().unwrap_or_default(), line);
-    let value = |key: &str| words.iter().find_map(|word| word.strip_prefix(key));
-    let (task, device) = (|| TaskId(number(1)), || DeviceId(number(1) as u32));
-    match words[0] {
-        "gpu" => {
-            Event::DeviceAdded { device: device(), profile: profile(size(2), words.contains(&"stalls")) }
-        }
+    let words = Words { line, words: line.split_whitespace().collect() };
+    task_event(&words)
+        .or_else(|| request_event(&words))
+        .or_else(|| device_event(&words))
+        .unwrap_or_else(|| panic!("unknown event `{}` in `{line}`", words.words[0]))
+}
+
+/// The words of a line; its methods panic with the line where a word is missing or malformed.
+struct Words<'a> {
+    line: &'a str,
+    words: Vec<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    fn number(&self, index: usize) -> u64 {
+        let word = self.words.get(index).and_then(|word| word.parse().ok());
+        word.unwrap_or_else(|| panic!("no number in `{}`", self.line))
+    }
+
+    fn size(&self, index: usize) -> Bytes {
+        bytes(self.words.get(index).copied().unwrap_or_default(), self.line)
+    }
+
+    /// The part after `key` of the first word that starts with it.
+    fn value(&self, key: &str) -> Option<&'a str> {
+        self.words.iter().find_map(|word| word.strip_prefix(key))
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.words.contains(&word)
+    }
+
+    fn task(&self) -> TaskId {
+        TaskId(self.number(1))
+    }
+
+    fn client(&self) -> ClientId {
+        ClientId(self.number(1))
+    }
+
+    fn device(&self) -> DeviceId {
+        DeviceId(self.number(1) as u32)
+    }
+}
+
+/// Events of programs and their tasks.
+fn task_event(words: &Words<'_>) -> Option<Event> {
+    Some(match words.words[0] {
         "client" => Event::ClientConnected {
-            client: ClientId(number(1)),
-            uid: value("uid=").map_or(1000, |uid| uid.parse().expect("a uid")),
-            label: format!("job{}", number(1)),
+            client: words.client(),
+            uid: words.value("uid=").map_or(1000, |uid| uid.parse().expect("a uid")),
+            label: format!("job{}", words.number(1)),
             informed: false,
         },
-        "gone" => Event::ClientGone { client: ClientId(number(1)) },
+        "gone" => Event::ClientGone { client: words.client() },
+        "frozen" => Event::Frozen { client: words.client() },
+        "thawed" => Event::Thawed { client: words.client() },
         "begin" => Event::TaskBegin {
-            task: task(),
-            client: ClientId(number(3)),
-            request: TaskRequest {
-                requirement: size(4),
-                blocks: value("warps=").map_or(0, |warps| warps.parse().expect("warps")),
-                threads_per_block: 32,
-                lazy: words.contains(&"lazy"),
-                managed: words.contains(&"managed"),
-                whole: words.contains(&"whole"),
-                barred: barred(value("not=")),
-                function: "main".into(),
-                estimate: estimate(value("runs="), value("holds=")),
-                held_by: None,
-                priority: 0,
-            },
+            task: words.task(),
+            client: ClientId(words.number(3)),
+            request: task_request(words),
         },
-        "extend" => Event::TaskExtend { task: task(), bytes: size(2) },
-        "shrink" => Event::TaskShrink { task: task(), bytes: size(2) },
-        "launched-all" => Event::AllLaunched { task: task() },
-        "end" => Event::TaskEnd { task: task() },
-        "busy" => Event::Busy { task: task() },
-        "idle" => Event::Idle { task: task() },
-        "frozen" => Event::Frozen { client: ClientId(number(1)) },
-        "thawed" => Event::Thawed { client: ClientId(number(1)) },
-        "promoted" => Event::Promoted { task: task() },
-        "tick" => Event::Tick,
-        "observed" => Event::Observed {
-            device: device(),
-            foreign: value("foreign=").map_or(Bytes::ZERO, |size| bytes(size, line)),
-            clients: words.iter().filter_map(|word| client_use(word, line)).collect(),
-        },
-        "limits" => Event::LimitsSet {
-            limits: serde_json::from_str(&line["limits ".len()..]).expect("limits as JSON"),
-        },
-        "drain" => Event::Drained { device: device() },
-        "lost" => Event::DeviceLost { device: device() },
-        "found" => Event::DeviceFound { device: device() },
-        "undrain" => Event::Undrained { device: device() },
-        "hold" => Event::Held { task: task(), by: 1000 },
-        "release" => Event::Released { task: task() },
-        "cancel" => Event::Cancelled { task: task(), by: 1000 },
-        "policy-set" => Event::PolicySet { policy: words[1].parse().expect("a policy") },
+        "extend" => Event::TaskExtend { task: words.task(), bytes: words.size(2) },
+        "shrink" => Event::TaskShrink { task: words.task(), bytes: words.size(2) },
+        "launched-all" => Event::AllLaunched { task: words.task() },
+        "end" => Event::TaskEnd { task: words.task() },
+        "busy" => Event::Busy { task: words.task() },
+        "idle" => Event::Idle { task: words.task() },
+        "promoted" => Event::Promoted { task: words.task() },
         "held" => {
-            let footprint = bytes(value("footprint=").expect("a footprint"), line);
-            let access = access(words.last().copied());
-            let name = value("kernel=").expect("a kernel").to_owned();
+            let footprint = bytes(words.value("footprint=").expect("a footprint"), words.line);
+            let access = access(words.words.last().copied());
+            let name = words.value("kernel=").expect("a kernel").to_owned();
             Event::KernelHeld {
-                task: task(),
+                task: words.task(),
                 kernel: KernelRequest { name, footprint, static_size: footprint, access },
             }
         }
-        other => panic!("unknown event `{other}` in `{line}`"),
+        _ => return None,
+    })
+}
+
+fn task_request(words: &Words<'_>) -> TaskRequest {
+    TaskRequest {
+        requirement: words.size(4),
+        blocks: words.value("warps=").map_or(0, |warps| warps.parse().expect("warps")),
+        threads_per_block: 32,
+        lazy: words.has("lazy"),
+        managed: words.has("managed"),
+        whole: words.has("whole"),
+        barred: barred(words.value("not=")),
+        function: "main".into(),
+        estimate: estimate(words.value("runs="), words.value("holds=")),
+        held_by: None,
+        priority: 0,
     }
+}
+
+/// Requests of people: about a waiting task, the limits, the policy.
+fn request_event(words: &Words<'_>) -> Option<Event> {
+    Some(match words.words[0] {
+        "hold" => Event::Held { task: words.task(), by: 1000 },
+        "release" => Event::Released { task: words.task() },
+        "cancel" => Event::Cancelled { task: words.task(), by: 1000 },
+        "limits" => Event::LimitsSet {
+            limits: serde_json::from_str(&words.line["limits ".len()..]).expect("limits as JSON"),
+        },
+        "policy-set" => Event::PolicySet { policy: words.words[1].parse().expect("a policy") },
+        _ => return None,
+    })
+}
+
+/// Events of devices, and the tick of the clock.
+fn device_event(words: &Words<'_>) -> Option<Event> {
+    Some(match words.words[0] {
+        "gpu" => Event::DeviceAdded {
+            device: words.device(),
+            profile: profile(words.size(2), words.has("stalls")),
+        },
+        "observed" => Event::Observed {
+            device: words.device(),
+            foreign: words.value("foreign=").map_or(Bytes::ZERO, |size| bytes(size, words.line)),
+            clients: words.words.iter().filter_map(|word| client_use(word, words.line)).collect(),
+        },
+        "drain" => Event::Drained { device: words.device() },
+        "undrain" => Event::Undrained { device: words.device() },
+        "lost" => Event::DeviceLost { device: words.device() },
+        "found" => Event::DeviceFound { device: words.device() },
+        "tick" => Event::Tick,
+        _ => return None,
+    })
 }
 
 fn access(word: Option<&str>) -> AccessClass {
