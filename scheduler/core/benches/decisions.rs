@@ -105,11 +105,11 @@ impl Cluster {
         self.scheduler.step(Nanos(self.now), event, &mut actions);
         self.steps_ns.push(start.elapsed().as_nanos() as u64);
         for action in actions {
-            self.hear(&action);
+            self.apply(&action);
         }
     }
 
-    fn hear(&mut self, action: &Action) {
+    fn apply(&mut self, action: &Action) {
         match action {
             Action::Bind { task, .. } => self.running.push_back((*task, Next::Kernel, 4)),
             Action::SetGate { task, gate, .. } => {

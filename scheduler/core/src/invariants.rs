@@ -66,7 +66,7 @@ pub enum Violation {
     #[error("{client} has not as many kernels at gates as are counted")]
     HeldDiffers { client: ClientId },
     #[error("the tasks of uid {uid} that are bound are not as many as are counted")]
-    HoldingDiffers { uid: u32 },
+    BoundByUserDiffers { uid: u32 },
     #[error("{task} and all others who hold something wait for each other, and nobody will look at it")]
     Circle { task: TaskId },
     #[error("{device}: kernels of {task} stand at their gate and it is nobody's turn")]
@@ -92,11 +92,11 @@ pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
         if !owner.is_some_and(|client| client.tasks.contains(&task.id)) {
             return Err(Violation::Orphan { task: task.id });
         }
-        if scheduler.is_kept(task) != task.bound().is_none() {
+        if scheduler.waits_in_one_place(task) != task.bound().is_none() {
             return Err(Violation::QueueDiffers { task: task.id });
         }
         match &task.state {
-            TaskState::Waiting { said: None } => return Err(Violation::SilentWait { task: task.id }),
+            TaskState::Waiting { last_reported: None } => return Err(Violation::SilentWait { task: task.id }),
             TaskState::Waiting { .. } if scheduler.could_start(task) => {
                 return Err(Violation::Stranded { task: task.id });
             }
@@ -125,14 +125,14 @@ fn check_clients(scheduler: &Scheduler) -> Result<(), Violation> {
     if let Some(client) = state.clients.values().find(|client| held(client) != client.held as usize) {
         return Err(Violation::HeldDiffers { client: client.id });
     }
-    let mut holding: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut bound_by_user: BTreeMap<u32, u32> = BTreeMap::new();
     for task in state.tasks.values().filter(|task| task.bound().is_some()) {
         let uid = state.clients.get(&task.client).map_or(0, |client| client.uid);
-        *holding.entry(uid).or_default() += 1;
+        *bound_by_user.entry(uid).or_default() += 1;
     }
-    let uids = || holding.keys().chain(state.holding.keys());
-    if let Some(&uid) = uids().find(|uid| holding.get(*uid) != state.holding.get(*uid)) {
-        return Err(Violation::HoldingDiffers { uid });
+    let uids = || bound_by_user.keys().chain(state.bound_by_user.keys());
+    if let Some(&uid) = uids().find(|uid| bound_by_user.get(*uid) != state.bound_by_user.get(*uid)) {
+        return Err(Violation::BoundByUserDiffers { uid });
     }
     let holders = || state.clients.values().filter(|client| !client.contexts.is_empty());
     let actual = holders().filter(|client| !is_waiting(client)).count();
@@ -153,7 +153,7 @@ fn check_clients(scheduler: &Scheduler) -> Result<(), Violation> {
 /// of each other user. Where devices are full by tasks and not by bytes, none may have started.
 fn check_bypass(scheduler: &Scheduler) -> Result<(), Violation> {
     let state = scheduler.state();
-    let Some((head, since)) = scheduler.kept_since() else { return Ok(()) };
+    let Some((head, since)) = scheduler.overdue_since() else { return Ok(()) };
     let Some(head) = state.tasks.get(&head).filter(|task| scheduler.is_queued(task)) else { return Ok(()) };
     let waited = scheduler.now().saturating_sub(head.asked_at);
     for device in state.devices.values().filter(|device| head.requirement <= device.capacity) {

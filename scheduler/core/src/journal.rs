@@ -8,7 +8,7 @@ use crate::action::Action;
 use crate::event::Event;
 use crate::options::Options;
 use crate::policy::PolicyName;
-use crate::scheduler::{Image, NoImage, Scheduler};
+use crate::scheduler::{Image, InvalidImage, Scheduler};
 use eager_units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,7 @@ pub enum ReplayError {
     #[error("journal version {found} is not one of 1 to {JOURNAL_VERSION}, which this program reads")]
     Version { found: u32 },
     #[error("its header's image is none: {0}")]
-    Image(#[from] NoImage),
+    Image(#[from] InvalidImage),
     /// `step` counts from 1, without the header.
     #[error("step {step} decides differently: recorded {recorded:?}, now {replayed:?}")]
     Diverged { step: u64, recorded: Vec<Action>, replayed: Vec<Action> },
@@ -82,7 +82,7 @@ impl JournalHeader {
     ///
     /// # Errors
     /// The header has an unknown version, or its image is not one of a scheduler.
-    pub fn raise(self) -> Result<Scheduler, ReplayError> {
+    pub fn restore(self) -> Result<Scheduler, ReplayError> {
         if !(1..=JOURNAL_VERSION).contains(&self.journal) {
             return Err(ReplayError::Version { found: self.journal });
         }
@@ -98,7 +98,7 @@ pub fn replay(
     header: JournalHeader,
     lines: impl IntoIterator<Item = JournalLine>,
 ) -> Result<Scheduler, ReplayError> {
-    let mut scheduler = header.raise()?;
+    let mut scheduler = header.restore()?;
     for (index, line) in lines.into_iter().enumerate() {
         let mut replayed = Vec::new();
         scheduler.step(line.now, line.event, &mut replayed);
@@ -111,7 +111,7 @@ pub fn replay(
 
 /// Checks that a piece begins with the state of `scheduler`, which was replayed to the end of the piece before it.
 pub fn meets(scheduler: &Scheduler, next: &JournalHeader) -> Result<(), ReplayError> {
-    let raised = next.clone().raise()?;
+    let raised = next.clone().restore()?;
     let (before, after) = (JournalHeader::of(scheduler), JournalHeader::of(&raised));
     let is_same =
         (before.policy, &before.options, &before.image) == (after.policy, &after.options, &after.image);

@@ -88,7 +88,7 @@ impl State {
             stay: Stay::Within,
             share: None,
         }));
-        self.count_holding(client, true);
+        self.count_bound(client, true);
         self.recount(binding.task);
         self.recount_idle(client);
         self.reindex(binding.device);
@@ -271,7 +271,7 @@ impl State {
         let was_waiting = task.bound().is_none();
         let was_held = task.bound().is_some_and(|bound| bound.held.is_some());
         if !was_waiting {
-            self.count_holding(task.client, false);
+            self.count_bound(task.client, false);
         }
         self.change_client(task.client, |client| {
             client.tasks.remove(&id);

@@ -73,11 +73,11 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub(crate) fn then(self, now: Bytes) -> Seen {
+    pub(crate) fn push(self, now: Bytes) -> Seen {
         Seen { last: now, before: self.last }
     }
 
-    pub(crate) fn less(self, bytes: Bytes) -> Seen {
+    pub(crate) fn deduct(self, bytes: Bytes) -> Seen {
         Seen { last: self.last.saturating_sub(bytes), before: self.before.saturating_sub(bytes) }
     }
 
@@ -92,7 +92,8 @@ impl Seen {
 pub struct Overrun {
     pub beyond: Seen,
     /// The overrun was reported, and still holds.
-    pub said: bool,
+    #[serde(rename = "said")]
+    pub reported: bool,
 }
 
 /// A task's time quantum on its device.
@@ -186,10 +187,11 @@ pub struct Task {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskState {
-    /// `said`: [`Reason::code`] of the reason reported last; None only within the step in which the task begins to
-    /// wait.
+    /// `last_reported`: [`Reason::code`] of the reason reported last; None only within the step in which the task begins
+    /// to wait.
     Waiting {
-        said: Option<u32>,
+        #[serde(rename = "said")]
+        last_reported: Option<u32>,
     },
     Bound(Box<Bound>),
 }
@@ -263,7 +265,7 @@ impl Task {
 
     /// True if the task began to wait in this step, and no reason has been reported for it yet.
     pub(crate) fn is_new(&self) -> bool {
-        matches!(self.state, TaskState::Waiting { said: None })
+        matches!(self.state, TaskState::Waiting { last_reported: None })
     }
 
     pub(crate) fn bound_mut(&mut self) -> Option<&mut Bound> {
@@ -286,7 +288,7 @@ pub struct State {
     pub clients: BTreeMap<ClientId, Client>,
     pub tasks: BTreeMap<TaskId, Task>,
     /// Number of bound tasks by user; users without any have no entry.
-    pub(crate) holding: BTreeMap<u32, u32>,
+    pub(crate) bound_by_user: BTreeMap<u32, u32>,
     pub(crate) overruns: BTreeMap<(ClientId, DeviceId), Overrun>,
     pub(crate) index: DeviceIndex,
     /// Devices on which no new task starts.
@@ -336,12 +338,12 @@ impl State {
     }
 
     /// Counts a task of the client's user as bound, or as bound no longer.
-    pub(crate) fn count_holding(&mut self, client: ClientId, is_bound: bool) {
+    pub(crate) fn count_bound(&mut self, client: ClientId, is_bound: bool) {
         let Some(uid) = self.clients.get(&client).map(|client| client.uid) else { return };
-        let tasks = self.holding.entry(uid).or_default();
+        let tasks = self.bound_by_user.entry(uid).or_default();
         *tasks = if is_bound { tasks.saturating_add(1) } else { tasks.saturating_sub(1) };
         if *tasks == 0 {
-            self.holding.remove(&uid);
+            self.bound_by_user.remove(&uid);
         }
     }
 

@@ -27,7 +27,7 @@ mod turns;
 mod view;
 
 pub use explain::{Offer, Outlook, Standing};
-pub use image::{Image, NoImage};
+pub use image::{Image, InvalidImage};
 pub use view::{DeviceView, Stage, TaskView};
 
 use crate::action::Action;
@@ -122,20 +122,20 @@ pub struct Scheduler {
     /// When the last uninformed client disconnected.
     uninformed_gone: Option<Nanos>,
     /// The first overdue task, and the step since which it is; for the invariants only.
-    kept_since: Option<(TaskId, Nanos)>,
+    overdue_since: Option<(TaskId, Nanos)>,
 }
 
 /// Waiting tasks that may be able to start after this step's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Retry {
-    Nobody,
+    None,
     /// Nothing was freed, so only the task that arrived with this event.
     Newcomer(TaskId),
-    NewcomerAndWhoFits(TaskId),
+    NewcomerAndFitting(TaskId),
     /// Memory was freed or a task left the queue: tasks that fit now.
-    WhoFits,
+    Fitting,
     /// Every waiting task: no earlier reason to wait needs to hold any more, as after a new device.
-    Everybody,
+    All,
 }
 
 impl Scheduler {
@@ -166,7 +166,7 @@ impl Scheduler {
             queue: Queue::new(traits.queue),
             aside: BTreeSet::new(),
             lines: Lines::default(),
-            retry: Retry::Nobody,
+            retry: Retry::None,
             touched: Touched::default(),
             settled: Touched::default(),
             looked_at: Vec::new(),
@@ -176,7 +176,7 @@ impl Scheduler {
             replaced: None,
             reversions: 0,
             uninformed_gone: None,
-            kept_since: None,
+            overdue_since: None,
         }
     }
 
@@ -304,8 +304,8 @@ impl Scheduler {
             Event::AllLaunched { task } => self.all_launched(task),
             Event::TaskEnd { task } => self.end(task),
             Event::KernelHeld { task, kernel } => self.kernel_held(task, kernel),
-            Event::Busy { task } => self.activity(task, Activity::Busy),
-            Event::Idle { task } => self.activity(task, Activity::Idle),
+            Event::Busy { task } => self.note_activity(task, Activity::Busy),
+            Event::Idle { task } => self.note_activity(task, Activity::Idle),
             Event::Promoted { task } => self.promotion_done(task),
             Event::Frozen { client } => self.freeze(client, true),
             Event::Thawed { client } => self.freeze(client, false),
@@ -357,14 +357,14 @@ impl Scheduler {
         };
         self.state.add_device(device);
         self.touched.devices.add(id);
-        self.retry = Retry::Everybody;
+        self.retry = Retry::All;
         Ok(())
     }
 
     fn set_limits(&mut self, limits: Limits) -> Result<(), Anomaly> {
         self.options.limits = limits;
         self.look_behind();
-        self.retry = Retry::Everybody;
+        self.retry = Retry::All;
         Ok(())
     }
 
@@ -399,7 +399,7 @@ impl Scheduler {
         contexts.iter().for_each(|&device| self.touched.devices.add(device));
         let frees_memory = context_bytes > Bytes::ZERO && !contexts.is_empty();
         if frees_memory || !removed.is_empty() || self.traits.looks_at_the_clock() {
-            self.retry = Retry::WhoFits;
+            self.retry = Retry::Fitting;
         }
         for task in removed {
             self.leave_queue(&task);
@@ -432,7 +432,7 @@ impl Scheduler {
     }
 
     /// True if the task waits in exactly one place: in the queue, beside it, or behind it.
-    pub(crate) fn is_kept(&self, task: &Task) -> bool {
+    pub(crate) fn waits_in_one_place(&self, task: &Task) -> bool {
         let places = [self.is_queued(task), self.aside.contains(&task.id), self.is_behind(task.id)];
         places.into_iter().filter(|stands| *stands).count() == 1
     }

@@ -131,8 +131,8 @@ fn another_policy_and_an_image_keep_the_order() {
 fn what_is_said_of_a_task_names_its_priority() {
     let mut run = full(PolicyName::Case);
     let task = run.begin(ANNA, TASK, 7);
-    let said = run.scheduler.explain_task(task, run.now).expect("it is there").join("\n");
-    assert!(said.contains("priority is 7") && said.contains("uid 1000 alone"), "{said}");
+    let text = run.scheduler.explain_task(task, run.now).expect("it is there").join("\n");
+    assert!(text.contains("priority is 7") && text.contains("uid 1000 alone"), "{text}");
 }
 
 /// The next step of a user: begins a task, gives the last one a priority, or the oldest task of any user ends.

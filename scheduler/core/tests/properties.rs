@@ -204,7 +204,7 @@ impl Honest {
         }
         let mut newly_watched = Vec::new();
         for action in actions {
-            self.hear(action, &mut newly_watched)?;
+            self.apply(action, &mut newly_watched)?;
         }
         for id in newly_watched {
             self.step(Event::Idle { task: TaskId(id) })?;
@@ -212,7 +212,7 @@ impl Honest {
         Ok(())
     }
 
-    fn hear(&mut self, action: Action, newly_watched: &mut Vec<u64>) -> Result<(), TestCaseError> {
+    fn apply(&mut self, action: Action, newly_watched: &mut Vec<u64>) -> Result<(), TestCaseError> {
         match action {
             Action::Bind { task, device, class, grant, managed, .. } => {
                 let missing = self.programs.values().any(|it| it.eager && it.device == Some(device));

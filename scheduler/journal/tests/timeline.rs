@@ -252,7 +252,7 @@ fn what_is_no_journal_is_named_with_its_line() {
 fn a_piece_alone_shows_who_was_there_when_it_began() {
     let whole = eager_start();
     let (before, after) = whole.lines.split_at(6);
-    let mut scheduler = whole.header.clone().raise().expect("a scheduler");
+    let mut scheduler = whole.header.clone().restore().expect("a scheduler");
     for line in before {
         scheduler.step(line.now, line.event.clone(), &mut Vec::new());
     }

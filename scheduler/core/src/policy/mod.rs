@@ -171,9 +171,9 @@ impl Traits {
             reserve_head: options.reserve_head.unwrap_or(self.reserve_head),
             short_hold_ns: options.short_hold_ns.or(self.short_hold_ns),
             hold_ns_max: options.hold_ns_max.or(self.hold_ns_max),
-            habits: under(self.habits, options),
+            habits: habits_under(self.habits, options),
             sharing: Sharing {
-                habits_in_company: self.sharing.habits_in_company.map(|habits| under(habits, options)),
+                habits_in_company: self.sharing.habits_in_company.map(|habits| habits_under(habits, options)),
                 ..self.sharing
             },
             ..self
@@ -182,7 +182,7 @@ impl Traits {
 }
 
 /// The habits, with those that the options override.
-fn under(habits: Habits, options: &Options) -> Habits {
+fn habits_under(habits: Habits, options: &Options) -> Habits {
     Habits {
         release_dead: options.release_dead.unwrap_or(habits.release_dead),
         late_reservation: options.late_reservation.unwrap_or(habits.late_reservation),

@@ -23,7 +23,7 @@ impl Scheduler {
             self.state.drained.remove(&id);
         }
         // The reasons of waiting tasks may not hold any more, whichever way it went.
-        self.retry = Retry::Everybody;
+        self.retry = Retry::All;
         Ok(())
     }
 
@@ -37,7 +37,7 @@ impl Scheduler {
         self.waiting(id)?.request.held_by = Some(by);
         self.put_aside(id, out);
         // It may have been the first task, which blocked the others.
-        self.retry = Retry::WhoFits;
+        self.retry = Retry::Fitting;
         Ok(())
     }
 
@@ -51,15 +51,15 @@ impl Scheduler {
         self.waiting(id)?;
         self.forget(id);
         out.push(Action::Refuse { task: id, reason: Reason::Cancelled { by } });
-        self.retry = Retry::WhoFits;
+        self.retry = Retry::Fitting;
         Ok(())
     }
 
     /// The drained device that keeps a task waiting: the task would start there, or all devices are drained.
-    pub(super) fn keeps_drained(&self, view: View<'_>, task: &Task) -> Option<Reason> {
+    pub(super) fn why_drained(&self, view: View<'_>, task: &Task) -> Option<Reason> {
         let first = *self.state.drained.first()?;
         let without_drains = View { ignores_drains: true, ..view };
-        match self.place(without_drains, task) {
+        match self.policy_placement(without_drains, task) {
             Placement::Bind { device, .. } if self.state.drained.contains(&device) => {
                 Some(Reason::Drained { device })
             }

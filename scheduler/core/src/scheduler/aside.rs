@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 impl Scheduler {
     /// Why the user may not have this task at all. `itself`: how often the task is counted among the waiting ones.
-    pub(super) fn over_quota(&self, task: &Task, itself: usize) -> Option<Reason> {
+    pub(super) fn why_over_quota(&self, task: &Task, itself: usize) -> Option<Reason> {
         let (limits, uid) = (&self.options.limits, self.uid_of(task));
         let wanted = task.requirement.saturating_add(self.options.context_bytes);
         if let Some(limit) = limits.user_bytes_max.filter(|limit| wanted > *limit) {
@@ -35,7 +35,7 @@ impl Scheduler {
     }
 
     /// Why a task has to wait beside the queue; None if it need not.
-    fn kept_back(&self, task: &Task) -> Option<Reason> {
+    fn why_kept_back(&self, task: &Task) -> Option<Reason> {
         if let Some(by) = task.request.held_by {
             return Some(Reason::Held { by });
         }
@@ -45,7 +45,7 @@ impl Scheduler {
             return Some(Reason::Throttled { client: task.client, wait });
         }
         self.why_user_full(task)
-            .or_else(|| self.needs_foothold(task).then(|| self.why_no_foothold(task)).flatten())
+            .or_else(|| self.needs_first_context(task).then(|| self.why_no_first_context(task)).flatten())
     }
 
     fn why_user_full(&self, task: &Task) -> Option<Reason> {
@@ -62,7 +62,7 @@ impl Scheduler {
     }
 
     /// True if the task wants no memory yet, and its program has no context anywhere.
-    fn needs_foothold(&self, task: &Task) -> bool {
+    fn needs_first_context(&self, task: &Task) -> bool {
         let has_none = |id| self.state.clients.get(id).is_some_and(|client| client.contexts.is_empty());
         let is_empty = task.requirement == Bytes::ZERO && self.options.context_bytes > Bytes::ZERO;
         is_empty && task.bound().is_none() && has_none(&task.client)
@@ -71,7 +71,7 @@ impl Scheduler {
     /// Moves a task from the queue to beside it, if it has to wait there; returns whether it has to.
     pub(super) fn put_aside(&mut self, id: TaskId, out: &mut Vec<Action>) -> bool {
         let Some(task) = self.state.tasks.get(&id).cloned() else { return false };
-        let Some(reason) = self.kept_back(&task) else { return false };
+        let Some(reason) = self.why_kept_back(&task) else { return false };
         self.dequeue(&task);
         self.aside.insert(id);
         self.wait(id, reason, out);
@@ -82,20 +82,20 @@ impl Scheduler {
     pub(super) fn take_from_aside(&mut self) -> bool {
         let mut came = false;
         // All tasks of a user that want only their program's first context wait for the same.
-        let mut without_foothold = BTreeSet::new();
+        let mut without_first_context = BTreeSet::new();
         for id in self.aside.clone() {
             let Some(task) = self.state.tasks.get(&id) else { continue };
             let is_alike =
-                self.needs_foothold(task) && says_nothing(&task.request) && !self.is_throttled(task.client);
+                self.needs_first_context(task) && declares_nothing(&task.request) && !self.is_throttled(task.client);
             let uid = self.uid_of(task);
-            if is_alike && without_foothold.contains(&uid) {
+            if is_alike && without_first_context.contains(&uid) {
                 continue;
             }
-            if self.kept_back(task).is_some() {
-                without_foothold.extend(is_alike.then_some(uid));
+            if self.why_kept_back(task).is_some() {
+                without_first_context.extend(is_alike.then_some(uid));
                 continue;
             }
-            let keeps_place = self.needs_foothold(task);
+            let keeps_place = self.needs_first_context(task);
             self.arrivals += 1;
             let arrival = self.arrivals;
             let Some(task) = self.state.tasks.get_mut(&id) else { continue };
@@ -110,14 +110,14 @@ impl Scheduler {
             came = true;
         }
         if came {
-            self.retry = Retry::Everybody;
+            self.retry = Retry::All;
         }
         came
     }
 
     /// Why a task waits beside the queue. None if it does not, or (for the invariants) if it need not.
     pub(super) fn why_aside(&self, task: &Task) -> Option<Reason> {
-        self.aside.contains(&task.id).then(|| self.kept_back(task)).flatten()
+        self.aside.contains(&task.id).then(|| self.why_kept_back(task)).flatten()
     }
 
     /// When the first throttled task has waited for long enough.
@@ -130,7 +130,7 @@ impl Scheduler {
 }
 
 /// True if the request declares nothing: two such requests of one user get the same answer.
-fn says_nothing(request: &TaskRequest) -> bool {
+fn declares_nothing(request: &TaskRequest) -> bool {
     let TaskRequest {
         requirement, blocks, threads_per_block, managed, whole, barred, held_by, estimate, ..
     } = request;

@@ -31,7 +31,7 @@ impl Scheduler {
         };
         if gone {
             // It may have been the head that blocked the others.
-            self.try_who_fits(out);
+            self.try_fitting(out);
         }
     }
 

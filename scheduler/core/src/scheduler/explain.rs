@@ -93,7 +93,7 @@ impl Scheduler {
         if !self.traits.eager || task.request.whole {
             return Some(Class::Normal);
         }
-        match self.place(self.as_it_is_tried(task), task) {
+        match self.policy_placement(self.as_it_is_tried(task), task) {
             Placement::Bind { grant, .. } if grant < task.requirement => Some(Class::Eager),
             Placement::Bind { .. } => Some(Class::Normal),
             Placement::Wait(_) => None,
@@ -125,7 +125,7 @@ impl Scheduler {
             return Offer::Barred;
         }
         let view = View { only: Some(device.id), ..self.as_it_is_tried(task) };
-        match self.place(view, task) {
+        match self.policy_placement(view, task) {
             Placement::Bind { grant, .. } => {
                 let class = if grant < task.requirement { Class::Eager } else { Class::Normal };
                 Offer::Starts { class, grant }
@@ -163,11 +163,11 @@ impl Scheduler {
     fn explain_waiting(&self, view: &TaskView<'_>, reason: &Reason, now: Nanos) -> Vec<String> {
         let (name, wanted) = (named(view), view.requirement);
         let waited = now.saturating_sub(view.asked_at);
-        let mut said = vec![format!("{name} has waited for {waited} for {wanted} of device memory.")];
+        let mut sentences = vec![format!("{name} has waited for {waited} for {wanted} of device memory.")];
         // The deciding reason comes first: a limit, a hold, the order, the memory.
-        said.push(format!("It {reason}."));
+        sentences.push(format!("It {reason}."));
         let standing = self.standing_of(view.task);
-        said.push(match standing.as_ref().and_then(|standing| standing.place) {
+        sentences.push(match standing.as_ref().and_then(|standing| standing.place) {
             Some(place) => {
                 let (length, order) = (self.queue.len(), order_in_words(self.traits.queue));
                 format!("It has place {place} of {length} in the queue of {}: {order}.", self.name)
@@ -176,33 +176,33 @@ impl Scheduler {
         });
         if view.request.priority != 0 {
             let (priority, uid) = (view.request.priority, view.uid);
-            said.push(format!("Its priority is {priority}; that counts among the tasks of uid {uid} alone."));
+            sentences.push(format!("Its priority is {priority}; that counts among the tasks of uid {uid} alone."));
         }
-        said.extend(self.tell_outlooks(&self.outlooks(view.task), wanted));
+        sentences.extend(self.describe_outlooks(&self.outlooks(view.task), wanted));
         if let Some(at) = standing.and_then(|standing| standing.expected) {
             let expected = at.saturating_sub(now);
-            said.push(format!(
+            sentences.push(format!(
                 "Room for all of it is expected in {expected}, if the tasks that run take as long as in earlier runs."
             ));
         }
-        said
+        sentences
     }
 
     /// A sentence for each device; devices with the same sentence share one.
-    fn tell_outlooks(&self, outlooks: &[Outlook], wanted: Bytes) -> Vec<String> {
+    fn describe_outlooks(&self, outlooks: &[Outlook], wanted: Bytes) -> Vec<String> {
         let mut groups: Vec<(Vec<DeviceId>, String)> = Vec::new();
         for outlook in outlooks {
-            let sentence = self.tell_outlook(outlook, wanted);
-            let said = sentence.strip_prefix(&outlook.device.to_string()).unwrap_or(&sentence);
-            match groups.iter_mut().find(|(_, known)| known == said) {
+            let sentence = self.describe_outlook(outlook, wanted);
+            let rest = sentence.strip_prefix(&outlook.device.to_string()).unwrap_or(&sentence);
+            match groups.iter_mut().find(|(_, known)| known == rest) {
                 Some((devices, _)) => devices.push(outlook.device),
-                None => groups.push((vec![outlook.device], said.to_owned())),
+                None => groups.push((vec![outlook.device], rest.to_owned())),
             }
         }
-        groups.iter().map(|(devices, said)| format!("{}{said}", each_of(devices))).collect()
+        groups.iter().map(|(devices, rest)| format!("{}{rest}", each_of(devices))).collect()
     }
 
-    fn tell_outlook(&self, outlook: &Outlook, wanted: Bytes) -> String {
+    fn describe_outlook(&self, outlook: &Outlook, wanted: Bytes) -> String {
         let Outlook { device, offer, os_ratio_percent } = outlook;
         match offer {
             Offer::Starts { class: Class::Eager, grant } => {
@@ -262,10 +262,10 @@ impl Scheduler {
         let name = named(view);
         let (ran, waited) = (now.saturating_sub(*bound_at), bound_at.saturating_sub(view.asked_at));
         let (wanted, missing) = (view.requirement, view.requirement.saturating_sub(*grant));
-        let mut said =
+        let mut sentences =
             vec![format!("{name} has run on {device} for {ran}, {class}, after it waited for {waited}.")];
-        said.push(format!("Why: {reason}."));
-        said.push(match missing {
+        sentences.push(format!("Why: {reason}."));
+        sentences.push(match missing {
             Bytes::ZERO => format!("It has all of the {wanted} that it wants."),
             missing => format!(
                 "It has {grant} of the {wanted} that it wants; the missing {missing} come as memory becomes free on \
@@ -274,17 +274,17 @@ impl Scheduler {
             ),
         });
         if *class == Class::Eager || self.traits.gate == GateRule::Turns {
-            said.push(format!("Its gate: {gate} ({gate_reason})."));
+            sentences.push(format!("Its gate: {gate} ({gate_reason})."));
         }
         if let Some((kernel, since)) = held {
-            said.push(format!("Its kernel {kernel} has stood there for {}.", now.saturating_sub(*since)));
+            sentences.push(format!("Its kernel {kernel} has stood there for {}.", now.saturating_sub(*since)));
         }
         if self.state.drained.contains(device) {
-            said.push(format!(
+            sentences.push(format!(
                 "{device} is drained: this task goes on, its program's next would start elsewhere."
             ));
         }
-        said
+        sentences
     }
 
     /// Sentences about a device at this time; None if the device does not exist.
@@ -298,25 +298,25 @@ impl Scheduler {
         let others = others.into_iter().filter(|(bytes, _)| *bytes > Bytes::ZERO);
         parts.extend(others.map(|(bytes, what)| format!("{bytes} {what}")));
         let (name, parts) = (&view.profile.name, parts.join(", "));
-        let mut said = vec![format!("{id} ({name}) has {capacity}: {parts}, {free} free.")];
+        let mut sentences = vec![format!("{id} ({name}) has {capacity}: {parts}, {free} free.")];
         if view.drained {
-            said.push("It is drained: what runs there goes on, and nothing new starts.".to_owned());
+            sentences.push("It is drained: what runs there goes on, and nothing new starts.".to_owned());
         }
         if view.oversubscribed > Bytes::ZERO {
             let ratio = ratio(self.wanted_on(device).percent_of(capacity));
-            said.push(format!("Its eager tasks want {} more: OS-ratio {ratio}.", view.oversubscribed));
+            sentences.push(format!("Its eager tasks want {} more: OS-ratio {ratio}.", view.oversubscribed));
         }
         let on_device: Vec<&Task> = self.read().tasks_on(id).map(|(task, _)| task).collect();
-        say_some(&mut said, &on_device, "run there", |task| self.tell_bound(task, now));
+        describe_some(&mut sentences, &on_device, "run there", |task| self.describe_bound(task, now));
         let waiting: Vec<&Task> = self.standing().iter().filter_map(|id| self.state.tasks.get(id)).collect();
-        say_some(&mut said, &waiting, "wait", |task| {
-            let outlook = self.tell_outlook(&self.outlook(device, task), task.requirement);
+        describe_some(&mut sentences, &waiting, "wait", |task| {
+            let outlook = self.describe_outlook(&self.outlook(device, task), task.requirement);
             format!("{} waits; {outlook}", named(&self.task_view(task)))
         });
-        Some(said)
+        Some(sentences)
     }
 
-    fn tell_bound(&self, task: &Task, now: Nanos) -> String {
+    fn describe_bound(&self, task: &Task, now: Nanos) -> String {
         let view = self.task_view(task);
         let Stage::Bound { class, grant, bound_at, gate, gate_reason, .. } = &view.stage else {
             return String::new();
@@ -376,10 +376,10 @@ fn lacks_only(reason: &Reason) -> bool {
     )
 }
 
-fn say_some(said: &mut Vec<String>, tasks: &[&Task], rest: &str, tell: impl Fn(&Task) -> String) {
-    said.extend(tasks.iter().take(NAMED_MAX).map(|task| tell(task)));
+fn describe_some(sentences: &mut Vec<String>, tasks: &[&Task], rest: &str, describe: impl Fn(&Task) -> String) {
+    sentences.extend(tasks.iter().take(NAMED_MAX).map(|task| describe(task)));
     if tasks.len() > NAMED_MAX {
-        said.push(format!("{} more of them {rest}.", tasks.len() - NAMED_MAX));
+        sentences.push(format!("{} more of them {rest}.", tasks.len() - NAMED_MAX));
     }
 }
 

@@ -53,7 +53,7 @@ struct ReplacedImage {
 
 /// The data is not the image of any scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoImage {
+pub enum InvalidImage {
     #[error("{what} is there twice")]
     Twice { what: String },
     #[error("{what} is not there")]
@@ -88,7 +88,7 @@ impl Image {
             replaced,
             reversions,
             uninformed_gone,
-            kept_since: _,
+            overdue_since: _,
         } = scheduler;
         let image = Image {
             now: *now,
@@ -156,7 +156,7 @@ impl ReplacedImage {
         ReplacedImage { policy: *name, agreed: *agreed, needed: *needed, fault: policy.fault }
     }
 
-    fn raise(self) -> Replaced {
+    fn restore(self) -> Replaced {
         let ReplacedImage { policy: name, agreed, needed, fault } = self;
         Replaced { name, policy: Policy::with_fault(name, fault), agreed, needed }
     }
@@ -167,7 +167,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// The image contradicts itself.
-    pub fn from_image(name: PolicyName, options: Options, image: Image) -> Result<Scheduler, NoImage> {
+    pub fn from_image(name: PolicyName, options: Options, image: Image) -> Result<Scheduler, InvalidImage> {
         let policy = Policy::with_fault(name, image.fault);
         let is_replaced = image.replaced.is_some();
         let orders = if is_replaced { Orders::Both } else { Orders::under(policy.traits().memory) };
@@ -179,27 +179,27 @@ impl Scheduler {
         scheduler.promotion_expected = image.promotion_expected;
         scheduler.reversions = image.reversions;
         scheduler.uninformed_gone = image.uninformed_gone;
-        scheduler.replaced = image.replaced.map(ReplacedImage::raise);
+        scheduler.replaced = image.replaced.map(ReplacedImage::restore);
         scheduler.anomalies = image.anomalies;
         scheduler.aside = image.aside;
-        scheduler.raise_devices(image.devices)?;
-        scheduler.raise_clients(image.clients)?;
+        scheduler.restore_devices(image.devices)?;
+        scheduler.restore_clients(image.clients)?;
         let overruns = image.overruns.into_iter();
         scheduler.state.overruns = overruns.map(|(client, on, overrun)| ((client, on), overrun)).collect();
-        image.tasks.into_iter().try_for_each(|task| scheduler.raise_task(task, &image.behind))?;
+        image.tasks.into_iter().try_for_each(|task| scheduler.restore_task(task, &image.behind))?;
         scheduler.sum_up();
         invariants::check_books(&scheduler)?;
         Ok(scheduler)
     }
 
-    fn raise_devices(&mut self, devices: Vec<Device>) -> Result<(), NoImage> {
+    fn restore_devices(&mut self, devices: Vec<Device>) -> Result<(), InvalidImage> {
         for device in devices {
             let id = device.id;
             if device.drained {
                 self.state.drained.insert(id);
             }
             if self.state.devices.insert(id, device).is_some() {
-                return Err(NoImage::Twice { what: id.to_string() });
+                return Err(InvalidImage::Twice { what: id.to_string() });
             }
         }
         let there = self.state.devices.values().filter(|device| !device.lost);
@@ -207,27 +207,27 @@ impl Scheduler {
         Ok(())
     }
 
-    fn raise_clients(&mut self, clients: Vec<Client>) -> Result<(), NoImage> {
+    fn restore_clients(&mut self, clients: Vec<Client>) -> Result<(), InvalidImage> {
         for client in clients {
             if let Some(device) = client.contexts.iter().find(|id| !self.state.devices.contains_key(*id)) {
-                return Err(NoImage::Missing { what: device.to_string() });
+                return Err(InvalidImage::Missing { what: device.to_string() });
             }
             let id = client.id;
             if self.state.clients.insert(id, client).is_some() {
-                return Err(NoImage::Twice { what: id.to_string() });
+                return Err(InvalidImage::Twice { what: id.to_string() });
             }
         }
         Ok(())
     }
 
     /// Adds a task in the place that its state names, and counts it there.
-    fn raise_task(&mut self, task: Task, behind: &BTreeSet<TaskId>) -> Result<(), NoImage> {
+    fn restore_task(&mut self, task: Task, behind: &BTreeSet<TaskId>) -> Result<(), InvalidImage> {
         let id = task.id;
         if task.bound().is_none() && !self.aside.contains(&id) {
-            self.raise_in_line(&task, behind.contains(&id));
+            self.restore_in_line(&task, behind.contains(&id));
         }
         let state = &mut self.state;
-        let missing = |what: String| NoImage::Missing { what };
+        let missing = |what: String| InvalidImage::Missing { what };
         let client = state.clients.get_mut(&task.client).ok_or_else(|| missing(task.client.to_string()))?;
         client.tasks.insert(id);
         match task.bound() {
@@ -244,11 +244,11 @@ impl Scheduler {
             }
         }
         if task.bound().is_some() {
-            state.count_holding(task.client, true);
+            state.count_bound(task.client, true);
         }
         match state.tasks.insert(id, task) {
             None => Ok(()),
-            Some(_) => Err(NoImage::Twice { what: id.to_string() }),
+            Some(_) => Err(InvalidImage::Twice { what: id.to_string() }),
         }
     }
 
@@ -268,6 +268,6 @@ impl Scheduler {
                 self.find_turn_end(id);
             }
         }
-        self.retry = Retry::Nobody;
+        self.retry = Retry::None;
     }
 }

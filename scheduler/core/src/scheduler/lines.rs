@@ -95,7 +95,7 @@ impl Scheduler {
     }
 
     /// Lines up a task where it stood when an image was made.
-    pub(super) fn raise_in_line(&mut self, task: &Task, is_behind: bool) {
+    pub(super) fn restore_in_line(&mut self, task: &Task, is_behind: bool) {
         let uid = self.uid_of(task);
         if is_behind {
             self.lines.put_behind(uid, task.arrival, task.id);
@@ -153,9 +153,9 @@ impl Scheduler {
         }
         self.note_room(uid);
         self.retry = match self.retry {
-            Retry::Nobody if self.traits.reserve_head => Retry::NewcomerAndWhoFits(id),
-            Retry::Nobody => Retry::Newcomer(id),
-            _ => Retry::Everybody,
+            Retry::None if self.traits.reserve_head => Retry::NewcomerAndFitting(id),
+            Retry::None => Retry::Newcomer(id),
+            _ => Retry::All,
         };
         true
     }

@@ -45,11 +45,11 @@ impl Scheduler {
         }
         let there = self.state.devices.values().filter(|device| !device.lost);
         self.state.largest_task = there.map(|device| device.task_max).max();
-        self.retry = Retry::Everybody;
+        self.retry = Retry::All;
     }
 
     /// Why every task waits if no device is left; None if one is.
-    pub(super) fn none_left(&self) -> Option<Reason> {
+    pub(super) fn why_all_lost(&self) -> Option<Reason> {
         let mut devices = self.state.devices.values();
         let first = devices.clone().next()?.id;
         devices.all(|device| device.lost).then_some(Reason::DeviceLost { device: first })

@@ -32,7 +32,7 @@ impl Scheduler {
         out: &mut Vec<Action>,
     ) -> Result<(), Anomaly> {
         let device = self.state.devices.get_mut(&id).ok_or(Anomaly::UnknownDevice)?;
-        device.foreign = device.foreign.then(foreign);
+        device.foreign = device.foreign.push(foreign);
         let used: BTreeMap<ClientId, Bytes> =
             clients.iter().map(|usage| (usage.client, usage.bytes)).collect();
         for &client in used.keys().filter(|client| self.state.clients.contains_key(client)) {
@@ -44,14 +44,14 @@ impl Scheduler {
         for client in known {
             let beyond = self.beyond(client, id, used.get(&client).copied().unwrap_or_default());
             if let Some(overrun) = self.state.overruns.get_mut(&(client, id)) {
-                overrun.beyond = overrun.beyond.then(beyond);
+                overrun.beyond = overrun.beyond.push(beyond);
             }
             self.judge(client, id, out);
         }
         self.state.overruns.retain(|(_, on), overrun| *on != id || overrun.beyond != Seen::default());
         self.state.take_into_account(id);
         self.touched.devices.add(id);
-        self.retry = Retry::WhoFits;
+        self.retry = Retry::Fitting;
         Ok(())
     }
 
@@ -63,12 +63,12 @@ impl Scheduler {
         let Some(overrun) = self.state.overruns.get_mut(&(client, device)) else { return };
         let beyond = overrun.beyond.counts();
         let is_over = beyond > tolerated;
-        if is_over && !overrun.said {
+        if is_over && !overrun.reported {
             let used = declared.saturating_add(beyond);
             let reason = Reason::Overruns { client, device, used, declared };
             out.push(Action::Overrun { client, measure: self.options.limits.overrun, reason });
         }
-        overrun.said = is_over;
+        overrun.reported = is_over;
     }
 
     /// Bytes that a client uses beyond what it declared. What it asks for while it waits counts as declared, or it
@@ -111,7 +111,7 @@ impl Scheduler {
         let devices: Vec<DeviceId> = self.state.overruns_of(client).map(|(device, _)| device).collect();
         for &device in &devices {
             if let Some(overrun) = self.state.overruns.get_mut(&(client, device)) {
-                overrun.beyond = overrun.beyond.less(asked);
+                overrun.beyond = overrun.beyond.deduct(asked);
             }
             self.state.take_into_account(device);
             self.touched.devices.add(device);
@@ -126,14 +126,14 @@ impl Scheduler {
             self.state.overruns.remove(&(client, device));
             self.state.take_into_account(device);
             self.touched.devices.add(device);
-            self.retry = Retry::WhoFits;
+            self.retry = Retry::Fitting;
         }
     }
 
     /// True if the client uses more than it declared, and its further tasks have to wait for that.
     pub(super) fn is_throttled(&self, client: ClientId) -> bool {
         self.options.limits.overrun == Measure::Throttle
-            && self.state.overruns_of(client).any(|(_, overrun)| overrun.said)
+            && self.state.overruns_of(client).any(|(_, overrun)| overrun.reported)
     }
 }
 

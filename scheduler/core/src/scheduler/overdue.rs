@@ -24,13 +24,13 @@ impl Scheduler {
     /// Records the overdue task for the invariants: from the next step on, tasks that start leave it room.
     pub(super) fn note_overdue(&mut self) {
         let first = self.overdue().map(|head| head.id);
-        if self.kept_since.map(|(id, _)| id) != first {
-            self.kept_since = first.map(|id| (id, self.now));
+        if self.overdue_since.map(|(id, _)| id) != first {
+            self.overdue_since = first.map(|id| (id, self.now));
         }
     }
 
-    pub(crate) fn kept_since(&self) -> Option<(TaskId, Nanos)> {
-        self.kept_since
+    pub(crate) fn overdue_since(&self) -> Option<(TaskId, Nanos)> {
+        self.overdue_since
     }
 
     /// True if tasks behind an overdue one start where there is room beside it. Otherwise none starts, since devices
@@ -58,19 +58,19 @@ impl Scheduler {
     /// Where a task that could start may start beside an overdue one; None if it need not leave room.
     pub(super) fn beside_overdue(&self, view: View<'_>, task: &Task) -> Option<Placement> {
         let head = self.must_leave_room_for(task)?;
-        Some(match self.place(self.leaving_room(view, task), task) {
-            Placement::Wait(_) => Placement::Wait(self.not_past(head)),
+        Some(match self.policy_placement(self.leaving_room(view, task), task) {
+            Placement::Wait(_) => Placement::Wait(self.why_not_past(head)),
             bind => bind,
         })
     }
 
-    pub(super) fn not_past(&self, head: &Task) -> Reason {
+    pub(super) fn why_not_past(&self, head: &Task) -> Reason {
         Reason::NotPast { head: head.id, waited: self.now.saturating_sub(head.asked_at) }
     }
 
     /// True if none of its user's tasks has a device.
     pub(super) fn holds_nothing(&self, task: &Task) -> bool {
-        !self.state.holding.contains_key(&self.uid_of(task))
+        !self.state.bound_by_user.contains_key(&self.uid_of(task))
     }
 
     /// True if it may start with less than it asks for, if the policy proposes that.

@@ -55,7 +55,7 @@ impl Scheduler {
         self.lines.note_priority(&task);
         self.rank(self.uid_of(&task));
         // Another task of the user may be the first now, and fit.
-        self.retry = Retry::WhoFits;
+        self.retry = Retry::Fitting;
         Ok(())
     }
 }

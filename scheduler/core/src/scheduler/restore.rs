@@ -26,7 +26,7 @@ impl Scheduler {
         for restored in tasks {
             result = self.restore_one(restored).and(result);
         }
-        self.retry = Retry::WhoFits;
+        self.retry = Retry::Fitting;
         result
     }
 
@@ -59,7 +59,7 @@ impl Scheduler {
             request: restored.request,
             asked_at: self.now,
             arrival: self.arrivals,
-            state: TaskState::Waiting { said: None },
+            state: TaskState::Waiting { last_reported: None },
         };
         self.state.tasks.insert(id, task);
         let reason = Reason::Restored { device, grant };

@@ -53,13 +53,13 @@ impl Scheduler {
         }
         let case = Policy::of(PolicyName::Case);
         let empty = Scheduler::with(PolicyName::Case, case, self.options.clone(), Orders::Both);
-        let mut told = Vec::new();
-        let mut next = self.under(empty, &mut told)?;
+        let mut actions = Vec::new();
+        let mut next = self.transfer_to(empty, &mut actions)?;
         next.reversions = self.reversions.saturating_add(1);
         let broken = std::mem::replace(self, next);
         let needed = AGREES_MIN << broken.reversions.min(DOUBLINGS_MAX);
         self.replaced = Some(Replaced { name: broken.name, policy: broken.policy, agreed: 0, needed });
-        out.append(&mut told);
+        out.append(&mut actions);
         Ok(())
     }
 
@@ -107,13 +107,13 @@ impl Scheduler {
         let Replaced { name, policy, agreed, .. } = replaced;
         let orders = Orders::under(policy.traits().memory);
         let empty = Scheduler::with(name, policy, self.options.clone(), orders);
-        let mut told = Vec::new();
+        let mut actions = Vec::new();
         // If a task cannot keep its device under that policy, all stay under `case`, for good.
-        let Ok(mut next) = self.under(empty, &mut told) else { return false };
+        let Ok(mut next) = self.transfer_to(empty, &mut actions) else { return false };
         next.reversions = self.reversions;
         *self = next;
         out.push(Action::Reinstated { policy: name, reason: Reason::Agrees { starts: agreed } });
-        out.append(&mut told);
+        out.append(&mut actions);
         true
     }
 }

@@ -24,8 +24,8 @@ impl Scheduler {
             || (self.traits.queue == QueueOrder::Fifo && !self.state.frozen.is_empty());
         if is_due || (may_change && !self.queue.is_empty()) {
             self.retry = match self.retry {
-                Retry::Nobody => Retry::WhoFits,
-                Retry::Newcomer(id) => Retry::NewcomerAndWhoFits(id),
+                Retry::None => Retry::Fitting,
+                Retry::Newcomer(id) => Retry::NewcomerAndFitting(id),
                 wider => wider,
             };
         }
@@ -51,7 +51,7 @@ impl Scheduler {
     }
 
     /// Tries the tasks that freed memory can help. Tasks that want more than any device has free are not asked again.
-    pub(super) fn try_who_fits(&mut self, out: &mut Vec<Action>) {
+    pub(super) fn try_fitting(&mut self, out: &mut Vec<Action>) {
         loop {
             let waiting = self.queue.len();
             self.try_each_once(out);
@@ -65,7 +65,7 @@ impl Scheduler {
     }
 
     fn try_each_once(&mut self, out: &mut Vec<Action>) {
-        self.try_who_is_overdue(out);
+        self.try_overdue(out);
         match self.traits.queue {
             QueueOrder::Fifo => {
                 while self.first_come().map(|head| head.id).is_some_and(|head| self.try_one(head, false, out))
@@ -118,7 +118,7 @@ impl Scheduler {
         })
     }
 
-    fn try_who_is_overdue(&mut self, out: &mut Vec<Action>) {
+    fn try_overdue(&mut self, out: &mut Vec<Action>) {
         while let Some(head) = self.overdue().map(|head| head.id)
             && (self.try_one(head, false, out) || (self.has_last_resort() && self.try_one(head, true, out)))
         {
@@ -165,7 +165,7 @@ impl Scheduler {
         if whole_only { self.state.index.most_free() } else { Bytes(u64::MAX) }
     }
 
-    pub(super) fn try_everybody(&mut self, out: &mut Vec<Action>) {
+    pub(super) fn try_all(&mut self, out: &mut Vec<Action>) {
         for id in self.order() {
             self.try_next(id, out);
         }
@@ -175,13 +175,13 @@ impl Scheduler {
             || self.traits.reserve_head
             || self.traits.sharing.eager_in_turn
         {
-            self.try_who_fits(out);
+            self.try_fitting(out);
         }
     }
 
     /// Tries a task for which no reason was reported yet. False if it still waits in the queue.
     fn try_next(&mut self, id: TaskId, out: &mut Vec<Action>) -> bool {
-        let refused = self.state.tasks.get(&id).and_then(|task| self.refused(task, 1));
+        let refused = self.state.tasks.get(&id).and_then(|task| self.why_refused(task, 1));
         if let Some(reason) = refused {
             self.forget(id);
             out.push(Action::Refuse { task: id, reason });
@@ -198,7 +198,7 @@ impl Scheduler {
         let Some(task) = self.state.tasks.get(&id).filter(|task| task.bound().is_none()) else {
             return false;
         };
-        let (device, grant, reason) = match self.ask(task, last_resort) {
+        let (device, grant, reason) = match self.decide_placement(task, last_resort) {
             Placement::Wait(reason) => {
                 // If there is a last resort, its attempt decides which reason is reported.
                 if last_resort || !self.has_last_resort() {
@@ -220,19 +220,19 @@ impl Scheduler {
     }
 
     /// Where the task may go in the current state, or why it waits.
-    fn ask(&self, task: &Task, last_resort: bool) -> Placement {
-        if let Some(reason) = self.held_up(task) {
+    fn decide_placement(&self, task: &Task, last_resort: bool) -> Placement {
+        if let Some(reason) = self.why_held_up(task) {
             return Placement::Wait(reason);
         }
         let view = View { last_resort, ..self.read() };
-        self.propose(view, task)
+        self.checked_placement(view, task)
     }
 
     /// The proposal for a task that nothing holds up, with respect to drains, contexts and overdue tasks.
-    fn propose(&self, view: View<'_>, task: &Task) -> Placement {
-        match self.place(view, task) {
+    fn checked_placement(&self, view: View<'_>, task: &Task) -> Placement {
+        match self.policy_placement(view, task) {
             Placement::Wait(reason) => {
-                let bars = || self.keeps_drained(view, task).or_else(|| view.why_no_context_anywhere(task));
+                let bars = || self.why_drained(view, task).or_else(|| view.why_no_context_anywhere(task));
                 Placement::Wait(bars().unwrap_or(reason))
             }
             bind => self.beside_overdue(view, task).unwrap_or(bind),
@@ -241,31 +241,31 @@ impl Scheduler {
 
     /// Why a program that has no context anywhere and wants no memory yet cannot have one now. Its task waits beside
     /// the queue meanwhile: in the queue, it would block the tasks whose contexts it waits for.
-    pub(super) fn why_no_foothold(&self, task: &Task) -> Option<Reason> {
+    pub(super) fn why_no_first_context(&self, task: &Task) -> Option<Reason> {
         let view = View { last_resort: self.has_last_resort(), ..self.read() };
         let bars = self
-            .no_device()
+            .why_no_device()
             .or_else(|| view.why_no_context_anywhere(task))
-            .or_else(|| self.is_passed_by(task));
-        bars.or_else(|| match self.propose(view, task) {
+            .or_else(|| self.why_behind_first(task));
+        bars.or_else(|| match self.checked_placement(view, task) {
             Placement::Wait(reason) => Some(reason),
             Placement::Bind { .. } => None,
         })
     }
 
     /// Why a waiting task may not start under any policy, wherever there is room.
-    fn held_up(&self, task: &Task) -> Option<Reason> {
+    fn why_held_up(&self, task: &Task) -> Option<Reason> {
         let aside = || self.why_aside(task).or_else(|| self.why_behind(task.id));
-        self.no_device().or_else(aside).or_else(|| self.is_passed_by(task))
+        self.why_no_device().or_else(aside).or_else(|| self.why_behind_first(task))
     }
 
-    fn no_device(&self) -> Option<Reason> {
-        if self.state.devices.is_empty() { Some(Reason::NoDevice) } else { self.none_left() }
+    fn why_no_device(&self) -> Option<Reason> {
+        if self.state.devices.is_empty() { Some(Reason::NoDevice) } else { self.why_all_lost() }
     }
 
     /// The task that goes first and blocks this one. A task beside the queue is not blocked by tasks that arrived after
     /// it.
-    fn is_passed_by(&self, task: &Task) -> Option<Reason> {
+    fn why_behind_first(&self, task: &Task) -> Option<Reason> {
         let is_before = |head: &Task| head.arrival < task.arrival;
         let is_fifo = self.traits.queue == QueueOrder::Fifo;
         let first = is_fifo.then(|| self.first_come()).flatten();
@@ -273,7 +273,7 @@ impl Scheduler {
             return Some(Reason::Behind { head: head.id });
         }
         let kept = self.must_leave_room_for(task).filter(|head| is_before(head) && !self.passes_beside())?;
-        Some(self.not_past(kept))
+        Some(self.why_not_past(kept))
     }
 
     /// Waiting tasks that the policy owes a start, each with a device that has room for all of it: no rule that binds
@@ -287,7 +287,7 @@ impl Scheduler {
             let view = self.leaving_room(view, task);
             let mut open = self.state.devices.values().filter(takes);
             let device = open.find(|device| view.room_for(device, task).is_some())?;
-            self.held_up(task).is_none().then_some((task.id, device.id))
+            self.why_held_up(task).is_none().then_some((task.id, device.id))
         })
     }
 
@@ -298,7 +298,7 @@ impl Scheduler {
     }
 
     /// The policy's proposal, within what the task allows.
-    pub(super) fn place(&self, view: View<'_>, task: &Task) -> Placement {
+    pub(super) fn policy_placement(&self, view: View<'_>, task: &Task) -> Placement {
         let view = self.reserved(view);
         match self.policy.place(view, task) {
             Placement::Bind { grant, .. } if grant < task.requirement && self.must_be_whole(view, task) => {
@@ -348,11 +348,11 @@ impl Scheduler {
         let comes_back = self.aside.contains(&task.id) && self.why_aside(task).is_none();
         comes_back
             || self.may_come_in(task.id)
-            || matches!(self.ask(task, self.has_last_resort()), Placement::Bind { .. })
+            || matches!(self.decide_placement(task, self.has_last_resort()), Placement::Bind { .. })
     }
 
     /// Why no device can ever hold the task; such a task is refused at once, wherever it stands in the queue.
-    fn too_large(&self, task: &Task) -> Option<Reason> {
+    fn why_too_large(&self, task: &Task) -> Option<Reason> {
         let wanted = task.requirement;
         let largest = self.read().largest_for(task)?.saturating_sub(self.options.context_bytes);
         let may_be_larger = self.traits.starts_larger() && !task.request.whole;
@@ -361,17 +361,17 @@ impl Scheduler {
     }
 
     /// Why a task may not even wait. `itself`: how often the task is counted among the waiting ones.
-    pub(super) fn refused(&self, task: &Task, itself: usize) -> Option<Reason> {
-        self.too_large(task).or_else(|| self.over_quota(task, itself))
+    pub(super) fn why_refused(&self, task: &Task, itself: usize) -> Option<Reason> {
+        self.why_too_large(task).or_else(|| self.why_over_quota(task, itself))
     }
 
     /// Why a step would refuse a client's request to begin, if it would. Changes nothing, so that many such requests
     /// need no step.
     pub fn refuses(&self, client: ClientId, request: &TaskRequest) -> Option<Reason> {
-        let state = TaskState::Waiting { said: None };
+        let state = TaskState::Waiting { last_reported: None };
         let (id, requirement, request) = (TaskId(u64::MAX), request.requirement, request.clone());
         let task = Task { id, client, requirement, request, asked_at: self.now, arrival: 0, state };
-        self.state.clients.get(&client).and_then(|_| self.refused(&task, 0))
+        self.state.clients.get(&client).and_then(|_| self.why_refused(&task, 0))
     }
 
     pub(super) fn forget(&mut self, id: TaskId) {
@@ -383,17 +383,17 @@ impl Scheduler {
 
     /// Reports a wait only if the kind of its reason is new: in a long queue the numbers change at every release.
     pub(super) fn wait(&mut self, id: TaskId, reason: Reason, out: &mut Vec<Action>) {
-        let Some(Task { state: TaskState::Waiting { said }, .. }) = self.state.tasks.get_mut(&id) else {
+        let Some(Task { state: TaskState::Waiting { last_reported }, .. }) = self.state.tasks.get_mut(&id) else {
             return;
         };
-        if said.replace(reason.code()) != Some(reason.code()) {
+        if last_reported.replace(reason.code()) != Some(reason.code()) {
             out.push(Action::Wait { task: id, reason });
         }
     }
 
     /// Why a waiting task waits, in the current state.
     pub(super) fn why_waiting(&self, task: &Task) -> Reason {
-        match self.ask(task, self.has_last_resort()) {
+        match self.decide_placement(task, self.has_last_resort()) {
             Placement::Wait(reason) => reason,
             Placement::Bind { .. } => Reason::ProposalDropped,
         }

@@ -23,20 +23,20 @@ impl Scheduler {
         if let Some(id) = self.take_newcomer() {
             self.try_newcomer(id, out);
         }
-        match std::mem::replace(&mut self.retry, Retry::Nobody) {
-            Retry::Nobody => {}
+        match std::mem::replace(&mut self.retry, Retry::None) {
+            Retry::None => {}
             Retry::Newcomer(id) => self.try_newcomer(id, out),
-            Retry::NewcomerAndWhoFits(id) => {
+            Retry::NewcomerAndFitting(id) => {
                 self.try_newcomer(id, out);
-                self.try_who_fits(out);
+                self.try_fitting(out);
             }
-            Retry::WhoFits => {
+            Retry::Fitting => {
                 self.promote(out);
-                self.try_who_fits(out);
+                self.try_fitting(out);
             }
-            Retry::Everybody => {
+            Retry::All => {
                 self.promote(out);
-                self.try_everybody(out);
+                self.try_all(out);
             }
         }
         self.break_circle(out);

@@ -12,14 +12,14 @@ use crate::reason::Reason;
 
 impl Scheduler {
     pub(super) fn set_policy(&mut self, name: PolicyName, out: &mut Vec<Action>) -> Result<(), Anomaly> {
-        let mut told = Vec::new();
-        *self = self.under(Scheduler::new(name, self.options.clone()), &mut told)?;
-        out.append(&mut told);
+        let mut actions = Vec::new();
+        *self = self.transfer_to(Scheduler::new(name, self.options.clone()), &mut actions)?;
+        out.append(&mut actions);
         Ok(())
     }
 
     /// Transfers the state of this scheduler to `next`, which has none yet.
-    pub(super) fn under(&self, mut next: Scheduler, out: &mut Vec<Action>) -> Result<Scheduler, Anomaly> {
+    pub(super) fn transfer_to(&self, mut next: Scheduler, out: &mut Vec<Action>) -> Result<Scheduler, Anomaly> {
         next.now = self.now;
         next.silent_since = self.now;
         next.asked_last = self.asked_last;
@@ -35,13 +35,13 @@ impl Scheduler {
             next.lose(device.id, &mut Vec::new())?;
         }
         for task in tasks.into_iter().filter(|task| task.bound().is_none()) {
-            next.ask_again(task, out);
+            next.requeue(task, out);
         }
         next.arrivals = self.arrivals;
         next.state.overruns = self.state.overruns.clone();
         let devices: Vec<_> = next.state.devices.keys().copied().collect();
         devices.into_iter().for_each(|device| next.state.take_into_account(device));
-        next.retry = Retry::Everybody;
+        next.retry = Retry::All;
         next.touch_all();
         Ok(next)
     }
@@ -106,13 +106,13 @@ impl Scheduler {
         Ok(())
     }
 
-    fn ask_again(&mut self, task: &Task, out: &mut Vec<Action>) {
+    fn requeue(&mut self, task: &Task, out: &mut Vec<Action>) {
         let id = task.id;
         self.state.change_client(task.client, |client: &mut Client| {
             client.tasks.insert(id);
             client.waiting += 1;
         });
-        let task = Task { state: TaskState::Waiting { said: None }, ..task.clone() };
+        let task = Task { state: TaskState::Waiting { last_reported: None }, ..task.clone() };
         self.line_up(&task);
         self.state.tasks.insert(id, task);
         // Tasks behind the queue are not asked with it.

@@ -32,18 +32,18 @@ impl Scheduler {
             request,
             asked_at: self.now,
             arrival: self.arrivals,
-            state: TaskState::Waiting { said: None },
+            state: TaskState::Waiting { last_reported: None },
         };
         self.line_up(&task);
         let uid = self.uid_of(&task);
         self.state.tasks.insert(id, task);
         self.rank(uid);
         // A refused task does not count towards a stream of arrivals.
-        if self.state.tasks.get(&id).is_some_and(|task| self.refused(task, 1).is_none()) {
+        if self.state.tasks.get(&id).is_some_and(|task| self.why_refused(task, 1).is_none()) {
             self.asked_last = Some(self.now);
         }
         let forgiven = self.forgive(client, wanted);
-        self.retry = if forgiven { Retry::Everybody } else { Retry::Newcomer(id) };
+        self.retry = if forgiven { Retry::All } else { Retry::Newcomer(id) };
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl Scheduler {
             bound.reason = Reason::Shrinks { bytes };
             out.push(regrant(id, bound));
         }
-        self.retry = Retry::WhoFits;
+        self.retry = Retry::Fitting;
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl Scheduler {
     pub(super) fn end(&mut self, id: TaskId) -> Result<(), Anomaly> {
         let task = self.state.remove_task(id).ok_or(Anomaly::UnknownTask)?;
         self.leave_queue(&task);
-        self.retry = Retry::WhoFits;
+        self.retry = Retry::Fitting;
         Ok(())
     }
 
@@ -143,7 +143,7 @@ impl Scheduler {
         Ok(())
     }
 
-    pub(super) fn activity(&mut self, id: TaskId, activity: Activity) -> Result<(), Anomaly> {
+    pub(super) fn note_activity(&mut self, id: TaskId, activity: Activity) -> Result<(), Anomaly> {
         self.bound(id)?;
         self.state.set_activity(id, activity);
         if self.traits.gate == GateRule::Turns {
