@@ -137,7 +137,7 @@ impl Machine {
         };
         table
             .try_into()
-            .map_err(|error: toml::de::Error| anyhow::anyhow!(eager_plainly::said(error.message(), &words)))
+            .map_err(|error: toml::de::Error| anyhow::anyhow!(eager_plainly::reword(error.message(), &words)))
     }
 
     /// Applies all other changes.

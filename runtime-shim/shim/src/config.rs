@@ -5,7 +5,7 @@
 
 use crate::ring::Wanted;
 use eager_proto::newcomer::{
-    CONNECT_MAX, ENV_CONNECT_MAX, ENV_ON_NO_DAEMON, is_inhabited, parse_connect_max,
+    CONNECT_MAX, ENV_CONNECT_MAX, ENV_ON_NO_DAEMON, daemon_expected, parse_connect_max,
 };
 use eager_proto::{
     CLIENT_SOCKET_NAME, ENV_DISABLE, ENV_LABEL, ENV_ON_DAEMON_LOSS, ENV_PRIORITY, ENV_PROFILE, ENV_SAY_WAITS,
@@ -132,7 +132,7 @@ impl Config {
     pub fn connect_wait(&self) -> Duration {
         match self.on_loss {
             OnLoss::Wait(limit) => limit,
-            _ if self.is_socket_given || is_inhabited(&self.socket) => self.connect_max,
+            _ if self.is_socket_given || daemon_expected(&self.socket) => self.connect_max,
             OnLoss::Open | OnLoss::Closed => Duration::ZERO,
         }
     }

@@ -6,7 +6,7 @@ use crate::say;
 use anyhow::{Context, bail};
 use eager_proto::ENV_SOCKET;
 use eager_proto::admin::{AdminReply, AdminRequest, from_line, to_line};
-use eager_proto::newcomer::{CONNECT_MAX, ENV_CONNECT_MAX, is_inhabited, parse_connect_max};
+use eager_proto::newcomer::{CONNECT_MAX, ENV_CONNECT_MAX, daemon_expected, parse_connect_max};
 use eager_proto::place::{ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, VGPU_SOCKET_NAME, run_dirs_to_look_in};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, setsockopt, socket, sockopt};
@@ -72,8 +72,8 @@ impl DaemonPlace {
         let usual = run_dirs_to_look_in(std::env::var_os("XDG_RUNTIME_DIR").as_deref());
         let socket = |dir: &PathBuf| dir.join(CLIENT_SOCKET_NAME);
         let has_socket = usual.iter().find(|dir| socket(dir).exists());
-        let inhabited = has_socket.or_else(|| usual.iter().find(|dir| is_inhabited(&socket(dir))));
-        let run_dir = inhabited.or(usual.first()).cloned();
+        let expected = has_socket.or_else(|| usual.iter().find(|dir| daemon_expected(&socket(dir))));
+        let run_dir = expected.or(usual.first()).cloned();
         Ok(DaemonPlace { run_dir: run_dir.context("no run directory; give --run-dir DIR")? })
     }
 
@@ -106,7 +106,7 @@ impl DaemonPlace {
             }
             let waited = start.elapsed();
             let is_expected =
-                is_inhabited(&socket) || socket_of_environment().is_some_and(|named| named == socket);
+                daemon_expected(&socket) || socket_of_environment().is_some_and(|named| named == socket);
             if waited >= patience || !is_expected {
                 return Ok(Err(place));
             }

@@ -5,9 +5,9 @@
 //! in a way that is not known here; it is then quoted as it is.
 #![forbid(unsafe_code)]
 
-mod said;
+mod reword;
 
-pub use said::{Words, did_you_mean, said};
+pub use reword::{Words, did_you_mean, reword};
 
 /// An error in a file, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub fn parse<T: serde::de::DeserializeOwned>(text: &str, words: &Words) -> Resul
     toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let (line, column) = position(text, start);
-        Wrong { line, column, key: key_before(text, start), message: said(error.message(), words) }
+        Wrong { line, column, key: key_before(text, start), message: reword(error.message(), words) }
     })
 }
 
@@ -40,7 +40,7 @@ pub fn parse_json<T: serde::de::DeserializeOwned>(text: &str, words: &Words) -> 
     serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();
         let message = message.split(" at line ").next().unwrap_or_default();
-        Wrong { line: error.line(), column: error.column(), key: None, message: said(message, words) }
+        Wrong { line: error.line(), column: error.column(), key: None, message: reword(message, words) }
     })
 }
 

@@ -239,7 +239,7 @@ impl Welcome {
 
     /// Adds what of [`FEATURES`] the client should do (`wanted`), and the most that a task can ever be granted
     /// (`grant_max`, in bytes).
-    pub fn to_do(self, hello: &Hello, wanted: u64, grant_max: u64) -> Welcome {
+    pub fn with_habits(self, hello: &Hello, wanted: u64, grant_max: u64) -> Welcome {
         let grant_max_mib = u32::try_from(grant_max >> 20).unwrap_or(u32::MAX);
         Welcome { features: self.features | hello.features & wanted, grant_max_mib, ..self }
     }

@@ -24,7 +24,7 @@ pub fn parse_connect_max(text: &str) -> Option<Duration> {
 }
 
 /// True if a daemon is or was at this client socket, so that another may take its place at any moment.
-pub fn is_inhabited(socket: &Path) -> bool {
+pub fn daemon_expected(socket: &Path) -> bool {
     socket.exists() || socket.with_file_name(STATE_FILE_NAME).exists()
 }
 

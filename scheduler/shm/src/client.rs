@@ -12,7 +12,7 @@ use eager_proto::RING_SLOTS;
 use eager_proto::hello::{
     FEATURE_RESUME, Greeting, Hello, Opening, Resume, Uuid, WELCOME_OK, WELCOME_RESOURCES, Welcome,
 };
-use eager_proto::newcomer::is_inhabited;
+use eager_proto::newcomer::daemon_expected;
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{Request, RequestBody, RequestRecord, Slot, encode};
 use eager_proto::{ENV_TRUST_UID, PROTOCOL_MAJOR, PROTOCOL_MINOR, TASK_SLOTS, text};
@@ -170,7 +170,7 @@ impl ClientConnection {
         trusted: Option<u32>,
     ) -> Result<ClientConnection, ConnectError> {
         let opening = Opening { hello: *hello, resume: None };
-        let Met { socket, greeting, requests, replies } = meet(path, &opening, timeout, trusted)?;
+        let Handshake { socket, greeting, requests, replies } = handshake(path, &opening, timeout, trusted)?;
         let Greeting { welcome, devices } = greeting;
         let (request_page, reply_page) = open(&requests, &replies)?;
         Ok(ClientConnection {
@@ -207,19 +207,19 @@ impl ClientConnection {
         let sequence_floor = Slot::all().map(|slot| self.sequence(slot)).max().unwrap_or_default();
         let resume = Resume { client: self.client, sequence_floor, reserved: 0 };
         let opening = Opening { hello: self.hello, resume: Some(resume) };
-        let met = meet(&self.path, &opening, timeout, self.trusted)?;
-        if met.greeting.welcome.client != self.client {
+        let fresh = handshake(&self.path, &opening, timeout, self.trusted)?;
+        if fresh.greeting.welcome.client != self.client {
             return Err(stranger());
         }
         // Both pages are checked before either of them is replaced.
-        drop(open(&met.requests, &met.replies)?);
-        self.replies.replace(met.replies.as_fd(), false)?;
-        self.requests.replace(met.requests.as_fd(), true)?;
+        drop(open(&fresh.requests, &fresh.replies)?);
+        self.replies.replace(fresh.replies.as_fd(), false)?;
+        self.requests.replace(fresh.requests.as_fd(), true)?;
         for (own, shared) in self.counters.iter().zip(&self.requests.counters) {
             shared.launched.fetch_max(own.launched.load(Ordering::SeqCst), Ordering::SeqCst);
             shared.retired.fetch_max(own.retired.load(Ordering::SeqCst), Ordering::SeqCst);
         }
-        packet::take_place(&self.socket, met.socket).map_err(|errno| connect_error(&self.path, errno))?;
+        packet::take_place(&self.socket, fresh.socket).map_err(|errno| connect_error(&self.path, errno))?;
         self.send_again(&mut outbox);
         Ok(())
     }
@@ -410,7 +410,7 @@ impl ClientConnection {
 
     /// True if nothing is left where the daemon was, not even the state that the next daemon needs.
     pub fn place_is_empty(&self) -> bool {
-        !is_inhabited(&self.path)
+        !daemon_expected(&self.path)
     }
 
     /// True if the daemon has closed the connection or died. One `poll` without waiting.
@@ -432,7 +432,7 @@ fn count(own: &AtomicU64, shared: &AtomicU64, launches: u64) -> u64 {
 }
 
 /// An accepted connection, before its pages are mapped.
-struct Met {
+struct Handshake {
     socket: OwnedFd,
     greeting: Greeting,
     requests: OwnedFd,
@@ -440,12 +440,12 @@ struct Met {
 }
 
 /// Connects, sends the hello, and receives the answer. `timeout` bounds each step.
-fn meet(
+fn handshake(
     path: &Path,
     opening: &Opening,
     timeout: Duration,
     trusted: Option<u32>,
-) -> Result<Met, ConnectError> {
+) -> Result<Handshake, ConnectError> {
     let failed = |errno| connect_error(path, errno);
     let socket = packet::connect_seqpacket(path, timeout).map_err(failed)?;
     let uid = getsockopt(&socket, sockopt::PeerCredentials).map_err(failed)?.uid();
@@ -462,7 +462,7 @@ fn meet(
     let greeting = read_greeting(path, answer.get(..bytes).unwrap_or_default())?;
     let [requests, replies]: [OwnedFd; 2] =
         descriptors.try_into().map_err(|_| ConnectError::NotADaemon { path: path.into() })?;
-    Ok(Met { socket, greeting, requests, replies })
+    Ok(Handshake { socket, greeting, requests, replies })
 }
 
 /// True if this is the caller's own user. Where a user namespace does not map it, every user outside has the same

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A rule that an action broke, with the task.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{task}: {what}")]
-pub struct Offence {
+pub struct Violation {
     pub task: TaskId,
     pub what: String,
 }
@@ -94,7 +94,7 @@ impl Auditor {
     ///
     /// # Errors
     /// The action breaks a rule.
-    pub fn action(&mut self, action: &Action) -> Result<(), Offence> {
+    pub fn action(&mut self, action: &Action) -> Result<(), Violation> {
         match action {
             Action::Bind { task, device, class, grant, managed, .. } => {
                 let entry = self.entry(*task)?;
@@ -155,7 +155,7 @@ impl Auditor {
         buffer: &str,
         bytes: Bytes,
         plain: bool,
-    ) -> Result<(), Offence> {
+    ) -> Result<(), Violation> {
         let twice = self.buffers.insert((client, buffer.to_owned()), Held { task, bytes, plain }).is_some();
         let held = || self.buffers.values().filter(|held| held.task == task);
         let all: Bytes = held().map(|held| held.bytes).sum();
@@ -179,10 +179,10 @@ impl Auditor {
     ///
     /// # Errors
     /// A buffer has no memory: it is dead, or never had any.
-    pub fn uses(&self, client: ClientId, task: TaskId, buffers: &BTreeSet<&str>) -> Result<(), Offence> {
+    pub fn uses(&self, client: ClientId, task: TaskId, buffers: &BTreeSet<&str>) -> Result<(), Violation> {
         let is_missing = |name: &&&str| !self.buffers.contains_key(&(client, (**name).to_owned()));
         match buffers.iter().find(is_missing) {
-            Some(name) => Err(Offence { task, what: format!("it uses `{name}`, which has no memory") }),
+            Some(name) => Err(Violation { task, what: format!("it uses `{name}`, which has no memory") }),
             None => Ok(()),
         }
     }
@@ -191,7 +191,7 @@ impl Auditor {
     ///
     /// # Errors
     /// A device is over-committed.
-    pub fn balance(&self) -> Result<(), Offence> {
+    pub fn balance(&self) -> Result<(), Violation> {
         if self.endless {
             return Ok(());
         }
@@ -213,22 +213,22 @@ impl Auditor {
     ///
     /// # Errors
     /// A task is left over.
-    pub fn close(&self) -> Result<(), Offence> {
+    pub fn close(&self) -> Result<(), Violation> {
         match self.tasks.keys().next() {
             Some(&task) => judge(task, &[(false, "left over at the end")]),
             None => Ok(()),
         }
     }
 
-    fn entry(&mut self, task: TaskId) -> Result<&mut Entry, Offence> {
+    fn entry(&mut self, task: TaskId) -> Result<&mut Entry, Violation> {
         let what = "acted upon, but unknown or ended".to_owned();
-        self.tasks.get_mut(&task).ok_or(Offence { task, what })
+        self.tasks.get_mut(&task).ok_or(Violation { task, what })
     }
 }
 
-fn judge(task: TaskId, rules: &[(bool, &str)]) -> Result<(), Offence> {
+fn judge(task: TaskId, rules: &[(bool, &str)]) -> Result<(), Violation> {
     match rules.iter().find(|(held, _)| !held) {
-        Some((_, what)) => Err(Offence { task, what: (*what).to_owned() }),
+        Some((_, what)) => Err(Violation { task, what: (*what).to_owned() }),
         None => Ok(()),
     }
 }

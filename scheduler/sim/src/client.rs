@@ -95,7 +95,7 @@ pub struct Open {
     pub gate: Gate,
     pub watched: bool,
     /// Activity last reported while the task is watched.
-    pub told_busy: Option<bool>,
+    pub reported_busy: Option<bool>,
     /// Access class of the last kernel that the gate was asked for.
     pub asked_for: Option<AccessClass>,
     /// When the task was bound to a device.
@@ -107,7 +107,7 @@ pub struct Open {
 
 /// A task that has not been requested yet; it is at its first use of a device.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct DeferredTask {
     pub request: TaskRequest,
     pub books: Books,
 }
@@ -197,7 +197,7 @@ pub struct Client<'a> {
     pub contexts: BTreeMap<DeviceId, ContextId>,
     pub buffers: BTreeMap<&'a str, Buffer>,
     pub lives: Lives<'a>,
-    pub wish: Option<Wish>,
+    pub deferred: Option<DeferredTask>,
     pub addresses: BTreeMap<&'a str, Address>,
     /// Bytes of host memory that its staged copies take.
     pub staged: u64,
@@ -217,7 +217,7 @@ pub struct Client<'a> {
 
 impl<'a> Client<'a> {
     /// Starts the program, with the habits that the scheduler assigned to it.
-    pub fn come(&mut self, habits: Habits) {
+    pub fn start(&mut self, habits: Habits) {
         self.blocked = Blocked::Not;
         self.habits = habits;
         // Without these habits buffers keep their memory until they are freed, so lives are not needed.
@@ -244,7 +244,7 @@ impl<'a> Client<'a> {
             contexts: BTreeMap::new(),
             buffers: BTreeMap::new(),
             lives: Lives::default(),
-            wish: None,
+            deferred: None,
             addresses: BTreeMap::new(),
             staged: 0,
             filling: None,

@@ -3,7 +3,7 @@
 //! Trap: the order within one moment is fixed (completions, timers, tick, then each client in turn), because the same
 //! input must give the same bytes.
 
-use crate::audit::{Auditor, Offence};
+use crate::audit::{Auditor, Violation};
 use crate::client::{Blocked, Client};
 use crate::cores::Cores;
 use crate::expected;
@@ -11,7 +11,7 @@ use crate::host::HostMemory;
 use crate::job::{Job, JobError};
 use crate::options::{Kill, SimOptions, Submission};
 use crate::result::{DeviceResult, Outcome, SimResult};
-use crate::tell::sentence;
+use crate::sentences::sentence;
 use eager_core::Scheduler;
 use eager_core::action::{Action, Reason};
 use eager_core::event::{DeviceProfile, Event};
@@ -34,8 +34,8 @@ pub enum SimError {
     #[error("nothing can happen any more at {}; jobs not done: {jobs}; the first: {first}", at.moment())]
     Stuck { at: Nanos, jobs: usize, first: String },
     /// A defect of the scheduler core or of the simulator. Report it with the input.
-    #[error("at {}, after `{event}`: {offence}", at.moment())]
-    Audit { at: Nanos, event: String, offence: String },
+    #[error("at {}, after `{event}`: {violation}", at.moment())]
+    Audit { at: Nanos, event: String, violation: String },
     /// A defect of the simulator.
     #[error("the GPU model refused an operation: {0}")]
     Model(#[from] ModelError),
@@ -187,7 +187,7 @@ impl<'a> World<'a> {
             let (client, informed) = (self.clients[job].id, self.jobs[job].informed);
             let label = self.jobs[job].name.clone();
             self.step(Event::ClientConnected { client, uid: 0, label, informed })?;
-            self.clients[job].come(self.scheduler.habits_of_newcomer(informed));
+            self.clients[job].start(self.scheduler.habits_of_newcomer(informed));
         }
         Ok(())
     }
@@ -261,17 +261,17 @@ impl<'a> World<'a> {
 
     /// Steps the core with one event, applies its actions to the clients, and records both in the books.
     pub(crate) fn step(&mut self, event: Event) -> Result<(), SimError> {
-        let said = sentence(&event);
+        let sentence = sentence(&event);
         let mut actions = Vec::new();
         self.auditor.event(&event);
         self.scheduler.step(self.now, event.clone(), &mut actions);
         if self.options.trace {
             let now = self.now.moment();
-            self.trace.push(format!("{now} {said}"));
+            self.trace.push(format!("{now} {sentence}"));
             self.trace.extend(actions.iter().map(|action| format!("{now}   -> {action}")));
         }
         if self.options.audit {
-            self.audit(&said, &actions)?;
+            self.audit(&sentence, &actions)?;
         }
         for action in &actions {
             self.carry_out(action);
@@ -293,21 +293,21 @@ impl<'a> World<'a> {
         }
     }
 
-    fn audit(&mut self, said: &str, actions: &[Action]) -> Result<(), SimError> {
+    fn audit(&mut self, event: &str, actions: &[Action]) -> Result<(), SimError> {
         for action in actions {
             let judged = self.auditor.action(action);
-            self.judge(said, judged)?;
+            self.judge(event, judged)?;
         }
-        self.judge(said, self.auditor.balance())?;
-        let broken = |offence: String| SimError::Audit { at: self.now, event: said.to_owned(), offence };
+        self.judge(event, self.auditor.balance())?;
+        let broken = |violation: String| SimError::Audit { at: self.now, event: event.to_owned(), violation };
         eager_core::invariants::check(&self.scheduler).map_err(|violation| broken(violation.to_string()))
     }
 
-    pub(crate) fn judge(&self, said: &str, judged: Result<(), Offence>) -> Result<(), SimError> {
-        let error = |offence: Offence| SimError::Audit {
+    pub(crate) fn judge(&self, event: &str, judged: Result<(), Violation>) -> Result<(), SimError> {
+        let error = |violation: Violation| SimError::Audit {
             at: self.now,
-            event: said.to_owned(),
-            offence: offence.to_string(),
+            event: event.to_owned(),
+            violation: violation.to_string(),
         };
         judged.map_err(error)
     }
@@ -364,7 +364,7 @@ impl<'a> World<'a> {
             Action::SetGate { gate, .. } => open.gate = *gate,
             Action::Watch { on, .. } => {
                 open.watched = *on;
-                open.told_busy = None;
+                open.reported_busy = None;
             }
         }
         self.ready.push_back(index);
@@ -416,10 +416,10 @@ impl<'a> World<'a> {
 
     fn finish(mut self) -> Result<SimResult, SimError> {
         if self.options.audit {
-            self.auditor.close().map_err(|offence| SimError::Audit {
+            self.auditor.close().map_err(|violation| SimError::Audit {
                 at: self.now,
                 event: "the last job ended".to_owned(),
-                offence: offence.to_string(),
+                violation: violation.to_string(),
             })?;
         }
         let mut devices = Vec::new();

@@ -16,10 +16,10 @@ mod memory;
 mod options;
 pub mod replay;
 mod result;
+mod sentences;
 mod shim;
 mod steps;
 pub mod swarm;
-mod tell;
 
 pub use cores::CoreOrder;
 pub use engine::{SimError, run};

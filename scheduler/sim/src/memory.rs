@@ -4,7 +4,7 @@
 //! Trap: a buffer gives its memory back in stream order. A program that continues at once may want the next buffer's
 //! memory before the last buffer's is free, and then waits for its stream.
 
-use crate::client::{Address, Blocked, Books, Buffer, Open, Queued, Wish};
+use crate::client::{Address, Blocked, Books, Buffer, Open, Queued, DeferredTask};
 use crate::engine::{SimError, World, model_time};
 use crate::job::JobOp;
 use crate::lives;
@@ -66,15 +66,15 @@ impl<'a> World<'a> {
         let live = if client.habits.live_requirement { client.lives.live_bytes(client.at) } else { total };
         let books = Books::of(total, live, reuses(&client.steps[client.at..], total));
         request.requirement = Bytes(books.account.reserved());
-        let wish = Wish { books, request };
+        let deferred = DeferredTask { books, request };
         if client.habits.late_reservation {
-            client.wish = Some(wish);
+            client.deferred = Some(deferred);
             return Ok(true);
         }
         if !client.habits.early_copies {
             client.blocked = Blocked::Binding;
         }
-        self.ask(index, wish)?;
+        self.request_task(index, deferred)?;
         Ok(true)
     }
 
@@ -85,7 +85,7 @@ impl<'a> World<'a> {
         let client = &mut self.clients[index];
         if let Some(since) = client.foothold.take() {
             client.result.wait.0 += now.0 - since.0;
-            self.tell(index, |task| Event::TaskEnd { task })?;
+            self.send_event(index, |task| Event::TaskEnd { task })?;
             self.clients[index].open = None;
             return Ok(true);
         }
@@ -102,8 +102,8 @@ impl<'a> World<'a> {
         Ok(false)
     }
 
-    fn ask(&mut self, index: usize, wish: Wish) -> Result<(), SimError> {
-        let Wish { mut request, mut books } = wish;
+    fn request_task(&mut self, index: usize, deferred: DeferredTask) -> Result<(), SimError> {
+        let DeferredTask { mut request, mut books } = deferred;
         books.asked = books.account.reserved();
         request.requirement = Bytes(books.asked);
         let task = self.open_task(index, books, request.clone());
@@ -127,7 +127,7 @@ impl<'a> World<'a> {
             managed: false,
             gate: Gate::Ungated,
             watched: false,
-            told_busy: None,
+            reported_busy: None,
             asked_for: None,
             bound: None,
             all_launched: false,
@@ -143,10 +143,10 @@ impl<'a> World<'a> {
             client.blocked = Blocked::Stream;
             return Ok(false);
         }
-        client.wish = None;
+        client.deferred = None;
         let addresses = std::mem::take(&mut client.addresses);
         self.unstage(index, addresses.values().map(|address| address.staged).sum())?;
-        self.tell(index, |task| Event::TaskEnd { task })?;
+        self.send_event(index, |task| Event::TaskEnd { task })?;
         self.clients[index].close_task(self.now);
         Ok(true)
     }
@@ -158,8 +158,8 @@ impl<'a> World<'a> {
         if names.is_empty() {
             return Ok(Readiness::Ready);
         }
-        if let Some(wish) = self.clients[index].wish.take() {
-            self.ask(index, wish)?;
+        if let Some(deferred) = self.clients[index].deferred.take() {
+            self.request_task(index, deferred)?;
         }
         if self.clients[index].result.outcome != Outcome::Done {
             self.end(index)?;
@@ -290,9 +290,9 @@ impl<'a> World<'a> {
     fn alloc_address(&mut self, index: usize, name: &'a str, bytes: u64) -> Result<bool, SimError> {
         let client = &mut self.clients[index];
         let mut address = Address { bytes, is_counted: true, staged: 0 };
-        let beyond = match (&mut client.wish, &mut client.open) {
-            (Some(wish), _) => {
-                wish.books.account.expect(wish.books.frame, bytes);
+        let beyond = match (&mut client.deferred, &mut client.open) {
+            (Some(deferred), _) => {
+                deferred.books.account.expect(deferred.books.frame, bytes);
                 0
             }
             (None, Some(open)) => {
@@ -326,7 +326,7 @@ impl<'a> World<'a> {
         if beyond == 0 {
             return Ok(true);
         }
-        self.tell(index, |task| Event::TaskExtend { task, bytes: Bytes(beyond) })?;
+        self.send_event(index, |task| Event::TaskExtend { task, bytes: Bytes(beyond) })?;
         let client = &mut self.clients[index];
         if client.result.outcome != Outcome::Done {
             self.end(index)?;
@@ -468,7 +468,7 @@ impl<'a> World<'a> {
     }
 
     /// Gives back buffers that nothing uses after the step just finished, in stream order.
-    pub(crate) fn bury(&mut self, index: usize) -> Result<(), SimError> {
+    pub(crate) fn release_dead(&mut self, index: usize) -> Result<(), SimError> {
         let client = &self.clients[index];
         for name in client.lives.dead_after(client.at).to_vec() {
             if self.clients[index].addresses.contains_key(name) {
@@ -485,8 +485,8 @@ impl<'a> World<'a> {
     fn forget_address(&mut self, index: usize, name: &'a str) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         let Some(address) = client.addresses.remove(name) else { return Ok(()) };
-        let books = match (&mut client.wish, &mut client.open) {
-            (Some(wish), _) => Some(&mut wish.books),
+        let books = match (&mut client.deferred, &mut client.open) {
+            (Some(deferred), _) => Some(&mut deferred.books),
             (None, Some(open)) => Some(&mut open.books),
             (None, None) => None,
         };
@@ -527,6 +527,6 @@ impl<'a> World<'a> {
         if bytes == 0 {
             return Ok(());
         }
-        self.tell(index, |task| Event::TaskShrink { task, bytes: Bytes(bytes) })
+        self.send_event(index, |task| Event::TaskShrink { task, bytes: Bytes(bytes) })
     }
 }

@@ -21,8 +21,8 @@ const PRIORITY_LOW: i32 = 0;
 impl<'a> World<'a> {
     /// Lets a client proceed until it must wait.
     pub(crate) fn pump(&mut self, index: usize) -> Result<(), SimError> {
-        self.tell_activity(index)?;
-        self.tell_moved_in(index)?;
+        self.report_activity(index)?;
+        self.report_moved_in(index)?;
         while self.can_go_on(index)? {
             let client = &mut self.clients[index];
             let Some(&step) = client.steps.get(client.at) else { return self.end(index) };
@@ -88,13 +88,13 @@ impl<'a> World<'a> {
             Readiness::Ready => {}
             Readiness::Wait => return Ok(false),
             Readiness::Done => {
-                self.bury(index)?;
+                self.release_dead(index)?;
                 return Ok(true);
             }
         }
         let is_finished = self.carry_on(index, step)?;
         if is_finished {
-            self.bury(index)?;
+            self.release_dead(index)?;
         }
         Ok(is_finished)
     }
@@ -164,7 +164,7 @@ impl<'a> World<'a> {
                 if let Some(open) = &mut self.clients[index].open {
                     open.all_launched = true;
                 }
-                self.tell(index, |task| Event::AllLaunched { task }).map(|()| true)
+                self.send_event(index, |task| Event::AllLaunched { task }).map(|()| true)
             }
             JobOp::Free { buffer } => self.free(index, buffer),
             JobOp::TaskEnd => self.task_ends(index),
@@ -230,7 +230,7 @@ impl<'a> World<'a> {
         let finished = client.launched == launches;
         client.stream.push_back(Queued::Op { op, launches: now_launches });
         self.start_next(index)?;
-        self.tell_activity(index)?;
+        self.report_activity(index)?;
         Ok(finished)
     }
 
@@ -246,7 +246,7 @@ impl<'a> World<'a> {
         if let Some(open) = &mut client.open {
             open.asked_for = Some(kernel.access_class);
         }
-        self.tell(index, |task| Event::KernelHeld { task, kernel: request })
+        self.send_event(index, |task| Event::KernelHeld { task, kernel: request })
     }
 
     pub(crate) fn enqueue(&mut self, index: usize, op: Op) -> Result<(), SimError> {
@@ -295,7 +295,7 @@ impl<'a> World<'a> {
             }
         }
         self.start_next(index)?;
-        self.tell_activity(index)
+        self.report_activity(index)
     }
 
     /// Called when a task's last missing memory was granted: its data moves in beside its kernels (specification
@@ -321,23 +321,23 @@ impl<'a> World<'a> {
         }
     }
 
-    fn tell_moved_in(&mut self, index: usize) -> Result<(), SimError> {
+    fn report_moved_in(&mut self, index: usize) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         if !client.moving_in || !client.late.is_empty() {
             return Ok(());
         }
         client.moving_in = false;
-        self.tell(index, |task| Event::Promoted { task })
+        self.send_event(index, |task| Event::Promoted { task })
     }
 
     /// Reports busy or idle if the task is watched and the state has changed.
-    pub(crate) fn tell_activity(&mut self, index: usize) -> Result<(), SimError> {
+    pub(crate) fn report_activity(&mut self, index: usize) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         let busy = client.launches_pending() > 0;
         let Some(open) = client.open.as_mut().filter(|open| open.watched && open.bound.is_some()) else {
             return Ok(());
         };
-        if open.told_busy.replace(busy) == Some(busy) {
+        if open.reported_busy.replace(busy) == Some(busy) {
             return Ok(());
         }
         let task = open.task;
@@ -345,7 +345,7 @@ impl<'a> World<'a> {
     }
 
     /// Steps the core with an event of the client's open task, if it has one.
-    pub(crate) fn tell(
+    pub(crate) fn send_event(
         &mut self,
         index: usize,
         event: impl FnOnce(eager_units::TaskId) -> Event,

@@ -202,7 +202,7 @@ impl Newcomers {
                 fault::point("entered");
                 let (wanted, grant_max) = dispatch.client_habits(&hello);
                 let welcome = Welcome::accepted(client.0).granting(hello.features);
-                let welcome = welcome.to_do(&hello, wanted, grant_max);
+                let welcome = welcome.with_habits(&hello, wanted, grant_max);
                 let greeting = Greeting::new(welcome, &hello, &dispatch.device_uuids);
                 let socket = dispatch.clients.get(&client)?.socket.as_ref()?;
                 if send_welcome(socket.as_fd(), &greeting, Some(&descriptors)).is_err() {

@@ -19,7 +19,7 @@ pub struct Words {
 }
 
 /// Rewords the library's message.
-pub fn said(message: &str, words: &Words) -> String {
+pub fn reword(message: &str, words: &Words) -> String {
     let message = message.lines().collect::<Vec<_>>().join("; ");
     let quoted =
         |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
@@ -170,7 +170,7 @@ mod tests {
             ("missing field `policy`", "the setting `policy` is missing"),
             ("`12GB` is no size", "`12GB` is no size"),
         ] {
-            assert_eq!(said(theirs, &words), ours);
+            assert_eq!(reword(theirs, &words), ours);
         }
     }
 
