@@ -29,7 +29,7 @@ pub struct Meeting {
 }
 
 /// Simulates every pair.
-pub fn meet(experiment: &Experiment, study: &Interference) -> Result<Vec<Meeting>> {
+pub fn measure_pairs(experiment: &Experiment, study: &Interference) -> Result<Vec<Meeting>> {
     let host = Host::new(&study.cards, &Machine::default())?;
     let memory: u64 = eager_gpu_model::parse_cards(&study.cards)?.iter().map(|card| card.memory_bytes).sum();
     let case = System::plain(PolicyName::Case);
@@ -117,8 +117,8 @@ mod tests {
         "#;
         let experiment = Experiment::parse("t.toml", text).expect("an experiment");
         let study = experiment.interference.as_ref().expect("a study");
-        let met = meet(&experiment, study).expect("they run");
-        let [case, eager, gated] = &met[..] else { panic!("three systems, {} results", met.len()) };
+        let meetings = measure_pairs(&experiment, study).expect("they run");
+        let [case, eager, gated] = &meetings[..] else { panic!("three systems, {} results", meetings.len()) };
         assert!(case.kernels.0 < 1.01 && case.kernels.1 < 1.01, "{case:?}");
         assert!(eager.kernels.0 > 5.0 && eager.makespan_s > eager.serial_s, "{eager:?}");
         assert!(gated.kernels.0 < 1.1 && gated.makespan_s < gated.serial_s, "{gated:?}");

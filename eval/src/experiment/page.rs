@@ -6,7 +6,7 @@
 use super::sample::Sample;
 use super::spec::Experiment;
 use super::summary::{Runs, summarize};
-use super::tables::{Made, Table};
+use super::tables::{DrawnTable, Table};
 use super::{claims, fill, interference, tables, thresholds, timeline};
 use crate::record::Stamp;
 use crate::{html, table};
@@ -27,7 +27,7 @@ pub fn write(
         .with_context(|| format!("cannot write {}", path.display()))?;
     let mut body = introduction(experiment, stamp);
     let mut all = vec![Table::made(stamp, &experiment.cards, &experiment.seeds())];
-    for Made { table, drawn } in tables::all(experiment, &summary)? {
+    for DrawnTable { table, drawn } in tables::all(experiment, &summary)? {
         print(&table);
         body += &(table.html() + &drawn);
         all.push(table);
@@ -57,9 +57,9 @@ pub fn write(
     Ok(())
 }
 
-fn print(made: &Table) {
-    let header: Vec<&str> = made.header.iter().map(String::as_str).collect();
-    println!("{}\n{}", made.title, table::render(&header, &made.rows));
+fn print(table: &Table) {
+    let header: Vec<&str> = table.header.iter().map(String::as_str).collect();
+    println!("{}\n{}", table.title, table::render(&header, &table.rows));
 }
 
 fn introduction(experiment: &Experiment, stamp: &Stamp) -> String {
@@ -100,7 +100,7 @@ fn sections(experiment: &Experiment, samples: &[Sample]) -> Result<Vec<(String, 
         sections.push((text.to_owned(), vec![claims::table(experiment, &rows)]));
     }
     if let Some(study) = &experiment.interference {
-        let meetings = interference::meet(experiment, study)?;
+        let meetings = interference::measure_pairs(experiment, study)?;
         sections.push(("<h2>Jobs that meet</h2>".to_owned(), vec![interference::table(&meetings)]));
     }
     if let Some(study) = &experiment.thresholds {

@@ -73,7 +73,7 @@ impl Table {
 
 /// Table, with its drawing as SVG in HTML, or an empty text.
 #[derive(Debug)]
-pub struct Made {
+pub struct DrawnTable {
     pub table: Table,
     pub drawn: String,
 }
@@ -82,7 +82,7 @@ pub struct Made {
 type Row<'a> = (String, Option<&'a BySystem>);
 
 /// Makes all tables that the experiment names, in its order.
-pub fn all(experiment: &Experiment, summary: &Summary) -> Result<Vec<Made>> {
+pub fn all(experiment: &Experiment, summary: &Summary) -> Result<Vec<DrawnTable>> {
     let mut made = Vec::new();
     for wanted in &experiment.tables {
         let columns = possible(experiment, wanted);
@@ -137,7 +137,7 @@ pub fn definitions(experiment: &Experiment) -> Vec<(String, &'static str)> {
     };
     let shown = figures::COLUMNS.iter().filter(is_shown);
     shown
-        .map(|column| (format!("{} ({})", column.name, spelt(experiment, column.short)), column.about))
+        .map(|column| (format!("{} ({})", column.name, with_system_names(experiment, column.short)), column.about))
         .collect()
 }
 
@@ -147,7 +147,7 @@ fn possible(experiment: &Experiment, wanted: &Wanted) -> Vec<&'static Column> {
     columns.filter(|column| column.against.iter().all(|role| experiment.role(*role).is_some())).collect()
 }
 
-fn one(experiment: &Experiment, summary: &Summary, wanted: &Wanted, columns: &[&Column]) -> Result<Made> {
+fn one(experiment: &Experiment, summary: &Summary, wanted: &Wanted, columns: &[&Column]) -> Result<DrawnTable> {
     let (header, rows) = match wanted.rows {
         Rows::Systems => by_system(experiment, wanted, columns, summary),
         Rows::Lists => {
@@ -158,7 +158,7 @@ fn one(experiment: &Experiment, summary: &Summary, wanted: &Wanted, columns: &[&
         }
     };
     let figure = columns.first().copied();
-    let of_figure = figure.map_or_else(String::new, |column| spelt(experiment, column.title));
+    let of_figure = figure.map_or_else(String::new, |column| with_system_names(experiment, column.title));
     let name = figure.map_or("", |column| column.name);
     let key = match (wanted.split, wanted.key.is_empty()) {
         (true, _) => format!("{}{name}", wanted.key),
@@ -176,11 +176,11 @@ fn one(experiment: &Experiment, summary: &Summary, wanted: &Wanted, columns: &[&
         }
         _ => String::new(),
     };
-    Ok(Made { table: Table { key, title, header, rows }, drawn })
+    Ok(DrawnTable { table: Table { key, title, header, rows }, drawn })
 }
 
 /// Replaces the roles in a text by the systems' names.
-fn spelt(experiment: &Experiment, text: &str) -> String {
+fn with_system_names(experiment: &Experiment, text: &str) -> String {
     [("{baseline}", Role::Baseline), ("{second}", Role::Second), ("{endless}", Role::Endless)]
         .iter()
         .fold(text.to_owned(), |text, (mark, role)| {
@@ -233,13 +233,13 @@ fn by_row(
     let mut shown: Vec<(&str, &Column, String)> = Vec::new();
     for system in &wanted.systems {
         for column in of_systems.iter().filter(|column| has_any(system, column)) {
-            let short = spelt(experiment, column.short);
+            let short = with_system_names(experiment, column.short);
             shown.push((system, column, if alone { system.clone() } else { format!("{system} {short}") }));
         }
     }
     let mut header = vec![what.to_owned()];
     header.extend(shown.iter().map(|(_, _, title)| title.clone()));
-    header.extend(of_list.iter().map(|column| spelt(experiment, column.short)));
+    header.extend(of_list.iter().map(|column| with_system_names(experiment, column.short)));
     let row = |(name, systems): &Row<'_>| {
         let of_list = of_list.iter().map(|column| {
             let any = systems.and_then(|of| of.values().find_map(|figures| figures.get(column.name)));
@@ -274,7 +274,7 @@ fn by_system(
         shown.extend(columns.iter().filter(has_any).map(|column| (list.as_str(), *column)));
     }
     let alone = columns.len() == 1;
-    let titles = shown.iter().map(|(list, column)| format!("{list}: {}", spelt(experiment, column.short)));
+    let titles = shown.iter().map(|(list, column)| format!("{list}: {}", with_system_names(experiment, column.short)));
     let header = ["system".to_owned()].into_iter().chain(titles).collect();
     let row = |system: &String| {
         let cells = shown.iter().map(|(list, column)| cell(of(list, system, column), column, alone));
@@ -298,5 +298,5 @@ fn drawn(experiment: &Experiment, wanted: &Wanted, figure: &Column, rows: &[Row<
         format!("<span class=\"key\" style=\"background:{colour}\"></span>{}", html::escape(name))
     };
     let legend: String = wanted.drawn.iter().zip(&plot::SERIES).map(key).collect();
-    Ok(format!("<p>{legend}</p>{}", plot::forest(&spelt(experiment, figure.title), &rows)?))
+    Ok(format!("<p>{legend}</p>{}", plot::forest(&with_system_names(experiment, figure.title), &rows)?))
 }

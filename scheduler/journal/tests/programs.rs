@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const GIB: u64 = 1 << 30;
 
 /// Journal as the daemon writes it, with one step per second from ten seconds on; returns its programs by label.
-fn told(policy: PolicyName, events: Vec<Event>) -> BTreeMap<String, Program> {
+fn programs_of(policy: PolicyName, events: Vec<Event>) -> BTreeMap<String, Program> {
     let scheduler = Scheduler::new(policy, Options::default());
     let seconds = (10..).map(Nanos::from_secs);
     let journal = Journal::recorded(scheduler, seconds.zip(events));
@@ -48,7 +48,7 @@ fn request(gib: u64) -> TaskRequest {
 fn an_eager_start_and_its_promotion_are_found_with_their_times() {
     let end = Event::TaskEnd { task: TaskId(1) };
     let gone = Event::ClientGone { client: ClientId(1) };
-    let jobs = told(
+    let jobs = programs_of(
         PolicyName::EagerOpt,
         vec![device(), client(1, "a"), client(2, "b"), begin(1, 8), begin(2, 6), end, gone],
     );
@@ -69,14 +69,14 @@ fn each_task_has_its_wait() {
     let more = Event::TaskBegin { task: TaskId(3), client: ClientId(2), request: request(1) };
     let events =
         vec![device(), client(1, "a"), client(2, "b"), begin(1, 10), begin(2, 9), first, second, more];
-    let waits: Vec<Nanos> = told(PolicyName::Case, events)["b"].tasks.iter().map(Task::wait).collect();
+    let waits: Vec<Nanos> = programs_of(PolicyName::Case, events)["b"].tasks.iter().map(Task::wait).collect();
     assert_eq!(waits, [Nanos::from_secs(1), Nanos(0)]);
 }
 
 #[test]
 fn needing_less_is_no_promotion() {
     let frees = Event::TaskShrink { task: TaskId(2), bytes: Bytes(5 * GIB) };
-    let jobs = told(
+    let jobs = programs_of(
         PolicyName::EagerOpt,
         vec![device(), client(1, "a"), client(2, "b"), begin(1, 8), begin(2, 6), frees],
     );
@@ -85,7 +85,7 @@ fn needing_less_is_no_promotion() {
 
 #[test]
 fn a_refusal_keeps_its_sentence() {
-    let jobs = told(PolicyName::EagerOpt, vec![device(), client(1, "a"), begin(1, 64)]);
+    let jobs = programs_of(PolicyName::EagerOpt, vec![device(), client(1, "a"), begin(1, 64)]);
     let refused = jobs["a"].tasks[0].refused.as_deref();
     assert!(refused.is_some_and(|why| why.contains("larger than every device")), "{refused:?}");
 }

@@ -41,7 +41,7 @@ fn held(id: u64) -> Event {
 }
 
 /// Formats each entry as second, track and content; details in brackets, an arrow's number after `~`.
-fn told(timeline: &Timeline) -> String {
+fn printed(timeline: &Timeline) -> String {
     let mut text = String::new();
     for entry in &timeline.entries {
         let (second, track) = (entry.at.0 / 1_000_000_000, &timeline.tracks[entry.track.0]);
@@ -114,7 +114,7 @@ fn an_eager_start_is_told_from_its_request_to_its_end() {
 10 [memory granted] = 0 GiB
 10 [tasks] = 0
 ";
-    assert_eq!(told(&Timeline::of(&eager_start().lines)), expected);
+    assert_eq!(printed(&Timeline::of(&eager_start().lines)), expected);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_wait_ends_at_its_grant_and_an_arrow_joins_them() {
 7 [task 3: third (main)] * refused
 7 [task 3: third (main)] )
 ";
-    assert_eq!(told(&Timeline::of(&journal(PolicyName::Case, events).lines)), expected);
+    assert_eq!(printed(&Timeline::of(&journal(PolicyName::Case, events).lines)), expected);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn what_is_not_the_schedulers_and_drained_devices_are_shown_once_there_is_some()
 5 [nothing new starts: drained] )
 6 [memory of programs not scheduled] = 0 GiB
 ";
-    assert_eq!(told(&Timeline::of(&journal(PolicyName::Case, events).lines)), expected);
+    assert_eq!(printed(&Timeline::of(&journal(PolicyName::Case, events).lines)), expected);
 }
 
 #[test]
@@ -196,8 +196,8 @@ fn what_people_do_is_shown_where_it_matters() {
         Event::DeviceLost { device },
         Event::DeviceFound { device },
     ];
-    let told = told(&Timeline::of(&journal(PolicyName::Case, events).lines));
-    let (_, told) = told.split_once("3 [tasks] = 1\n").expect("the first task's start");
+    let text = printed(&Timeline::of(&journal(PolicyName::Case, events).lines));
+    let (_, text) = text.split_once("3 [tasks] = 1\n").expect("the first task's start");
     let expected = "\
 4 [task 2: second (main)] ( waits ~2
 5 [task 2: second (main)] ( held
@@ -218,7 +218,7 @@ fn what_people_do_is_shown_where_it_matters() {
 12 [nothing new starts: lost] ( lost
 13 [nothing new starts: lost] )
 ";
-    assert_eq!(told, expected);
+    assert_eq!(text, expected);
 }
 
 #[test]
@@ -259,8 +259,8 @@ fn a_piece_alone_shows_who_was_there_when_it_began() {
     let text = serde_json::to_string(&JournalHeader::of(&scheduler)).expect("JSON");
     let mut drawing = Drawing::from(&serde_json::from_str(&text).expect("a header"));
     drawing.add(after);
-    let shown = told(&drawing.finish());
-    let whole_shown = told(&Timeline::of(&whole.lines));
+    let shown = printed(&drawing.finish());
+    let whole_shown = printed(&Timeline::of(&whole.lines));
     // Slices that end later were open when the piece began.
     for end in
         whole_shown.lines().filter(|line| line.ends_with("] )")).filter(|line| line.as_bytes()[0] > b'5')

@@ -19,7 +19,7 @@ pub(super) struct Reader {
     now: Nanos,
     queue: Option<TrackId>,
     /// Track of commands to the daemon, once there was a command.
-    told: Option<TrackId>,
+    commands: Option<TrackId>,
     devices: BTreeMap<DeviceId, Device>,
     clients: BTreeMap<ClientId, String>,
     tasks: BTreeMap<TaskId, Task>,
@@ -172,12 +172,12 @@ impl Reader {
             | Happened::Frozen { .. }
             | Happened::Thawed { .. }
             | Happened::Tick => {}
-            Happened::LimitsSet { .. } => self.tell("other limits".into()),
-            Happened::PolicySet { policy } => self.tell(format!("policy {policy} set")),
-            Happened::Reverted { why } => self.tell(format!("case decides: the policy {why}")),
+            Happened::LimitsSet { .. } => self.mark_command("other limits".into()),
+            Happened::PolicySet { policy } => self.mark_command(format!("policy {policy} set")),
+            Happened::Reverted { why } => self.mark_command(format!("case decides: the policy {why}")),
             Happened::Held { task, by } => self.hold_back(*task, Some(*by)),
             Happened::Released { task } => self.hold_back(*task, None),
-            Happened::PrioritySet { task, priority } => self.tell(format!("{task} has priority {priority}")),
+            Happened::PrioritySet { task, priority } => self.mark_command(format!("{task} has priority {priority}")),
             Happened::Observed { device, foreign, .. } => self.foreign(*device, *foreign),
             Happened::Drained { device } => self.close(*device, "drained", true),
             Happened::Undrained { device } => self.close(*device, "drained", false),
@@ -241,9 +241,9 @@ impl Reader {
 
     /// Marks a command to the daemon. The journal also has policy changes that failed; the lines after them show
     /// that.
-    fn tell(&mut self, name: String) {
+    fn mark_command(&mut self, name: String) {
         let new_track = || new_track(&mut self.timeline, "daemon".into(), None, Shows::Slices);
-        let track = *self.told.get_or_insert_with(new_track);
+        let track = *self.commands.get_or_insert_with(new_track);
         self.put(track, What::Mark(Event { name, category: "daemon", ..Event::default() }));
     }
 
@@ -270,7 +270,7 @@ impl Reader {
                     self.mark(task, "overrun", "task", vec![note("why", reason)]);
                 }
             }
-            Action::Reinstated { policy, reason } => self.tell(format!("{policy} {reason}")),
+            Action::Reinstated { policy, reason } => self.mark_command(format!("{policy} {reason}")),
             Action::Stranded { task, reason, .. } => {
                 self.mark(*task, "stranded", "task", vec![note("why", reason)]);
             }
