@@ -20,7 +20,7 @@ pub enum Reason {
         "refused: {wanted} wanted is larger than every device; the largest has {largest}, and {limit} is the limit"
     )]
     TooLarge { wanted: Bytes, largest: Bytes, limit: Bytes },
-    #[error("waits: {head} is first in the queue and waits itself")]
+    #[error("waits: {head} is first in the queue and must start first")]
     Behind { head: TaskId },
     #[error("starts eagerly: {device} has {granted} for it of the {wanted} wanted, the most of all devices")]
     StartsEagerly { device: DeviceId, wanted: Bytes, granted: Bytes },
@@ -38,8 +38,8 @@ pub enum Reason {
     #[error("waits: no device has the {context} free that its context takes")]
     NoRoomForContext { context: Bytes },
     #[error(
-        "waits: it has held no memory yet, and so many programs like it have a context already: of {device}, {user} is the \
-         most for those of uid {uid}, and {all} for everybody's"
+        "waits: contexts of programs that have held no memory yet may take at most {user} of {device} for uid {uid}, \
+         and {all} for all users"
     )]
     ContextsIdle { device: DeviceId, uid: u32, user: Bytes, all: Bytes },
     #[error("waits: every device has its {tasks_per_device} tasks, the most that this policy allows")]
@@ -51,13 +51,13 @@ pub enum Reason {
     )]
     NoSlots { device: DeviceId, blocks: u64, threads_per_block: u32 },
     #[error(
-        "starts: all who hold memory wait themselves, so nobody would give any back; {device} has {granted} free of the \
+        "starts: all programs that hold memory wait, so none of it would be freed; {device} has {granted} free of the \
          {wanted} wanted"
     )]
     BreaksCircle { device: DeviceId, wanted: Bytes, granted: Bytes },
     #[error(
-        "refused: all who hold memory wait themselves, so nobody would give any back; {wanted} is wanted whole, and most is \
-         free on {device}: {most}"
+        "refused: all programs that hold memory wait, so none of it would be freed; it needs all {wanted}, and the largest free \
+         memory is {most} on {device}"
     )]
     NoWayOut { wanted: Bytes, most: Bytes, device: DeviceId },
     #[error(
@@ -74,7 +74,7 @@ pub enum Reason {
     )]
     NoneSoon { wanted: Bytes, most: Bytes, device: DeviceId, within: Nanos },
     #[error(
-        "starts eagerly: nobody waiting fits anywhere; {device} has {granted} free of the {wanted} wanted, and the rest is \
+        "starts eagerly: no waiting task fits on any device; {device} has {granted} free of the {wanted} wanted, and the rest is \
          expected in {rest_in}"
     )]
     StartsEarly { device: DeviceId, wanted: Bytes, granted: Bytes, rest_in: Nanos },
@@ -159,23 +159,23 @@ pub enum Reason {
     NotItsTurn { device: DeviceId, holder: TaskId },
     #[error("holds: its turn on {device} is over, and its last kernels run")]
     TurnOver { device: DeviceId },
-    #[error("holds: it is nobody's turn on {device} until a kernel asks")]
+    #[error("holds: no task has its turn on {device} until a kernel asks for it")]
     NobodysTurn { device: DeviceId },
 
     // Limits.
     #[error("{client} uses {used} on {device} and declared {declared}")]
     Overruns { client: ClientId, device: DeviceId, used: Bytes, declared: Bytes },
     #[error(
-        "waits: {client} uses more than it declared, and its further tasks wait for {wait} before they are looked at"
+        "waits: {client} uses more than it declared, and its further tasks wait for {wait} before they enter the queue"
     )]
     Throttled { client: ClientId, wait: Nanos },
     #[error("refused: {wanted} wanted is more than the {limit} that uid {uid} may have")]
     UserMayNot { uid: u32, wanted: Bytes, limit: Bytes },
     #[error(
-        "waits: {limit} tasks of uid {uid} stand in the queue already, and it comes in when one of them has left"
+        "waits: {limit} tasks of uid {uid} are in the queue already, and it enters when one of them has left"
     )]
     UserQueues { uid: u32, limit: u32 },
-    #[error("refused: {limit} tasks of uid {uid} wait already, and no more may")]
+    #[error("refused: {limit} tasks of uid {uid} wait already, the most allowed")]
     UserWaits { uid: u32, limit: u32 },
     #[error(
         "waits: the tasks of uid {uid} have {has}, and with {wanted} more they would have more than {limit}"
@@ -185,7 +185,7 @@ pub enum Reason {
         "refused: the tasks of uid {uid} have {has}, and with {wanted} more they would have more than {limit}"
     )]
     ExtendsBeyondUser { uid: u32, has: Bytes, wanted: Bytes, limit: Bytes },
-    #[error("{task} has had {device} for {held}, and {limit} is the longest that a task may")]
+    #[error("{task} has had {device} for {held}, and {limit} is the longest allowed")]
     Overstays { task: TaskId, device: DeviceId, held: Nanos, limit: Nanos },
 
     // The policy.

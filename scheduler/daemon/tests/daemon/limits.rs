@@ -210,7 +210,7 @@ fn a_task_that_overstays_is_said_once_and_shown() {
     assert_eq!(daemon.device().granted_bytes, 100 * MIB, "nobody takes it away");
     end(&client, 0);
     let said = said(&mut daemon);
-    assert_eq!(said.matches("1 s is the longest that a task may").count(), 1, "{said}");
+    assert_eq!(said.matches("1 s is the longest allowed").count(), 1, "{said}");
 }
 
 /// One program is asked to end and does; another ignores that and is killed. A task that waited for their memory runs.
