@@ -177,7 +177,7 @@ fn answer(mut stream: UnixStream, moment: &Snapshot, explained: &dyn Fn(u64) -> 
 fn explained(task: u64) -> AdminReply {
     let sentences = [
         format!("task {task} (srad_v1, uid 1000) has waited for 41 s for 12 GiB of device memory."),
-        "It has place 1 of 1 in the queue of eager-opt: in order of arrival, and nobody starts before the first.".into(),
+        "It has place 1 of 1 in the queue of eager-opt: in order of arrival, and no task starts before the first.".into(),
         "GPU 0 lacks 10 GiB: 2 GiB of 12 GiB are free, and it takes no further eager task (at most 1).".into(),
     ];
     AdminReply::Explained { sentences: sentences.into(), devices: Vec::new() }
@@ -406,7 +406,7 @@ fn the_books_picture_is_of_an_eager_task_that_holds_and_says_why() {
     top.until(|screen| screen.contains("WHY"));
     top.press(&"j".repeat(at));
     top.press("e");
-    top.shows("120x24-recorded.txt", "has stood there for");
+    top.shows("120x24-recorded.txt", "has waited at the gate for");
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures/top.svg");
     let drawn = picture::svg(top.parser.screen());
     if std::env::var_os("EAGER_BLESS").is_some() {

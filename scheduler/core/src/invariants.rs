@@ -17,7 +17,7 @@ pub enum Violation {
     OverCommitted { device: DeviceId, granted: Bytes, contexts: Bytes, capacity: Bytes },
     #[error("{device}: the ledger says {ledger}, its tasks hold {held}")]
     SumDiffers { device: DeviceId, ledger: Bytes, held: Bytes },
-    #[error("{device}: programs with a context and no memory so far are not those that are counted")]
+    #[error("{device}: its count of programs with a context and no memory so far is wrong")]
     IdleDiffers { device: DeviceId },
     #[error("{device}: contexts in the ledger are {ledger}, its clients need {needed}")]
     ContextsDiffer { device: DeviceId, ledger: Bytes, needed: Bytes },
@@ -47,29 +47,29 @@ pub enum Violation {
     TooManyEager { device: DeviceId, eager: u32, allowed: u32 },
     #[error("{task}: its gate is {gate:?}, which its class and the policy do not allow")]
     WrongGate { task: TaskId, gate: Gate },
-    #[error("{task}: its gate is {gate:?}, and would be another if it were judged now")]
+    #[error("{task}: its gate is {gate:?}, which is out of date")]
     StaleGate { task: TaskId, gate: Gate },
-    #[error("{task}: a kernel stands at an open gate")]
+    #[error("{task}: a kernel is held at an open gate")]
     HeldAtOpenGate { task: TaskId },
     #[error(
         "{device}: its lists of eager, watched and held tasks, or the end of its turn, are not those of its tasks"
     )]
     ShortcutsDiffer { device: DeviceId },
-    #[error("{device}: {ledger} in use are granted to nobody by its own account, {seen} were seen")]
+    #[error("{device}: the ledger counts {ledger} in use without a grant, {seen} were observed")]
     UnaccountedDiffers { device: DeviceId, ledger: Bytes, seen: Bytes },
-    #[error("{device}: what its eager tasks wait for is not what was summed up")]
+    #[error("{device}: the sums of what its eager tasks wait for are wrong")]
     ProtectedDiffers { device: DeviceId },
-    #[error("{device} is not where the indices have it")]
+    #[error("{device} is at the wrong place in the indices")]
     WrongIndex { device: DeviceId },
-    #[error("{movers} programs are counted that hold something and do not wait, there are {actual}")]
+    #[error("{movers} programs are counted as holding memory without waiting, there are {actual}")]
     MoversDiffer { movers: usize, actual: usize },
-    #[error("{client} has not as many kernels at gates as are counted")]
+    #[error("{client}: the count of its kernels held at gates is wrong")]
     HeldDiffers { client: ClientId },
-    #[error("the tasks of uid {uid} that are bound are not as many as are counted")]
+    #[error("the count of bound tasks of uid {uid} is wrong")]
     BoundByUserDiffers { uid: u32 },
-    #[error("{task} and all others who hold something wait for each other, and nobody will look at it")]
+    #[error("{task} and all other tasks that hold memory wait for each other, and no deadline ends that")]
     Circle { task: TaskId },
-    #[error("{device}: kernels of {task} stand at their gate and it is nobody's turn")]
+    #[error("{device}: kernels of {task} are held at their gate, and no task has its turn")]
     TurnMissed { device: DeviceId, task: TaskId },
     #[error("{task}: watched is {watched}, and should not be")]
     WrongWatch { task: TaskId, watched: bool },

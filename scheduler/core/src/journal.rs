@@ -51,12 +51,12 @@ pub struct JournalLine {
 pub enum ReplayError {
     #[error("journal version {found} is not one of 1 to {JOURNAL_VERSION}, which this program reads")]
     Version { found: u32 },
-    #[error("its header's image is none: {0}")]
+    #[error("the scheduler's state in its header is invalid: {0}")]
     Image(#[from] InvalidImage),
     /// `step` counts from 1, without the header.
     #[error("step {step} decides differently: recorded {recorded:?}, now {replayed:?}")]
     Diverged { step: u64, recorded: Vec<Action>, replayed: Vec<Action> },
-    #[error("it begins with another state than the piece before it ends with")]
+    #[error("it does not begin with the state in which the piece before it ends")]
     Torn,
 }
 

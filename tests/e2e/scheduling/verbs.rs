@@ -162,7 +162,7 @@ fn memory_is_reserved_on_several_devices_in_the_order_of_their_numbers() {
     let mut waits = Holder(waits.expect("start"));
     let task = waiting(&daemon).to_string();
     let said = run_ok(&mut eager(&daemon, &["explain", &task]));
-    assert!(said.contains("GPU 0 lacks ") && said.contains("Each of GPU 2, 3 is not for it: "), "{said}");
+    assert!(said.contains("GPU 0 lacks ") && said.contains("Each of GPU 2, 3 is barred: "), "{said}");
     drop(program.stdin.take());
     program.wait().expect("its end");
     run_ok(&mut eager(&daemon, &["undrain", "1"]));

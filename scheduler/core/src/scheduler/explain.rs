@@ -172,7 +172,7 @@ impl Scheduler {
                 let (length, order) = (self.queue.len(), order_in_words(self.traits.queue));
                 format!("It has place {place} of {length} in the queue of {}: {order}.", self.name)
             }
-            None => "It stands beside the queue and holds up nobody.".to_owned(),
+            None => "It waits beside the queue and blocks no other task.".to_owned(),
         });
         if view.request.priority != 0 {
             let (priority, uid) = (view.request.priority, view.uid);
@@ -224,7 +224,7 @@ impl Scheduler {
                 format!("{device} lacks {missing}: {free} of {wanted}{context} are free{more}.")
             }
             Offer::Drained => format!("{device} is drained: nothing new starts there."),
-            Offer::Barred => format!("{device} is not for it: its program asked for others."),
+            Offer::Barred => format!("{device} is barred: its program asked for other devices."),
             Offer::Waits { reason } => {
                 let reason = reason.to_string();
                 format!("{device} alone would not start it: {}.", reason.trim_start_matches("waits: "))
@@ -249,7 +249,7 @@ impl Scheduler {
         let left = |device: &Device| device.left_to_others(self.traits.sharing.eager_leaves);
         match self.state.devices.get(&device).map(left) {
             None | Some(Bytes::ZERO) => String::new(),
-            Some(left) => format!("; until all of it is free at once, {left} are left to others"),
+            Some(left) => format!("; until all of it is free at once, {left} are left to other tasks"),
         }
     }
 
@@ -269,7 +269,7 @@ impl Scheduler {
             Bytes::ZERO => format!("It has all of the {wanted} that it wants."),
             missing => format!(
                 "It has {grant} of the {wanted} that it wants; the missing {missing} come as memory becomes free on \
-                 {device}, before anybody in the queue{}.",
+                 {device}, before any waiting task{}.",
                 self.left_in_words(*device)
             ),
         });
@@ -277,11 +277,11 @@ impl Scheduler {
             sentences.push(format!("Its gate: {gate} ({gate_reason})."));
         }
         if let Some((kernel, since)) = held {
-            sentences.push(format!("Its kernel {kernel} has stood there for {}.", now.saturating_sub(*since)));
+            sentences.push(format!("Its kernel {kernel} has waited at the gate for {}.", now.saturating_sub(*since)));
         }
         if self.state.drained.contains(device) {
             sentences.push(format!(
-                "{device} is drained: this task goes on, its program's next would start elsewhere."
+                "{device} is drained: this task goes on, and its program's next task would start elsewhere."
             ));
         }
         sentences
@@ -294,7 +294,7 @@ impl Scheduler {
         let (capacity, granted, free) = (view.capacity, view.granted, view.free);
         let mut parts = vec![format!("{granted} granted to {}", count(device.tasks.len(), "task"))];
         let others =
-            [(view.contexts, "set aside for contexts"), (view.unaccounted, "in use and granted to nobody")];
+            [(view.contexts, "set aside for contexts"), (view.unaccounted, "in use and granted to no task")];
         let others = others.into_iter().filter(|(bytes, _)| *bytes > Bytes::ZERO);
         parts.extend(others.map(|(bytes, what)| format!("{bytes} {what}")));
         let (name, parts) = (&view.profile.name, parts.join(", "));
@@ -399,10 +399,10 @@ fn ratio(percent: u64) -> String {
 
 fn order_in_words(order: QueueOrder) -> &'static str {
     match order {
-        QueueOrder::Fifo => "in order of arrival, and nobody starts before the first",
-        QueueOrder::Backfill => "in order of arrival, and whoever fits starts",
-        QueueOrder::LargestFirst => "the largest first, and whoever fits starts",
-        QueueOrder::LongestRemaining => "who is expected to run longest first, and whoever fits starts",
+        QueueOrder::Fifo => "in order of arrival, and no task starts before the first",
+        QueueOrder::Backfill => "in order of arrival, and every task that fits starts",
+        QueueOrder::LargestFirst => "the largest first, and every task that fits starts",
+        QueueOrder::LongestRemaining => "the longest expected run first, and every task that fits starts",
     }
 }
 

@@ -54,11 +54,11 @@ struct ReplacedImage {
 /// The data is not the image of any scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidImage {
-    #[error("{what} is there twice")]
+    #[error("{what} occurs twice")]
     Twice { what: String },
-    #[error("{what} is not there")]
+    #[error("{what} is missing")]
     Missing { what: String },
-    #[error("what it says does not agree: {0}")]
+    #[error("it contradicts itself: {0}")]
     Unsound(#[from] Violation),
 }
 
