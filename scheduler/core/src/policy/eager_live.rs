@@ -15,7 +15,7 @@ use eager_units::{Habits, Nanos};
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
     name: "eager-live",
-    about: "asked late, for what is in use at once; over-subscribed as the last resort only",
+    about: "where the memory in use at once is free, requested late; over-subscribed only as a last resort",
     source: "specification S-301",
     traits: Traits {
         queue: QueueOrder::LongestRemaining,

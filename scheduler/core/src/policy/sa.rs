@@ -8,7 +8,7 @@ use crate::reason::Reason;
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
     name: "sa",
-    about: "on a device of its own, as clusters do that share none",
+    about: "on a device of its own, as on clusters without GPU sharing",
     source: "specification S-114",
     traits: Traits { queue: QueueOrder::Fifo, starts_by_room: false, ..Traits::CASE },
     place,
