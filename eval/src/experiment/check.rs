@@ -18,10 +18,10 @@ const DRAWN_MAX: usize = plot::SERIES.len();
 /// Checks the whole experiment.
 pub fn all(experiment: &Experiment) -> Result<()> {
     if experiment.seeds == 0 {
-        bail!("key `seeds`: at least 1 is wanted here, and the file has 0");
+        bail!("key `seeds`: at least 1 is required here, but the file has 0");
     }
     if experiment.first_seed.checked_add(experiment.seeds).is_none() {
-        bail!("key `first_seed`: its seeds go beyond the largest number, {}", u64::MAX);
+        bail!("key `first_seed`: first_seed + seeds exceeds the largest number, {}", u64::MAX);
     }
     eager_gpu_model::parse_cards(&experiment.cards).map_err(|why| anyhow::anyhow!("key `cards`: {why}"))?;
     let names = Names::of(experiment)?;
@@ -69,7 +69,7 @@ fn distinct<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Result<V
         seen.push(name.clone());
     }
     if seen.is_empty() {
-        bail!("key `{what}s`: at least one {what} is wanted here");
+        bail!("key `{what}s`: at least one {what} is required here");
     }
     Ok(seen)
 }
@@ -79,14 +79,14 @@ fn known(all: &[String], what: &str, name: &String, at: &str) -> Result<()> {
         return Ok(());
     }
     match did_you_mean(name, all).as_str() {
-        "" => bail!("{at}: there is no {what} `{name}`; there are {}", all.join(", ")),
+        "" => bail!("{at}: there is no {what} `{name}`; known are {}", all.join(", ")),
         close => bail!("{at}: there is no {what} `{name}`{close}"),
     }
 }
 
 fn each_known(all: &[String], what: &str, names: &[String], at: &str) -> Result<()> {
     if names.is_empty() {
-        bail!("{at}: at least one {what} is wanted here");
+        bail!("{at}: at least one {what} is required here");
     }
     names.iter().try_for_each(|name| known(all, what, name, at))
 }
@@ -97,30 +97,30 @@ fn list(list: &List, names: &Names) -> Result<()> {
         (Some(_), Some(_)) => bail!("{}: a list has either `mix`, or `jobs` and `ratios`", at("mix")),
         (None, None) => bail!("list `{}`: it needs either `mix`, or `jobs` and `ratios`", list.name),
         (Some(mix), None) if Mix::named(mix).is_none() => {
-            bail!("{}: there is no mix `{mix}`; there are W1 to W8", at("mix"))
+            bail!("{}: there is no mix `{mix}`; known are W1 to W8", at("mix"))
         }
-        (Some(_), None) if !list.ratios.is_empty() => bail!("{}: a mix has none", at("ratios")),
+        (Some(_), None) if !list.ratios.is_empty() => bail!("{}: a mix has no ratios; remove the key", at("ratios")),
         (None, Some(jobs)) if !JOBS.contains(&jobs) => {
-            bail!("{}: 1 to {} are wanted here, and the file has {jobs}", at("jobs"), JOBS.end())
+            bail!("{}: 1 to {} jobs are required here, but the file has {jobs}", at("jobs"), JOBS.end())
         }
         (None, Some(_)) if list.ratios.is_empty() => {
-            bail!("{}: at least one is wanted here, such as [\"2:1\"]", at("ratios"))
+            bail!("{}: at least one ratio is required here, such as [\"2:1\"]", at("ratios"))
         }
         _ => {}
     }
     for ratio in &list.ratios {
         parse_ratio(ratio).map_err(|_| {
-            let wanted = "LARGE:SMALL is wanted here, such as 3:1, and the file has";
+            let wanted = "LARGE:SMALL is required here, such as 3:1, but the file has";
             anyhow::anyhow!("{}: {wanted} `{ratio}`", at("ratios"))
         })?;
     }
     match (list.workers, list.arrival_mean_s) {
         (Some(_), Some(_)) => {
-            bail!("{}: jobs come either from `workers` or by themselves", at("arrival_mean_s"))
+            bail!("{}: a list has either `workers` or `arrival_mean_s`", at("arrival_mean_s"))
         }
-        (Some(0), None) => bail!("{}: at least 1 is wanted here, and the file has 0", at("workers")),
+        (Some(0), None) => bail!("{}: at least 1 is required here, but the file has 0", at("workers")),
         (None, Some(_)) if list.mix.is_some() => {
-            bail!("{}: a mix comes at once, or from `workers`", at("arrival_mean_s"))
+            bail!("{}: a mix has no arrival times; remove the key, or use `workers`", at("arrival_mean_s"))
         }
         (None, Some(mean_s)) => within(mean_s, 1e-9, f64::MAX, &at("arrival_mean_s"))?,
         _ => {}
@@ -137,7 +137,7 @@ fn within(value: f64, least: f64, most: f64, at: &str) -> Result<()> {
         (least, _) if least > 0.0 && least < 1.0 => "a number above 0".to_owned(),
         (least, _) => format!("a number of at least {least}"),
     };
-    bail!("{at}: {wanted} is wanted here, and the file has {value}")
+    bail!("{at}: {wanted} is required here, but the file has {value}")
 }
 
 fn variant(variant: &Variant) -> Result<()> {
@@ -151,7 +151,7 @@ fn variant(variant: &Variant) -> Result<()> {
     }
     for (key, value) in [("workers", machine.workers), ("host_cores", machine.host_cores)] {
         if value == Some(0) {
-            bail!("{}: at least 1 is wanted here, and the file has 0", at(key));
+            bail!("{}: at least 1 is required here, but the file has 0", at(key));
         }
     }
     if let Some(cards) = &machine.cards {
@@ -174,19 +174,19 @@ fn table(table: &Table, number: usize, names: &Names) -> Result<()> {
     }
     if table.drawn.len() > DRAWN_MAX {
         bail!(
-            "{}: at most {DRAWN_MAX} systems have a colour, and the file has {}",
+            "{}: at most {DRAWN_MAX} systems can be drawn, but the file has {}",
             at("drawn"),
             table.drawn.len()
         );
     }
     if table.rows == Rows::Variants && table.lists.len() > 1 {
-        bail!("{}: a table of variants is of one list; name it", at("lists"));
+        bail!("{}: a table with `rows = \"variants\"` needs exactly one list", at("lists"));
     }
     if table.rows != Rows::Variants && table.variants.len() > 1 {
-        bail!("{}: only a table with `rows = \"variants\"` has several", at("variants"));
+        bail!("{}: only a table with `rows = \"variants\"` may have several variants", at("variants"));
     }
     if table.key.is_empty() && !table.split && table.figures.len() > 1 {
-        bail!("{}: a table with several figures needs one", at("key"));
+        bail!("{}: a table with several figures needs a key", at("key"));
     }
     Ok(())
 }
@@ -225,7 +225,7 @@ fn sections(experiment: &Experiment, names: &Names) -> Result<()> {
             let at = format!("section `document`, reading `{}`, key `lists`", reading.name);
             each_known(&names.lists, "list", &reading.lists, &at)?;
             if reading.lists.len() != 8 {
-                bail!("{at}: eight are wanted here, W1 to W8, and the file has {}", reading.lists.len());
+                bail!("{at}: eight lists are required here, W1 to W8, but the file has {}", reading.lists.len());
             }
         }
     }

@@ -25,16 +25,16 @@ systems = [{ policy = "eager-opt" }, { policy = "eager-live" }]
 const SECTIONS: [(&str, &str, &str, &str); 10] = [
     (
         "The file",
-        "Keys without a default are needed. The last four may be left out: what they ask for is then neither run nor reported.",
+        "Keys without a default are required. The last four may be left out; nothing is then run or reported for them.",
         SPEC,
         "Experiment",
     ),
     ("Lists: `lists`", "A list has `name` and either `mix`, or `jobs` and `ratios`.", SPEC, "List"),
-    ("Systems: `systems`", "What runs on the lists.", SPEC, "System"),
+    ("Systems: `systems`", "Each system runs the lists under one policy.", SPEC, "System"),
     ("Variants: `variants`", "Every ratio is against the baseline under the same variant.", SPEC, "Variant"),
     (
         "The machine of a variant: `machine`",
-        "What is left out is as in the source document's setting (specification S-222).",
+        "A key that is left out has its value in the source document's setting (specification S-222).",
         MACHINE,
         "Machine",
     ),
@@ -44,16 +44,16 @@ const SECTIONS: [(&str, &str, &str, &str); 10] = [
         SPEC,
         "Table",
     ),
-    ("Schedules: `timeline`", "Drawn in the report, over one time axis.", SPEC, "Timeline"),
+    ("Schedules: `timeline`", "Schedules that the report draws over one time axis.", SPEC, "Timeline"),
     (
         "Jobs that meet: `interference`",
-        "How much slower the kernels of two jobs become that are submitted at once. The table's key is `interference`.",
+        "How much slower the kernels of two jobs become when both are submitted at once. The table's key is `interference`.",
         SPEC,
         "Interference",
     ),
     (
         "The source document's claims: `document`",
-        "What the source document (specification S-1) says of its eight workloads, beside what comes out here. The table's \
+        "What the source document (specification S-1) reports for its eight workloads, beside the results here. The table's \
          key is `claims`.",
         SPEC,
         "Document",
@@ -167,31 +167,31 @@ fn every_known_experiment_is_well_formed() {
 /// Mistakes in a known experiment: its index, a text, the text that replaces it, and a part of the error that must
 /// follow.
 const MISTAKES: [(usize, &str, &str, &str); 16] = [
-    (0, "seeds = 10", "seeds = 0", "x.toml: key `seeds`: at least 1 is wanted here, and the file has 0"),
+    (0, "seeds = 10", "seeds = 0", "x.toml: key `seeds`: at least 1 is required here, but the file has 0"),
     (
         0,
         "seeds = 10",
         "seeds = \"10\"",
-        "`seeds`: a whole number of at least 0 is wanted here, and the file has the text \"10\"",
+        "`seeds`: a whole number of at least 0 is required here, but the file has the text \"10\"",
     ),
     (0, "seeds = 10\n", "", "the key `seeds` is missing"),
     (
         0,
         "mix = \"W1\"",
         "mix = \"W9\"",
-        "x.toml: list `W1`, key `mix`: there is no mix `W9`; there are W1 to W8",
+        "x.toml: list `W1`, key `mix`: there is no mix `W9`; known are W1 to W8",
     ),
     (
         0,
         "jobs = 32,",
         "jobs = 0,",
-        "list `32-1:1`, key `jobs`: 1 to 1024 are wanted here, and the file has 0",
+        "list `32-1:1`, key `jobs`: 1 to 1024 jobs are required here, but the file has 0",
     ),
     (
         0,
         "ratios = [\"1:1\"]",
         "ratios = [\"1-1\"]",
-        "key `ratios`: LARGE:SMALL is wanted here, such as 3:1, and the file has `1-1`",
+        "key `ratios`: LARGE:SMALL is required here, such as 3:1, but the file has `1-1`",
     ),
     (0, "{ policy = \"case\" }", "{ policy = \"cas\" }", "`cas`"),
     (0, "{ policy = \"case\" }", "{ polcy = \"case\" }", "there is no key `polcy`; did you mean `policy`?"),
@@ -205,7 +205,7 @@ const MISTAKES: [(usize, &str, &str, &str); 16] = [
         0,
         "overlap = 0.3",
         "overlap = 1.3",
-        "key `overlap`: a number from 0 to 1 is wanted here, and the file has 1.3",
+        "key `overlap`: a number from 0 to 1 is required here, but the file has 1.3",
     ),
     (0, "cards = \"4xV100-16GB\"", "cards = \"4xV10\"", "x.toml: key `cards`: "),
     (

@@ -32,16 +32,16 @@ pub fn reword(message: &str, words: &Words) -> String {
     }
     if let Some((name, known)) = parts("unknown variant `") {
         let choices = known.join(", ");
-        return format!("`{name}` is none of {choices}{}", did_you_mean(&name, &known));
+        return format!("`{name}` is not one of {choices}{}", did_you_mean(&name, &known));
     }
-    for (start, end) in [("missing field `", "is missing"), ("duplicate field `", "is there twice")] {
+    for (start, end) in [("missing field `", "is missing"), ("duplicate field `", "is given twice")] {
         if let Some((name, _)) = parts(start) {
             return format!("the {} `{name}` {end}", words.noun);
         }
     }
     let wrong = ["invalid type: ", "invalid value: "].iter().find_map(|start| message.strip_prefix(start));
     if let Some((found, wanted)) = wrong.and_then(|rest| rest.rsplit_once(", expected ")) {
-        return format!("{} is wanted here, and the file has {}", wanted_kind(wanted), found_kind(found));
+        return format!("{} is required here, but the file has {}", wanted_kind(wanted), found_kind(found));
     }
     message
 }
@@ -52,7 +52,7 @@ fn no_such(name: &str, known: &[String], Words { unknown, others, elsewhere, .. 
     }
     let closest = did_you_mean(name, known);
     let all = match closest.as_str() {
-        "" if known.len() <= LISTED_MAX => format!("; there are {}", known.join(", ")),
+        "" if known.len() <= LISTED_MAX => format!("; known are {}", known.join(", ")),
         "" => format!("; {others}"),
         _ => String::new(),
     };
@@ -145,7 +145,7 @@ mod tests {
             ),
             (
                 "unknown field `colour`, expected `mps` or `policy`",
-                "there is no setting `colour`; there are mps, policy",
+                "there is no setting `colour`; known are mps, policy",
             ),
             (
                 "unknown field `eager_per_device`, expected `mps`",
@@ -153,19 +153,19 @@ mod tests {
             ),
             (
                 "unknown variant `eager-otp`, expected one of `case`, `eager-opt`",
-                "`eager-otp` is none of case, eager-opt; did you mean `eager-opt`?",
+                "`eager-otp` is not one of case, eager-opt; did you mean `eager-opt`?",
             ),
             (
                 "invalid type: string \"7\", expected usize",
-                "a whole number of at least 0 is wanted here, and the file has the text \"7\"",
+                "a whole number of at least 0 is required here, but the file has the text \"7\"",
             ),
             (
                 "invalid value: integer `-1`, expected u32",
-                "a whole number of at least 0 is wanted here, and the file has `-1`",
+                "a whole number of at least 0 is required here, but the file has `-1`",
             ),
             (
                 "invalid type: integer `5`, expected a string",
-                "a text in quotation marks is wanted here, and the file has `5`",
+                "a text in quotation marks is required here, but the file has `5`",
             ),
             ("missing field `policy`", "the setting `policy` is missing"),
             ("`12GB` is no size", "`12GB` is no size"),

@@ -514,8 +514,8 @@ mod tests {
                 "eagerd.toml:2:1: there is no setting `no_such_key`; `eagerd --help`",
             ),
             ("\n  virtual = \"4xGTX\"\n", "eagerd.toml:2:13: no card `GTX`; known: "),
-            ("policy = \"fastest\"", "eagerd.toml:1:10: `fastest` is none of case, "),
-            ("policy = \"eager-otp\"", "eagerd.toml:1:10: `eager-otp` is none of case, "),
+            ("policy = \"fastest\"", "eagerd.toml:1:10: `fastest` is not one of case, "),
+            ("policy = \"eager-otp\"", "eagerd.toml:1:10: `eager-otp` is not one of case, "),
             ("eager_per_device = 1", "eagerd.toml:1:1: `eager_per_device` belongs under `[options]`"),
             (
                 "clients_max = 1",
@@ -525,7 +525,7 @@ mod tests {
             ("device-memory = \"12GB\"", "eagerd.toml:1:17: `12GB` is no size"),
             (
                 "clients-max = -1",
-                "eagerd.toml:1:15: a whole number of at least 0 is wanted here, and the file has `-1`",
+                "eagerd.toml:1:15: a whole number of at least 0 is required here, but the file has `-1`",
             ),
             ("[options]\nwrong = 1", "eagerd.toml:2:1: there is no setting `wrong`"),
             ("policy = ", "eagerd.toml:1:10: "),

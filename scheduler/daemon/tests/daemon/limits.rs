@@ -158,7 +158,7 @@ fn another_policy_of_the_file_decides_at_once_and_one_set_by_hand_stays_till_the
     reload(&daemon, "policy = \"eager\"\nclients-max = 9\n");
     daemon.until(|_| true);
     assert_eq!(daemon.policy().policy, "sa");
-    for (wrong, words) in [("fastest", "`fastest` is none of"), ("infinite", "for simulation only")] {
+    for (wrong, words) in [("fastest", "`fastest` is not one of"), ("infinite", "for simulation only")] {
         reload(&daemon, &format!("policy = \"{wrong}\"\n"));
         daemon.until(|_| true);
         assert_eq!(daemon.policy().policy, "sa", "{words}");
@@ -168,7 +168,7 @@ fn another_policy_of_the_file_decides_at_once_and_one_set_by_hand_stays_till_the
     assert_eq!((daemon.policy().policy, daemon.policy().configured), ("case".into(), "case".into()));
     let said = said(&mut daemon);
     assert!(
-        said.contains("eagerd.toml:1:10: `fastest` is none of case, ")
+        said.contains("eagerd.toml:1:10: `fastest` is not one of case, ")
             && said.contains("for simulation only"),
         "{said}"
     );
