@@ -70,7 +70,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let mut sides = args.sides.clone();
     sides.sort_unstable();
     if sides != [Side::Sim, Side::Virtual] {
-        bail!("compared are `sim` and `virtual`");
+        bail!("only `sim` and `virtual` can be compared");
     }
     let tools = Tools::find()?;
     let (workload, choices) = args.workload.choose()?;

@@ -121,7 +121,7 @@ fn launch_order(
 fn footprints(program: &str, id: &str, path: &Path, order: &[String]) -> Result<Vec<Footprint>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let profile: Profile =
-        serde_json::from_str(&text).with_context(|| format!("{} is no profile", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is not a profile", path.display()))?;
     let measured = |name: &String| {
         let is_it = |mangled: &String| mangled.contains(&format!("{}{name}", name.len())) || mangled == name;
         profile.kernels.iter().find(|(mangled, _)| is_it(mangled)).map(|(_, kernel)| kernel)

@@ -51,7 +51,7 @@ pub fn legend() -> String {
         ("eager", both(&EAGER)),
         ("promoted", both(&PROMOTED)),
         ("promotion", triangle(13.0, 1.0)),
-        ("a kernel stands at the gate or barrier", bar(0.0, 8.5, 26.0, 3.5, HELD, "")),
+        ("a kernel is held at the gate or barrier", bar(0.0, 8.5, 26.0, 3.5, HELD, "")),
         ("lost: the job did not end well", cross(13.0, 6.0, "")),
         ("granted memory", bar(0.0, 0.0, 26.0, 12.0, GRANTED, "")),
     ];

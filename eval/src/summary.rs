@@ -93,7 +93,7 @@ pub fn typical_of(path: &Path) -> Result<Vec<Typical>> {
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let summary: Summary =
-        serde_json::from_str(&text).with_context(|| format!("{} is no summary", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is not a summary", path.display()))?;
     Ok(summary.typical)
 }
 

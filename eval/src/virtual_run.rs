@@ -240,7 +240,7 @@ impl Daemon {
             let _ = child.kill();
             let _ = child.wait();
             bail!(
-                "eagerd did not start; it said: {}",
+                "eagerd did not start; its output: {}",
                 std::fs::read_to_string(&log).unwrap_or_default().trim()
             );
         }

@@ -76,7 +76,7 @@ fn play(host: &Host, list: &List, ratio: &str, seed: u64) -> Result<(Options, Ve
         options.journal = true;
         options.audit = false;
     })?;
-    let journal = result.journal.context("the run was to keep its journal")?;
+    let journal = result.journal.context("the run kept no journal")?;
     Ok((journal.header.options, journal.lines))
 }
 

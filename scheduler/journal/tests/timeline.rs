@@ -94,7 +94,7 @@ fn an_eager_start_is_told_from_its_request_to_its_end() {
 4 [memory granted] = 10 GiB
 4 [memory missing to eager tasks] = 4 GiB
 4 [tasks] = 2
-5 [task 2: second (main)] ( sum stands at the gate
+5 [task 2: second (main)] ( sum is held at the gate
 6 [kernels] ( kernels run
 7 [task 1: first (main)] * all launched
 7 [task 2: second (main)] )
@@ -267,7 +267,7 @@ fn a_piece_alone_shows_who_was_there_when_it_began() {
     {
         assert!(shown.lines().any(|line| line == end), "no {end:?} in\n{shown}");
     }
-    for open in ["first", "second", "stands at the gate"] {
+    for open in ["first", "second", "is held at the gate"] {
         assert!(shown.contains(open), "no {open:?} in\n{shown}");
     }
 }

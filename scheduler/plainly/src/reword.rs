@@ -168,7 +168,7 @@ mod tests {
                 "a text in quotation marks is required here, but the file has `5`",
             ),
             ("missing field `policy`", "the setting `policy` is missing"),
-            ("`12GB` is no size", "`12GB` is no size"),
+            ("`12GB` is not a size", "`12GB` is not a size"),
         ] {
             assert_eq!(reword(theirs, &words), ours);
         }

@@ -209,7 +209,7 @@ const KIND_PROMOTED: u16 = 9;
 /// A record that no honest client writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    #[error("task slot {slot} (there are {TASK_SLOTS})")]
+    #[error("task slot {slot} does not exist: there are {TASK_SLOTS}")]
     Slot { slot: u16 },
     #[error("unknown request kind {kind}")]
     Kind { kind: u16 },

@@ -56,7 +56,7 @@ pub enum ConnectError {
     Version { path: PathBuf, major: u16, minor: u16 },
     #[error("the daemon at {} ended before it answered", path.display())]
     Ended { path: PathBuf },
-    #[error("what listens at {} is no Eager daemon", path.display())]
+    #[error("the program that listens at {} is not an Eager daemon", path.display())]
     NotADaemon { path: PathBuf },
     #[error(transparent)]
     Page(#[from] PageError),

@@ -130,7 +130,7 @@ impl Auditor {
             }
             Action::Wait { task, .. } => {
                 let waits = self.entry(*task)?.bound.is_none();
-                judge(*task, &[(waits, "told to wait while it is bound")])?;
+                judge(*task, &[(waits, "asked to wait while it is bound")])?;
             }
             Action::SetGate { task, .. } | Action::Watch { task, .. } => {
                 let bound = self.entry(*task)?.bound.is_some();

@@ -60,7 +60,7 @@ pub enum Blocked {
 impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Blocked::NotSubmitted => "has not come, or waits for host memory",
+            Blocked::NotSubmitted => "is not submitted yet, or waits for host memory",
             Blocked::Not => "can go on",
             Blocked::Host { .. } => "waits for a host core, or works on one",
             Blocked::Binding => "waits for a device",
@@ -68,7 +68,7 @@ impl fmt::Display for Blocked {
             Blocked::Stream => "waits for its stream",
             Blocked::Kernels => "waits for its kernels",
             Blocked::Operation(_) => "waits for an operation",
-            Blocked::Gate { .. } => "stands at its gate",
+            Blocked::Gate { .. } => "is held at its gate",
             Blocked::Queue => "waits for room in its launch queue",
             Blocked::Ended => "has ended",
         })

@@ -31,7 +31,7 @@ pub enum SimError {
     #[error("the simulation needs at least one device and one host core")]
     Empty,
     /// A deadlock, with the state of the first unfinished job.
-    #[error("nothing can happen any more at {}; jobs not done: {jobs}; the first: {first}", at.moment())]
+    #[error("deadlock at {}; jobs not done: {jobs}; the first: {first}", at.moment())]
     Stuck { at: Nanos, jobs: usize, first: String },
     /// A defect of the scheduler core or of the simulator. Report it with the input.
     #[error("at {}, after `{event}`: {violation}", at.moment())]
@@ -475,7 +475,7 @@ mod tests {
         world.settle().unwrap();
         assert_eq!(
             world.stuck().to_string(),
-            "nothing can happen any more at 0.000 s; jobs not done: 1; the first: job 0, small: waits: there is no device yet"
+            "deadlock at 0.000 s; jobs not done: 1; the first: job 0, small: waits: there is no device yet"
         );
     }
 }

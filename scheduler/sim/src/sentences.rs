@@ -21,7 +21,7 @@ pub fn sentence(event: &Event) -> String {
         Event::AllLaunched { task } => format!("{task} has launched all its kernels"),
         Event::TaskEnd { task } => format!("{task} ends"),
         Event::KernelHeld { task, kernel } => {
-            format!("{task} stands at the gate with {} of {}", kernel.name, kernel.footprint)
+            format!("{task} is held at the gate with {} of {}", kernel.name, kernel.footprint)
         }
         Event::Busy { task } => format!("{task} is busy"),
         Event::Idle { task } => format!("{task} is idle"),
@@ -37,7 +37,7 @@ pub fn sentence(event: &Event) -> String {
         Event::LimitsSet { .. } => "the limits change".to_owned(),
         Event::Drained { device } => format!("{device} is drained"),
         Event::DeviceLost { device } => format!("{device} is lost"),
-        Event::DeviceFound { device } => format!("{device} is there again"),
+        Event::DeviceFound { device } => format!("{device} is back"),
         Event::Undrained { device } => format!("{device} takes tasks again"),
         Event::Held { task, by } => format!("{task} is held by uid {by}"),
         Event::Released { task } => format!("{task} is released"),

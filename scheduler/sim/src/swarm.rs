@@ -28,7 +28,7 @@ pub struct Scenario {
 pub enum SwarmError {
     #[error(transparent)]
     Sim(#[from] SimError),
-    #[error("job {index} ({name}) was killed, and nobody killed it")]
+    #[error("job {index} ({name}) ended as killed, but the scenario does not kill it")]
     NotKilled { index: usize, name: String },
     #[error("its journal does not replay: {0}")]
     Replay(String),

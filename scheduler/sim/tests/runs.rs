@@ -135,9 +135,9 @@ fn a_gate_that_was_opened_for_a_streaming_kernel_is_asked_again_for_a_cyclic_one
     let result = run(&[job(&normal), mixed], &options(PolicyName::EagerOpt, 1)).unwrap();
     let line = |what: &str| result.trace.iter().position(|line| line.contains(what));
     let streams =
-        line("stands at the gate with streaming").expect("8 GiB are more than the gate allows at first");
+        line("is held at the gate with streaming").expect("8 GiB are more than the gate allows at first");
     let again =
-        line("stands at the gate with mixed_kernel").expect("what streams may, a cyclic kernel may not");
+        line("is held at the gate with mixed_kernel").expect("what streams may, a cyclic kernel may not");
     assert!(streams < again);
     assert!(result.trace[again + 1..].iter().any(|line| line.contains("kernel mixed_kernel touches 8 GiB")));
 }

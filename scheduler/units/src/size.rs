@@ -13,7 +13,7 @@ const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 
 pub struct Size(pub u64);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no size: write a whole number and KiB, MiB, GiB or TiB, such as `16GiB` or `16G`")]
+#[error("`{text}` is not a size: write a whole number and KiB, MiB, GiB or TiB, such as `16GiB` or `16G`")]
 pub struct BadSize {
     text: String,
 }

@@ -136,7 +136,7 @@ fn memory_is_reserved_for_a_program_that_says_nothing_of_itself() {
     let (code, said) = refused(&run(&mut run_script(&daemon, &["--mem", "99GiB"], "true")));
     assert!(code == Some(1) && said.starts_with("eager: 99GiB: refused: "), "{said}");
     let bad = run(&mut run_script(&daemon, &["--mem", "8GB"], "true"));
-    assert!(bad.status.code() == Some(2) && text(&bad).contains("`8GB` is no size"), "{}", text(&bad));
+    assert!(bad.status.code() == Some(2) && text(&bad).contains("`8GB` is not a size"), "{}", text(&bad));
     let killed = run(&mut run_script(&daemon, &["--mem", "1GiB"], "kill -TERM $$"));
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&killed.status), Some(15), "its own end");
 }

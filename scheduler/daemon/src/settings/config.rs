@@ -522,7 +522,7 @@ mod tests {
                 "eagerd.toml:1:1: there is no setting `clients_max`; did you mean `clients-max`?",
             ),
             ("allow-uids = [\"no-such-user\"]", "eagerd.toml:1:14: this machine has no user `no-such-user`"),
-            ("device-memory = \"12GB\"", "eagerd.toml:1:17: `12GB` is no size"),
+            ("device-memory = \"12GB\"", "eagerd.toml:1:17: `12GB` is not a size"),
             (
                 "clients-max = -1",
                 "eagerd.toml:1:15: a whole number of at least 0 is required here, but the file has `-1`",

@@ -356,7 +356,7 @@ impl Reader {
             self.put(track, What::End);
         }
         let notes = vec![note("footprint", kernel.footprint), note("static size", kernel.static_size)];
-        let name = format!("{} stands at the gate", names::readable(&kernel.name));
+        let name = format!("{} is held at the gate", names::readable(&kernel.name));
         self.put(track, What::Begin(Event { name, category: "gate", notes, flow: None }));
     }
 
