@@ -145,10 +145,10 @@ fn memory(body: &mut String, record: &Record, device: u32, axis: &Axis, top: f64
             let _ = write!(path, "H{:.1}V{:.1}", axis.x(*at), bottom - height(*bytes).min(MEMORY));
         }
         let most = own.granted.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
-        let said = format!("GPU {device}: at most {} of {} granted", gib(most), gib(own.capacity_bytes));
+        let label = format!("GPU {device}: at most {} of {} granted", gib(most), gib(own.capacity_bytes));
         let _ = write!(
             body,
-            "<path d=\"{path}H{:.1}V{bottom}Z\" fill=\"{GRANTED}\"><title>{said}</title></path>",
+            "<path d=\"{path}H{:.1}V{bottom}Z\" fill=\"{GRANTED}\"><title>{label}</title></path>",
             axis.x(record.makespan_s)
         );
         text(body, WIDTH - RIGHT + 6.0, top + 9.0, "start", "", &gib(own.capacity_bytes));
@@ -170,15 +170,15 @@ fn job_rows(body: &mut String, jobs: &[&JobRecord], axis: &Axis, top: f64) -> f6
 
 fn job_row(body: &mut String, job: &JobRecord, axis: &Axis, top: f64) {
     text(body, LEFT - 6.0, top + ROW - 4.0, "end", "", &job.configuration);
-    let piece = |from: f64, to: f64, dy: f64, height: f64, fill: &str, said: &str| {
-        bar(axis.x(from), top + dy, (axis.x(to) - axis.x(from)).max(0.4), height, fill, said)
+    let piece = |from: f64, to: f64, dy: f64, height: f64, fill: &str, label: &str| {
+        bar(axis.x(from), top + dy, (axis.x(to) - axis.x(from)).max(0.4), height, fill, label)
     };
     let begins = job.asked_s.unwrap_or(job.submitted_s);
     let bound = job.bound_s.unwrap_or(job.ended_s);
     if bound > begins {
-        let said =
+        let label =
             format!("{}: waits {:.1} s, from {begins:.1} to {bound:.1} s", job.configuration, bound - begins);
-        *body += &piece(begins, bound, ROW / 2.0 - 1.0, 2.0, WAITS, &said);
+        *body += &piece(begins, bound, ROW / 2.0 - 1.0, 2.0, WAITS, &label);
     }
     if job.bound_s.is_none() {
         if job.outcome != Outcome::Ok {
@@ -197,14 +197,14 @@ fn job_row(body: &mut String, job: &JobRecord, axis: &Axis, top: f64) {
         for (start, end) in &job.kernels_s {
             let (start, end) = (start.max(from), end.min(to));
             if end > start {
-                let said = format!("{}: kernels from {start:.2} to {end:.2} s", job.configuration);
-                *body += &piece(start, end, 3.5, ROW - 7.0, colours.runs, &said);
+                let label = format!("{}: kernels from {start:.2} to {end:.2} s", job.configuration);
+                *body += &piece(start, end, 3.5, ROW - 7.0, colours.runs, &label);
             }
         }
     }
     for (from, to) in &job.held_s {
-        let said = format!("{}: at the gate from {from:.2} to {to:.2} s", job.configuration);
-        *body += &piece(*from, *to, ROW - 5.0, 3.0, HELD, &said);
+        let label = format!("{}: at the gate from {from:.2} to {to:.2} s", job.configuration);
+        *body += &piece(*from, *to, ROW - 5.0, 3.0, HELD, &label);
     }
     if job.outcome != Outcome::Ok {
         *body += &cross(
@@ -217,8 +217,8 @@ fn job_row(body: &mut String, job: &JobRecord, axis: &Axis, top: f64) {
         *body += &triangle(axis.x(at), top);
     }
     if job.grant_bytes < job.requirement_bytes {
-        let said = format!("{} of {}", gib(job.grant_bytes), gib(job.requirement_bytes));
-        text(body, axis.x(job.ended_s).min(WIDTH - RIGHT) + 4.0, top + ROW - 4.0, "start", "", &said);
+        let label = format!("{} of {}", gib(job.grant_bytes), gib(job.requirement_bytes));
+        text(body, axis.x(job.ended_s).min(WIDTH - RIGHT) + 4.0, top + ROW - 4.0, "start", "", &label);
     }
 }
 
@@ -238,16 +238,16 @@ fn gib(bytes: u64) -> String {
     format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
 }
 
-fn bar(x: f64, y: f64, width: f64, height: f64, fill: &str, said: &str) -> String {
-    let title = if said.is_empty() { String::new() } else { format!("<title>{}</title>", escape(said)) };
+fn bar(x: f64, y: f64, width: f64, height: f64, fill: &str, label: &str) -> String {
+    let title = if label.is_empty() { String::new() } else { format!("<title>{}</title>", escape(label)) };
     format!(
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{fill}\">{title}</rect>"
     )
 }
 
 /// Marks the place where a job was lost.
-fn cross(x: f64, y: f64, said: &str) -> String {
-    let title = if said.is_empty() { String::new() } else { format!("<title>{}</title>", escape(said)) };
+fn cross(x: f64, y: f64, label: &str) -> String {
+    let title = if label.is_empty() { String::new() } else { format!("<title>{}</title>", escape(label)) };
     let (left, right, top, bottom) = (x - 4.5, x + 4.5, y - 4.5, y + 4.5);
     format!(
         "<path d=\"M{left:.1} {top:.1}L{right:.1} {bottom:.1}M{right:.1} {top:.1}L{left:.1} {bottom:.1}\" \
@@ -263,7 +263,7 @@ fn triangle(x: f64, y: f64) -> String {
     )
 }
 
-fn text(svg: &mut String, x: f64, y: f64, anchor: &str, style: &str, said: &str) {
+fn text(svg: &mut String, x: f64, y: f64, anchor: &str, style: &str, label: &str) {
     let style = match style {
         "title" => " font-size=\"14\" font-weight=\"600\"",
         "bold" => " font-weight=\"600\"",
@@ -272,7 +272,7 @@ fn text(svg: &mut String, x: f64, y: f64, anchor: &str, style: &str, said: &str)
     let _ = write!(
         svg,
         "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\"{style}>{}</text>",
-        escape(said)
+        escape(label)
     );
 }
 
@@ -307,9 +307,9 @@ mod tests {
         assert!(!well.contains("lost") && !well.contains("stroke-width=\"2.2\""), "{well}");
         drawn.jobs[1].outcome = Outcome::OutOfMemory("2 GiB".into());
         let [svg] = &draw_all(&[&drawn])[..] else { panic!("one figure") };
-        let said = format!("job-1: {}", escape(&drawn.jobs[1].outcome_text()));
+        let label = format!("job-1: {}", escape(&drawn.jobs[1].outcome_text()));
         assert!(
-            svg.contains("cg: 100.0 s, jobs lost: 1") && svg.contains(&format!("<title>{said}</title>")),
+            svg.contains("cg: 100.0 s, jobs lost: 1") && svg.contains(&format!("<title>{label}</title>")),
             "{svg}"
         );
     }

@@ -3,7 +3,7 @@
 
 use super::figures;
 use super::page;
-use super::sample::{self, Sample, Samples, Which, Whole};
+use super::sample::{self, Sample, Samples, RunId, CompleteSamples};
 use super::spec::{Experiment, List, System, Variant};
 use crate::progress::Stage;
 use crate::record::Stamp;
@@ -39,7 +39,7 @@ pub fn run(name: &str, seeds: Option<u64>, out: &Path, pages: &[PathBuf]) -> Res
 /// early.
 pub fn redraw(name: &str, folder: &Path, pages: &[PathBuf]) -> Result<()> {
     let mut experiment = Experiment::find(name)?;
-    let Whole { samples, seeds, stamp } = sample::read_whole(&folder.join("samples.jsonl"))?;
+    let CompleteSamples { samples, seeds, stamp } = sample::read_complete(&folder.join("samples.jsonl"))?;
     experiment.first_seed = seeds.start;
     experiment.seeds = seeds.end - seeds.start;
     page::write(&experiment, &samples, &stamp, folder, pages)
@@ -120,7 +120,7 @@ fn one(task: &Task<'_>, system: &System, stamp: &Stamp) -> Result<Sample> {
         format!("{} {ratio} seed {seed} under {}, {}", list.name, system.name, variant.name)
     })?;
     let name = &system.name;
-    let which = Which { variant: &variant.name, list, ratio, seed, system: name, submission: &submission };
+    let which = RunId { variant: &variant.name, list, ratio, seed, system: name, submission: &submission };
     Ok(Sample::new(host, &which, &result, stamp))
 }
 

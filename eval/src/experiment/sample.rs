@@ -63,7 +63,7 @@ pub struct Sample {
 
 /// Identifies the run of a sample.
 #[derive(Debug, Clone, Copy)]
-pub struct Which<'a> {
+pub struct RunId<'a> {
     pub variant: &'a str,
     pub list: &'a List,
     pub ratio: &'a str,
@@ -73,7 +73,7 @@ pub struct Which<'a> {
 }
 
 impl Sample {
-    pub fn new(host: &Host, which: &Which<'_>, result: &SimResult, stamp: &Stamp) -> Sample {
+    pub fn new(host: &Host, which: &RunId<'_>, result: &SimResult, stamp: &Stamp) -> Sample {
         let jobs = &result.jobs;
         let count = jobs.len().max(1) as f64;
         let makespan_s = seconds(result.makespan);
@@ -139,7 +139,7 @@ fn seconds(time: Nanos) -> f64 {
 
 /// Samples of all complete seeds. Seeds run in order, so only the last seeds of a stopped run are incomplete.
 #[derive(Debug, PartialEq)]
-pub struct Whole {
+pub struct CompleteSamples {
     pub samples: Vec<Sample>,
     pub seeds: Range<u64>,
     /// Stamp of the last sample.
@@ -147,7 +147,7 @@ pub struct Whole {
 }
 
 /// Reads the lines of a `samples.jsonl`. An error names the bad line.
-pub fn read_whole(path: &Path) -> Result<Whole> {
+pub fn read_complete(path: &Path) -> Result<CompleteSamples> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let parse = |(number, line): (usize, &str)| {
         serde_json::from_str(line).with_context(|| format!("{}:{}: not a sample", path.display(), number + 1))
@@ -164,7 +164,7 @@ pub fn read_whole(path: &Path) -> Result<Whole> {
     seeds.retain(|_, count| *count == whole);
     let samples = samples.into_iter().filter(|sample| seeds.contains_key(&sample.seed)).collect();
     let first = seeds.keys().next().copied().unwrap_or(0);
-    Ok(Whole { samples, seeds: first..first + seeds.len() as u64, stamp })
+    Ok(CompleteSamples { samples, seeds: first..first + seeds.len() as u64, stamp })
 }
 
 /// File of samples that several threads append to.

@@ -22,7 +22,7 @@ const VERSION: u32 = 1;
 /// Key of a task: which task of which program. The requirement stands for the input: the same program takes longer with
 /// more of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Which {
+pub struct TaskKey {
     /// User of the program: runs of one user's programs are not used for another's.
     pub uid: u32,
     /// The client's label.
@@ -34,7 +34,7 @@ pub struct Which {
 /// History of runs. The same events give the same estimates.
 #[derive(Debug, Default)]
 pub struct History {
-    tasks: BTreeMap<Which, Runs>,
+    tasks: BTreeMap<TaskKey, Runs>,
     /// Number of runs learnt so far; its value at a task's last run orders the tasks by age.
     learnt: u64,
     open: BTreeMap<ClientId, OpenClient>,
@@ -58,7 +58,7 @@ struct OpenClient {
 
 #[derive(Debug)]
 struct OpenTask {
-    which: Which,
+    which: TaskKey,
     asked: Nanos,
     bound: Option<Nanos>,
     /// When it had given all its memory back.
@@ -78,7 +78,7 @@ pub struct HistoryFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskInFile {
-    pub which: Which,
+    pub which: TaskKey,
     /// Oldest first.
     pub runs: Vec<Estimate>,
 }
@@ -109,9 +109,9 @@ impl History {
     }
 
     pub fn to_file(&self) -> HistoryFile {
-        let mut tasks: Vec<(&Which, &Runs)> = self.tasks.iter().collect();
+        let mut tasks: Vec<(&TaskKey, &Runs)> = self.tasks.iter().collect();
         tasks.sort_by_key(|(_, runs)| runs.learnt);
-        let entry = |(which, runs): (&Which, &Runs)| TaskInFile {
+        let entry = |(which, runs): (&TaskKey, &Runs)| TaskInFile {
             which: which.clone(),
             runs: runs.last.iter().copied().collect(),
         };
@@ -125,7 +125,7 @@ impl History {
 
     /// Medians of the last runs of this task; None if there are none, or the client is not connected.
     pub fn estimate(&self, client: ClientId, request: &TaskRequest) -> Option<Estimate> {
-        let which = self.which(client, request)?;
+        let which = self.key_of(client, request)?;
         let runs = &self.tasks.get(&which)?.last;
         median(runs)
     }
@@ -174,7 +174,7 @@ impl History {
     }
 
     fn begins(&mut self, now: Nanos, task: TaskId, client: ClientId, request: &TaskRequest) {
-        let Some(which) = self.which(client, request) else { return };
+        let Some(which) = self.key_of(client, request) else { return };
         let open =
             OpenTask { which, asked: now, bound: None, released: None, ended: false, was_eager: false };
         if let Some(of) = self.open.get_mut(&client)
@@ -198,7 +198,7 @@ impl History {
     fn gone(&mut self, now: Nanos, client: ClientId) {
         let Some(client) = self.close(client) else { return };
         let wait = |task: &OpenTask| task.bound.unwrap_or(now).saturating_sub(task.asked).0;
-        let mut learnt: BTreeMap<Which, Vec<Estimate>> = BTreeMap::new();
+        let mut learnt: BTreeMap<TaskKey, Vec<Estimate>> = BTreeMap::new();
         // Task ids rise in the order in which the tasks asked.
         let mut waited = 0_u64;
         for task in client.tasks.into_values().rev() {
@@ -218,7 +218,7 @@ impl History {
         }
     }
 
-    fn learn(&mut self, which: Which, run: Estimate) {
+    fn learn(&mut self, which: TaskKey, run: Estimate) {
         self.learnt += 1;
         let runs = self.tasks.entry(which).or_default();
         runs.learnt = self.learnt;
@@ -233,9 +233,9 @@ impl History {
         }
     }
 
-    fn which(&self, client: ClientId, request: &TaskRequest) -> Option<Which> {
+    fn key_of(&self, client: ClientId, request: &TaskRequest) -> Option<TaskKey> {
         let OpenClient { uid, program, .. } = self.open.get(&client)?;
-        Some(Which {
+        Some(TaskKey {
             uid: *uid,
             program: program.clone(),
             function: request.function.clone(),
@@ -403,7 +403,7 @@ mod tests {
     fn a_file_gives_the_same_estimates_and_forgets_the_oldest() {
         let mut history = History::default();
         let which =
-            |n: u64| Which { uid: 0, program: format!("p{n}"), function: "f".into(), requirement: Bytes(n) };
+            |n: u64| TaskKey { uid: 0, program: format!("p{n}"), function: "f".into(), requirement: Bytes(n) };
         let run = |n: u64| Estimate { remaining: Nanos(n), hold: Nanos(n / 2) };
         for n in 0..TASKS as u64 + 5 {
             history.learn(which(n), run(n));

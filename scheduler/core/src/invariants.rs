@@ -61,8 +61,8 @@ pub enum Violation {
     ProtectedDiffers { device: DeviceId },
     #[error("{device} is at the wrong place in the indices")]
     WrongIndex { device: DeviceId },
-    #[error("{movers} programs are counted as holding memory without waiting, there are {actual}")]
-    MoversDiffer { movers: usize, actual: usize },
+    #[error("{counted} programs are counted as holding memory without waiting, there are {actual}")]
+    FreeingClientsDiffer { counted: usize, actual: usize },
     #[error("{client}: the count of its kernels held at gates is wrong")]
     HeldDiffers { client: ClientId },
     #[error("the count of bound tasks of uid {uid} is wrong")]
@@ -136,8 +136,8 @@ fn check_clients(scheduler: &Scheduler) -> Result<(), Violation> {
     }
     let holders = || state.clients.values().filter(|client| !client.contexts.is_empty());
     let actual = holders().filter(|client| !is_waiting(client)).count();
-    if actual != state.movers {
-        return Err(Violation::MoversDiffer { movers: state.movers, actual });
+    if actual != state.freeing_clients {
+        return Err(Violation::FreeingClientsDiffer { counted: state.freeing_clients, actual });
     }
     let holder =
         |task: &&Task| task.request.held_by.is_none() && holders().any(|client| client.id == task.client);

@@ -110,7 +110,7 @@ pub fn replay(
 }
 
 /// Checks that a piece begins with the state of `scheduler`, which was replayed to the end of the piece before it.
-pub fn meets(scheduler: &Scheduler, next: &JournalHeader) -> Result<(), ReplayError> {
+pub fn check_continues(scheduler: &Scheduler, next: &JournalHeader) -> Result<(), ReplayError> {
     let raised = next.clone().restore()?;
     let (before, after) = (JournalHeader::of(scheduler), JournalHeader::of(&raised));
     let is_same =

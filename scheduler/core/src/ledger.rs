@@ -159,7 +159,7 @@ impl State {
 
     /// Takes memory back from an over-subscribed task, as far as its device lacks the part that such tasks leave to
     /// others (specification S-327).
-    pub(crate) fn leave(&mut self, task: TaskId, parts: Option<u64>) {
+    pub(crate) fn return_to_others(&mut self, task: TaskId, parts: Option<u64>) {
         let Some((device, _, bound)) = self.bound_parts(task) else { return };
         let lacks = device.left_to_others(parts).saturating_sub(device.free());
         let returned = lacks.min(bound.grant);
@@ -312,7 +312,7 @@ impl State {
         let tasks = self.clients.get(&id)?.tasks.clone();
         let removed = tasks.into_iter().filter_map(|task| self.remove_task(task)).collect();
         let client = self.clients.remove(&id)?;
-        self.movers -= usize::from(client.moves());
+        self.freeing_clients -= usize::from(client.will_free_memory());
         self.frozen.remove(&id);
         client.idle_on.iter().for_each(|&device| self.count_idle(device, client.uid, -1));
         if context_bytes > Bytes::ZERO {

@@ -82,7 +82,7 @@ impl Seen {
     }
 
     /// The smaller of the two looks: a single one may fall between two steps of a program.
-    pub fn counts(self) -> Bytes {
+    pub fn confirmed(self) -> Bytes {
         self.last.min(self.before)
     }
 }
@@ -150,7 +150,7 @@ pub struct Client {
 
 impl Client {
     /// True if it has a context on a device and no waiting task: sooner or later it gives memory back.
-    pub fn moves(&self) -> bool {
+    pub fn will_free_memory(&self) -> bool {
         self.waiting == 0 && !self.contexts.is_empty()
     }
 
@@ -295,8 +295,8 @@ pub struct State {
     pub(crate) drained: BTreeSet<DeviceId>,
     /// The most that any device can grant to one task; None without a usable device.
     pub(crate) largest_task: Option<Bytes>,
-    /// Number of clients that hold something and do not wait ([`Client::moves`]).
-    pub(crate) movers: usize,
+    /// Number of clients that hold something and do not wait ([`Client::will_free_memory`]).
+    pub(crate) freeing_clients: usize,
     /// Clients whose processes are stopped ([`Client::frozen`]).
     pub(crate) frozen: BTreeSet<ClientId>,
     /// [`Options::eager_per_device`], for the index.
@@ -306,13 +306,14 @@ pub struct State {
 }
 
 impl State {
-    /// Changes a client, and updates what depends on it: the count of movers, the set of frozen clients, and its tasks'
-    /// shares of [`Device::protected`] if it stops or continues.
+    /// Changes a client, and updates what depends on it: the count of clients that will free memory, the set of frozen
+    /// clients, and its tasks' shares of [`Device::protected`] if it stops or continues.
     pub(crate) fn change_client(&mut self, id: ClientId, change: impl FnOnce(&mut Client)) {
         let Some(client) = self.clients.get_mut(&id) else { return };
-        let (moved, before) = (client.moves(), (client.is_stopped(), client.frozen));
+        let (freed, before) = (client.will_free_memory(), (client.is_stopped(), client.frozen));
         change(client);
-        self.movers = self.movers - usize::from(moved) + usize::from(client.moves());
+        self.freeing_clients =
+            self.freeing_clients - usize::from(freed) + usize::from(client.will_free_memory());
         if client.frozen {
             self.frozen.insert(id);
         } else {

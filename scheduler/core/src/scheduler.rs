@@ -321,8 +321,8 @@ impl Scheduler {
             Event::Cancelled { task, by } => self.cancel(task, by, out),
             Event::PolicySet { policy } => self.set_policy(policy, out),
             Event::Reverted { .. } => self.revert(out),
-            Event::DeviceLost { device } => self.lose(device, out),
-            Event::DeviceFound { device } => self.find_again(device),
+            Event::DeviceLost { device } => self.lose_device(device, out),
+            Event::DeviceFound { device } => self.recover_device(device),
         }
     }
 

@@ -11,7 +11,7 @@ pub use reword::{Words, did_you_mean, reword};
 
 /// An error in a file, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
+pub struct FileError {
     /// Counted from 1.
     pub line: usize,
     pub column: usize,
@@ -24,11 +24,11 @@ pub struct Wrong {
 ///
 /// # Errors
 /// The first error in it.
-pub fn parse<T: serde::de::DeserializeOwned>(text: &str, words: &Words) -> Result<T, Wrong> {
+pub fn parse<T: serde::de::DeserializeOwned>(text: &str, words: &Words) -> Result<T, FileError> {
     toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let (line, column) = position(text, start);
-        Wrong { line, column, key: key_before(text, start), message: reword(error.message(), words) }
+        FileError { line, column, key: key_before(text, start), message: reword(error.message(), words) }
     })
 }
 
@@ -36,11 +36,11 @@ pub fn parse<T: serde::de::DeserializeOwned>(text: &str, words: &Words) -> Resul
 ///
 /// # Errors
 /// The first error in it; its key is not known.
-pub fn parse_json<T: serde::de::DeserializeOwned>(text: &str, words: &Words) -> Result<T, Wrong> {
+pub fn parse_json<T: serde::de::DeserializeOwned>(text: &str, words: &Words) -> Result<T, FileError> {
     serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();
         let message = message.split(" at line ").next().unwrap_or_default();
-        Wrong { line: error.line(), column: error.column(), key: None, message: reword(message, words) }
+        FileError { line: error.line(), column: error.column(), key: None, message: reword(message, words) }
     })
 }
 

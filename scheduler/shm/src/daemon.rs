@@ -19,7 +19,7 @@ use std::sync::atomic::{Ordering, fence};
 /// The client's ring counter has a value that no honest client can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the ring's head is {ahead} records ahead of its tail (the ring has {RING_SLOTS})")]
-pub struct Hostile {
+pub struct CorruptRing {
     pub ahead: u32,
 }
 
@@ -79,11 +79,11 @@ impl ClientPages {
     }
 
     /// Takes the next record, copied once; check it with [`eager_proto::request::decode`].
-    pub fn pop(&mut self) -> Result<Option<RequestRecord>, Hostile> {
+    pub fn pop(&mut self) -> Result<Option<RequestRecord>, CorruptRing> {
         let (head, tail) = (&self.requests.header.cursor, &self.replies.header.cursor);
         let requests = &self.requests;
         exchange::pop(head, &mut self.tail, tail, RING_SLOTS as u32, |place| requests.copy(place))
-            .map_err(|ahead| Hostile { ahead })
+            .map_err(|ahead| CorruptRing { ahead })
     }
 
     /// Replaces a slot's answer, with its reason in words, and wakes the threads that sleep on it (`value.sequence` is

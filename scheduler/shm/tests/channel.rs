@@ -7,7 +7,7 @@ use eager_proto::reply::{CLASS_NORMAL, FLAG_GATED, FLAG_WATCH, STATE_BOUND, Task
 use eager_proto::request::{RequestBody, Slot, decode};
 use eager_proto::{MAGIC, RING_SLOTS};
 use eager_shm::client::{ClientConnection, ConnectError, SendError, Wait};
-use eager_shm::daemon::{ClientPages, Hostile, PageDescriptors, accept, peer, receive, send_welcome};
+use eager_shm::daemon::{ClientPages, CorruptRing, PageDescriptors, accept, peer, receive, send_welcome};
 use eager_shm::{bind_seqpacket, connect_seqpacket};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -108,10 +108,10 @@ fn a_hostile_head_is_named_and_never_followed() {
     let file = File::from(served.descriptors.requests);
     let set_head = |head: u32| file.write_all_at(&head.to_le_bytes(), 12).expect("write head");
     set_head(RING_SLOTS as u32 + 1);
-    assert_eq!(served.pages.pop(), Err(Hostile { ahead: 65 }));
+    assert_eq!(served.pages.pop(), Err(CorruptRing { ahead: 65 }));
     // A head that moves backwards is far ahead: the counter wraps.
     set_head(u32::MAX);
-    assert_eq!(served.pages.pop(), Err(Hostile { ahead: u32::MAX }));
+    assert_eq!(served.pages.pop(), Err(CorruptRing { ahead: u32::MAX }));
     // A head as far ahead as the ring is long is followed, and no further: the records there are zeros.
     set_head(RING_SLOTS as u32);
     for _ in 0..RING_SLOTS {

@@ -6,7 +6,7 @@
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
 use eager_core::PolicyName;
-use eager_plainly::{Words, Wrong};
+use eager_plainly::{Words, FileError};
 use eager_sim::job::Workload;
 use eager_sim::{Outcome, SimOptions, SimResult, Submission, replay, swarm};
 use std::path::{Path, PathBuf};
@@ -161,7 +161,7 @@ fn workload(path: &Path, text: &str) -> Result<Workload> {
         others: "docs/research.md lists them",
         elsewhere: Vec::new(),
     };
-    eager_plainly::parse_json(text, &words).map_err(|Wrong { line, column, message, .. }| {
+    eager_plainly::parse_json(text, &words).map_err(|FileError { line, column, message, .. }| {
         anyhow::anyhow!("{}:{line}:{column}: {message}", path.display())
     })
 }

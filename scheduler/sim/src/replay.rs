@@ -3,7 +3,7 @@
 //! Trap: a piece replays to the same decisions only from its first line. If a piece follows another, it must begin in
 //! the state in which the other ended; otherwise lines between them are missing.
 
-use eager_core::journal::{ReplayError, meets};
+use eager_core::journal::{ReplayError, check_continues};
 use eager_journal::pieces::{self, Piece, PiecesError};
 use eager_journal::{Journal, TextError};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub fn replay_pieces(path: &Path) -> Result<Replayed, Divergence> {
         let Piece { path, journal: Journal { header, lines }, follows } = piece?;
         let in_piece = |error| Divergence::In { path: path.clone(), error };
         if let Some(before) = ended.as_ref().filter(|_| follows) {
-            meets(before, &header).map_err(in_piece)?;
+            check_continues(before, &header).map_err(in_piece)?;
         }
         all.gaps += usize::from(all.pieces > 0 && !follows);
         all.pieces += 1;

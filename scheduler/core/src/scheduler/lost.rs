@@ -9,7 +9,7 @@ use crate::reason::Reason;
 use eager_units::{DeviceId, TaskId};
 
 impl Scheduler {
-    pub(super) fn lose(&mut self, id: DeviceId, out: &mut Vec<Action>) -> Result<(), Anomaly> {
+    pub(super) fn lose_device(&mut self, id: DeviceId, out: &mut Vec<Action>) -> Result<(), Anomaly> {
         let device = self.state.devices.get_mut(&id).ok_or(Anomaly::UnknownDevice)?;
         if std::mem::replace(&mut device.lost, true) {
             return Err(Anomaly::RepeatedLoss);
@@ -27,7 +27,7 @@ impl Scheduler {
         Ok(())
     }
 
-    pub(super) fn find_again(&mut self, id: DeviceId) -> Result<(), Anomaly> {
+    pub(super) fn recover_device(&mut self, id: DeviceId) -> Result<(), Anomaly> {
         let device = self.state.devices.get_mut(&id).ok_or(Anomaly::UnknownDevice)?;
         if !std::mem::replace(&mut device.lost, false) {
             return Err(Anomaly::RepeatedLoss);

@@ -61,7 +61,7 @@ impl Scheduler {
         let tolerated = declared.percent(self.options.limits.overrun_percent);
         let tolerated = tolerated.saturating_add(self.options.context_bytes);
         let Some(overrun) = self.state.overruns.get_mut(&(client, device)) else { return };
-        let beyond = overrun.beyond.counts();
+        let beyond = overrun.beyond.confirmed();
         let is_over = beyond > tolerated;
         if is_over && !overrun.reported {
             let used = declared.saturating_add(beyond);
@@ -149,9 +149,9 @@ impl State {
 
     /// Bytes that are in use on a device and were never granted.
     pub(crate) fn unaccounted_on(&self, device: DeviceId) -> Bytes {
-        let foreign = self.devices.get(&device).map_or(Bytes::ZERO, |device| device.foreign.counts());
+        let foreign = self.devices.get(&device).map_or(Bytes::ZERO, |device| device.foreign.confirmed());
         let overruns = self.overruns.iter().filter(|((_, on), _)| *on == device);
-        overruns.map(|(_, overrun)| overrun.beyond.counts()).fold(foreign, Bytes::saturating_add)
+        overruns.map(|(_, overrun)| overrun.beyond.confirmed()).fold(foreign, Bytes::saturating_add)
     }
 
     /// Subtracts the unaccounted bytes from the device's free memory.

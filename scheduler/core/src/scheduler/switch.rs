@@ -32,7 +32,7 @@ impl Scheduler {
         }
         for device in self.state.devices.values().filter(|device| device.lost) {
             // These actions are dropped: tasks there got them when the device was lost.
-            next.lose(device.id, &mut Vec::new())?;
+            next.lose_device(device.id, &mut Vec::new())?;
         }
         for task in tasks.into_iter().filter(|task| task.bound().is_none()) {
             next.requeue(task, out);

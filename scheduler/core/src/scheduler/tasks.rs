@@ -83,7 +83,7 @@ impl Scheduler {
         // A task that missed memory before finds none free on its device (promotion grants all of it), so this adds
         // nothing.
         if self.state.grow(id, missing, parts) < missing {
-            self.state.leave(id, parts);
+            self.state.return_to_others(id, parts);
         }
         let bound = self.bound(id)?;
         let missing = wanted.saturating_sub(bound.grant);

@@ -100,7 +100,7 @@ impl Scheduler {
                 drained: device.drained,
                 lost: device.lost,
                 contexts: device.contexts,
-                foreign: device.foreign.counts(),
+                foreign: device.foreign.confirmed(),
                 unaccounted: device.unaccounted,
                 free: capacity
                     .saturating_sub(device.granted)

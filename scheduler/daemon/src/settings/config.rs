@@ -460,7 +460,7 @@ fn parse_file(path: &Path, text: &str) -> Result<Config, ConfigError> {
         elsewhere: option_names(),
     };
     eager_plainly::parse(text, &words).map_err(|wrong| {
-        let eager_plainly::Wrong { line, column, message, .. } = wrong;
+        let eager_plainly::FileError { line, column, message, .. } = wrong;
         ConfigError::Malformed { path: path.into(), line, column, message }
     })
 }

@@ -4,7 +4,7 @@ use crate::starts::Disk;
 use crate::support::{Daemon, MIB, answer, begin, command, slot, wait_until};
 use crate::watchdog::strike;
 use eager_core::Scheduler;
-use eager_core::journal::{JournalHeader, meets, replay};
+use eager_core::journal::{JournalHeader, check_continues, replay};
 use eager_journal::pieces::{self, Piece};
 use eager_proto::reply::{STATE_BOUND, STATE_WAITING};
 use eager_proto::request::RequestBody;
@@ -31,7 +31,7 @@ fn replayed(path: &Path) -> Replayed {
     for piece in pieces::read(path).expect("pieces") {
         let Piece { path, journal, follows } = piece.expect("a piece");
         if let Some(before) = last.as_ref().filter(|_| follows) {
-            meets(before, &journal.header).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            check_continues(before, &journal.header).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         }
         gaps += usize::from(pieces > 0 && !follows);
         pieces += 1;
