@@ -85,7 +85,7 @@ fn a_program_that_may_have_no_context_yet_waits_and_is_told_why() {
     wait_until(&second, slot(9), waits);
     let task = daemon.tasks()[0].task;
     let said = daemon.explains(&AdminRequest::Explain { task }).join("\n");
-    assert!(said.contains("of GPU 0, 128 MiB is the most for those of uid"), "{said}");
+    assert!(said.contains("at most 128 MiB of GPU 0 for uid"), "{said}");
     // No other client waits behind this request.
     let third = daemon.connect("third");
     assert_eq!(answer(&third, slot(0), begin(&third, slot(0), 100)).state, STATE_BOUND);
