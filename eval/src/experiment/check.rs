@@ -99,7 +99,9 @@ fn list(list: &List, names: &Names) -> Result<()> {
         (Some(mix), None) if Mix::named(mix).is_none() => {
             bail!("{}: there is no mix `{mix}`; known are W1 to W8", at("mix"))
         }
-        (Some(_), None) if !list.ratios.is_empty() => bail!("{}: a mix has no ratios; remove the key", at("ratios")),
+        (Some(_), None) if !list.ratios.is_empty() => {
+            bail!("{}: a mix has no ratios; remove the key", at("ratios"))
+        }
         (None, Some(jobs)) if !JOBS.contains(&jobs) => {
             bail!("{}: 1 to {} jobs are required here, but the file has {jobs}", at("jobs"), JOBS.end())
         }
@@ -225,7 +227,10 @@ fn sections(experiment: &Experiment, names: &Names) -> Result<()> {
             let at = format!("section `document`, reading `{}`, key `lists`", reading.name);
             each_known(&names.lists, "list", &reading.lists, &at)?;
             if reading.lists.len() != 8 {
-                bail!("{at}: eight lists are required here, W1 to W8, but the file has {}", reading.lists.len());
+                bail!(
+                    "{at}: eight lists are required here, W1 to W8, but the file has {}",
+                    reading.lists.len()
+                );
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use super::figures;
 use super::page;
-use super::sample::{self, Sample, Samples, RunId, CompleteSamples};
+use super::sample::{self, CompleteSamples, RunId, Sample, Samples};
 use super::spec::{Experiment, List, System, Variant};
 use crate::progress::Stage;
 use crate::record::Stamp;

@@ -137,7 +137,9 @@ pub fn definitions(experiment: &Experiment) -> Vec<(String, &'static str)> {
     };
     let shown = figures::COLUMNS.iter().filter(is_shown);
     shown
-        .map(|column| (format!("{} ({})", column.name, with_system_names(experiment, column.short)), column.about))
+        .map(|column| {
+            (format!("{} ({})", column.name, with_system_names(experiment, column.short)), column.about)
+        })
         .collect()
 }
 
@@ -147,7 +149,12 @@ fn possible(experiment: &Experiment, wanted: &Wanted) -> Vec<&'static Column> {
     columns.filter(|column| column.against.iter().all(|role| experiment.role(*role).is_some())).collect()
 }
 
-fn one(experiment: &Experiment, summary: &Summary, wanted: &Wanted, columns: &[&Column]) -> Result<DrawnTable> {
+fn one(
+    experiment: &Experiment,
+    summary: &Summary,
+    wanted: &Wanted,
+    columns: &[&Column],
+) -> Result<DrawnTable> {
     let (header, rows) = match wanted.rows {
         Rows::Systems => by_system(experiment, wanted, columns, summary),
         Rows::Lists => {
@@ -274,7 +281,8 @@ fn by_system(
         shown.extend(columns.iter().filter(has_any).map(|column| (list.as_str(), *column)));
     }
     let alone = columns.len() == 1;
-    let titles = shown.iter().map(|(list, column)| format!("{list}: {}", with_system_names(experiment, column.short)));
+    let titles =
+        shown.iter().map(|(list, column)| format!("{list}: {}", with_system_names(experiment, column.short)));
     let header = ["system".to_owned()].into_iter().chain(titles).collect();
     let row = |system: &String| {
         let cells = shown.iter().map(|(list, column)| cell(of(list, system, column), column, alone));

@@ -402,8 +402,12 @@ mod tests {
     #[test]
     fn a_file_gives_the_same_estimates_and_forgets_the_oldest() {
         let mut history = History::default();
-        let which =
-            |n: u64| TaskKey { uid: 0, program: format!("p{n}"), function: "f".into(), requirement: Bytes(n) };
+        let which = |n: u64| TaskKey {
+            uid: 0,
+            program: format!("p{n}"),
+            function: "f".into(),
+            requirement: Bytes(n),
+        };
         let run = |n: u64| Estimate { remaining: Nanos(n), hold: Nanos(n / 2) };
         for n in 0..TASKS as u64 + 5 {
             history.learn(which(n), run(n));

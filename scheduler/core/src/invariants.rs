@@ -96,7 +96,9 @@ pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
             return Err(Violation::QueueDiffers { task: task.id });
         }
         match &task.state {
-            TaskState::Waiting { last_reported: None } => return Err(Violation::SilentWait { task: task.id }),
+            TaskState::Waiting { last_reported: None } => {
+                return Err(Violation::SilentWait { task: task.id });
+            }
             TaskState::Waiting { .. } if scheduler.could_start(task) => {
                 return Err(Violation::Stranded { task: task.id });
             }

@@ -6,7 +6,7 @@
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
 use eager_core::PolicyName;
-use eager_plainly::{Words, FileError};
+use eager_plainly::{FileError, Words};
 use eager_sim::job::Workload;
 use eager_sim::{Outcome, SimOptions, SimResult, Submission, replay, swarm};
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 //! Trap: a buffer gives its memory back in stream order. A program that continues at once may want the next buffer's
 //! memory before the last buffer's is free, and then waits for its stream.
 
-use crate::client::{Address, Blocked, Books, Buffer, Open, Queued, DeferredTask};
+use crate::client::{Address, Blocked, Books, Buffer, DeferredTask, Open, Queued};
 use crate::engine::{SimError, World, model_time};
 use crate::job::JobOp;
 use crate::lives;

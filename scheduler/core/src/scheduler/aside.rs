@@ -85,8 +85,9 @@ impl Scheduler {
         let mut without_first_context = BTreeSet::new();
         for id in self.aside.clone() {
             let Some(task) = self.state.tasks.get(&id) else { continue };
-            let is_alike =
-                self.needs_first_context(task) && declares_nothing(&task.request) && !self.is_throttled(task.client);
+            let is_alike = self.needs_first_context(task)
+                && declares_nothing(&task.request)
+                && !self.is_throttled(task.client);
             let uid = self.uid_of(task);
             if is_alike && without_first_context.contains(&uid) {
                 continue;

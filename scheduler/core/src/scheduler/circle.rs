@@ -54,7 +54,8 @@ impl Scheduler {
             let task = self.state.tasks.get(id).filter(|task| task.bound().is_none());
             task.is_some_and(|task| task.request.held_by.is_none())
         };
-        let is_circle = self.state.freeing_clients == 0 && holders.any(|client| client.tasks.iter().any(waits));
+        let is_circle =
+            self.state.freeing_clients == 0 && holders.any(|client| client.tasks.iter().any(waits));
         is_circle.then(|| Nanos(self.silent_since.0.saturating_add(self.options.circle_ns.0)))
     }
 

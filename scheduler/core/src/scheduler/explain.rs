@@ -176,7 +176,8 @@ impl Scheduler {
         });
         if view.request.priority != 0 {
             let (priority, uid) = (view.request.priority, view.uid);
-            sentences.push(format!("Its priority is {priority}; that counts among the tasks of uid {uid} alone."));
+            sentences
+                .push(format!("Its priority is {priority}; that counts among the tasks of uid {uid} alone."));
         }
         sentences.extend(self.describe_outlooks(&self.outlooks(view.task), wanted));
         if let Some(at) = standing.and_then(|standing| standing.expected) {
@@ -277,7 +278,10 @@ impl Scheduler {
             sentences.push(format!("Its gate: {gate} ({gate_reason})."));
         }
         if let Some((kernel, since)) = held {
-            sentences.push(format!("Its kernel {kernel} has waited at the gate for {}.", now.saturating_sub(*since)));
+            sentences.push(format!(
+                "Its kernel {kernel} has waited at the gate for {}.",
+                now.saturating_sub(*since)
+            ));
         }
         if self.state.drained.contains(device) {
             sentences.push(format!(
@@ -376,7 +380,12 @@ fn lacks_only(reason: &Reason) -> bool {
     )
 }
 
-fn describe_some(sentences: &mut Vec<String>, tasks: &[&Task], rest: &str, describe: impl Fn(&Task) -> String) {
+fn describe_some(
+    sentences: &mut Vec<String>,
+    tasks: &[&Task],
+    rest: &str,
+    describe: impl Fn(&Task) -> String,
+) {
     sentences.extend(tasks.iter().take(NAMED_MAX).map(|task| describe(task)));
     if tasks.len() > NAMED_MAX {
         sentences.push(format!("{} more of them {rest}.", tasks.len() - NAMED_MAX));

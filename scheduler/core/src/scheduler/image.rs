@@ -254,7 +254,8 @@ impl Scheduler {
 
     /// Recomputes what is kept beside devices, clients and tasks so that a step need not look at all of them.
     fn sum_up(&mut self) {
-        self.state.freeing_clients = self.state.clients.values().filter(|client| client.will_free_memory()).count();
+        self.state.freeing_clients =
+            self.state.clients.values().filter(|client| client.will_free_memory()).count();
         let frozen = self.state.clients.values().filter(|client| client.frozen);
         self.state.frozen = frozen.map(|client| client.id).collect();
         let tasks: Vec<TaskId> = self.state.tasks.keys().copied().collect();

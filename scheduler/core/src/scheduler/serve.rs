@@ -383,7 +383,8 @@ impl Scheduler {
 
     /// Reports a wait only if the kind of its reason is new: in a long queue the numbers change at every release.
     pub(super) fn wait(&mut self, id: TaskId, reason: Reason, out: &mut Vec<Action>) {
-        let Some(Task { state: TaskState::Waiting { last_reported }, .. }) = self.state.tasks.get_mut(&id) else {
+        let Some(Task { state: TaskState::Waiting { last_reported }, .. }) = self.state.tasks.get_mut(&id)
+        else {
             return;
         };
         if last_reported.replace(reason.code()) != Some(reason.code()) {

@@ -19,7 +19,11 @@ impl Scheduler {
     }
 
     /// Transfers the state of this scheduler to `next`, which has none yet.
-    pub(super) fn transfer_to(&self, mut next: Scheduler, out: &mut Vec<Action>) -> Result<Scheduler, Anomaly> {
+    pub(super) fn transfer_to(
+        &self,
+        mut next: Scheduler,
+        out: &mut Vec<Action>,
+    ) -> Result<Scheduler, Anomaly> {
         next.now = self.now;
         next.silent_since = self.now;
         next.asked_last = self.asked_last;

@@ -12,7 +12,12 @@ use crate::reason::Reason;
 use eager_units::{Bytes, Class, ClientId, TaskId};
 
 impl Scheduler {
-    pub(super) fn begin(&mut self, id: TaskId, client: ClientId, request: TaskRequest) -> Result<(), Anomaly> {
+    pub(super) fn begin(
+        &mut self,
+        id: TaskId,
+        client: ClientId,
+        request: TaskRequest,
+    ) -> Result<(), Anomaly> {
         if self.state.tasks.contains_key(&id) {
             return Err(Anomaly::DuplicateTask);
         }

@@ -31,7 +31,8 @@ fn replayed(path: &Path) -> Replayed {
     for piece in pieces::read(path).expect("pieces") {
         let Piece { path, journal, follows } = piece.expect("a piece");
         if let Some(before) = last.as_ref().filter(|_| follows) {
-            check_continues(before, &journal.header).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            check_continues(before, &journal.header)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         }
         gaps += usize::from(pieces > 0 && !follows);
         pieces += 1;

@@ -177,7 +177,9 @@ impl Reader {
             Happened::Reverted { why } => self.mark_command(format!("case decides: the policy {why}")),
             Happened::Held { task, by } => self.hold_back(*task, Some(*by)),
             Happened::Released { task } => self.hold_back(*task, None),
-            Happened::PrioritySet { task, priority } => self.mark_command(format!("{task} has priority {priority}")),
+            Happened::PrioritySet { task, priority } => {
+                self.mark_command(format!("{task} has priority {priority}"))
+            }
             Happened::Observed { device, foreign, .. } => self.foreign(*device, *foreign),
             Happened::Drained { device } => self.close(*device, "drained", true),
             Happened::Undrained { device } => self.close(*device, "drained", false),

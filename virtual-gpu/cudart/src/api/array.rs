@@ -10,12 +10,12 @@ use eager_gpu_model::AllocKind;
 use super::copy::{Return, submit_copy};
 use super::{open, open_uncaptured, stream_key};
 use crate::ffi::{In, Out};
+use crate::log::log_line;
 use crate::memory::{Array, ChannelDesc};
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
 use crate::stream::default_stream;
 use crate::transfer::{Copy, Direction, Extent, Region};
-use crate::log::log_line;
 
 /// `cudaArray_t`: a number assigned by this library; 0 for none.
 pub type ArrayHandle = u64;

@@ -11,10 +11,10 @@ use crate::command::Command;
 use crate::event::{Event, Recorded, elapsed_ms};
 use crate::ffi::Out;
 use crate::graph::Work;
+use crate::log::log_line;
 use crate::runtime::{Runtime, Submitted, invalid_stream};
 use crate::status::{Code, guard};
 use crate::stream::Completion;
-use crate::log::log_line;
 
 /// No effect, since waits never spin here.
 const BLOCKING_SYNC: u32 = 1;

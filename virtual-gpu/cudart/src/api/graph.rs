@@ -8,9 +8,9 @@ use core::ffi::c_int;
 use super::open;
 use crate::ffi::{In, Out};
 use crate::graph::{Edge, GraphKey, NodeKey, Work};
+use crate::log::log_line;
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
-use crate::log::log_line;
 
 /// `cudaGraph_t` and `cudaGraphNode_t`: numbers assigned by this library; 0 for none.
 pub type GraphHandle = u64;

@@ -17,11 +17,11 @@ use crate::command::Command;
 use crate::event::{Event, Recorded};
 use crate::ffi::{In, Out};
 use crate::graph::{Action, ExecKey, GraphKey, NodeKey, Planned, UpdateFailure, Work};
+use crate::log::log_line;
 use crate::runtime::{Runtime, invalid_stream};
 use crate::status::{Code, guard};
 use crate::stream::{Completion, StreamKey};
 use crate::transfer::{Copy, Direction};
-use crate::log::log_line;
 
 /// `cudaGraphExec_t`: a number assigned by this library; 0 for none.
 type ExecHandle = u64;
@@ -132,7 +132,9 @@ fn launch(runtime: &'static Runtime, exec: ExecKey, stream: StreamKey) -> Result
         let mut graphs = runtime.graphs.lock();
         if let Some(seen) = graphs.capture_of(stream) {
             graphs.invalidate(seen.id);
-            log_line(format_args!("a graph launch cannot be captured on virtual GPUs: add a child graph node"));
+            log_line(format_args!(
+                "a graph launch cannot be captured on virtual GPUs: add a child graph node"
+            ));
             return Err(Code::cudaErrorNotSupported);
         }
         runtime.check_default_stream(&mut graphs, stream)?;

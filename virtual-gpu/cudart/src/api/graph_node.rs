@@ -16,10 +16,10 @@ use super::symbol::{copy_from_symbol, copy_to_symbol};
 use crate::command::{Command, HostFunction};
 use crate::ffi::{In, KernelArgs, Out};
 use crate::graph::{GraphKey, NodeKey, Work};
+use crate::log::log_line;
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
 use crate::transfer::{Copy, Direction, Extent, Fill, Region};
-use crate::log::log_line;
 
 pub fn run(command: Command) -> Work {
     Work::Run(Arc::new(command))

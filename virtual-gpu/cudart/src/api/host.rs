@@ -7,10 +7,10 @@ use core::ffi::c_void;
 
 use super::{open, open_uncaptured};
 use crate::ffi::Out;
+use crate::log::log_line;
 use crate::memory::{Allocation, Kind};
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
-use crate::log::log_line;
 
 /// Flags: portable, mapped, write-combined.
 const ALLOC_FLAGS: u32 = 7;

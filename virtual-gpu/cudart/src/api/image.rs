@@ -9,11 +9,11 @@ use eager_exec::image::{AddressMode, Image, Object, Sampler};
 use super::array::{ArrayHandle, known_array};
 use super::{open, open_uncaptured};
 use crate::ffi::{In, Out};
+use crate::log::log_line;
 use crate::memory::{ChannelDesc, Description, RESOURCE_WORDS, ResourceWords, TextureDesc};
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
 use crate::transfer::{Extent, Region};
-use crate::log::log_line;
 
 const INVALID: Code = Code::cudaErrorInvalidValue;
 
@@ -42,7 +42,9 @@ impl Resource {
         match half(kind, false) {
             0 => Ok(Resource::Array(address)),
             1 => {
-                log_line(format_args!("textures of mipmapped arrays are not there: use one array for each level"));
+                log_line(format_args!(
+                    "textures of mipmapped arrays are not there: use one array for each level"
+                ));
                 Err(Code::cudaErrorNotSupported)
             }
             2 => Ok(Resource::Linear { address, format, bytes: size }),
@@ -98,7 +100,9 @@ fn plane(
         return Err(INVALID);
     }
     if !address.is_multiple_of(ALIGN) {
-        log_line(format_args!("a texture's memory begins at a multiple of {ALIGN} bytes, {address:#x} is none"));
+        log_line(format_args!(
+            "a texture's memory begins at a multiple of {ALIGN} bytes, {address:#x} is none"
+        ));
         return Err(INVALID);
     }
     let region = Region { address, pitch, slice: pitch.checked_mul(height).ok_or(INVALID)? };

@@ -6,8 +6,8 @@
 use core::ffi::{c_char, c_void};
 
 use crate::ffi::Out;
-use crate::status::{Code, guard};
 use crate::log::log_line;
+use crate::status::{Code, guard};
 
 /// `cudaIpcMemHandle_t` and `cudaIpcEventHandle_t`, which C passes by value.
 #[repr(C)]

@@ -14,10 +14,10 @@ use crate::kernel::{
     CapturedArgs, CpuKernel, Launch, Limits, SHARED_BYTES_PER_BLOCK, Shape, allows_non_portable_clusters,
     cluster, is_registered, kernel, shared_opt_in_bytes,
 };
+use crate::log::log_line;
 use crate::runtime::{Runtime, invalid_stream};
 use crate::status::{Code, guard};
 use crate::stream::StreamKey;
-use crate::log::log_line;
 
 use super::device::{PRIORITY_GREATEST, PRIORITY_LEAST};
 

@@ -13,11 +13,11 @@ use super::managed::{MemLocation, Target};
 use super::{open, stream_key};
 use crate::command::Command;
 use crate::ffi::{In, Out};
+use crate::log::log_line;
 use crate::memory::{Pool, PoolKey, Pools, Reuse, Reused};
 use crate::runtime::{Runtime, invalid_stream};
 use crate::status::{Code, guard};
 use crate::stream::StreamKey;
-use crate::log::log_line;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMallocAsync(pointer: Out<*mut c_void>, bytes: usize, stream: *mut c_void) -> Code {
@@ -163,7 +163,9 @@ pub extern "C" fn cudaMemPoolCreate(pool: Out<*mut c_void>, props: In<PoolProps>
         let device = match props.location.target(runtime)? {
             Target::Device(device) if props.handle_types == 0 => device,
             _ => {
-                log_line(format_args!("memory pools of virtual GPUs are on a device and stay in the process"));
+                log_line(format_args!(
+                    "memory pools of virtual GPUs are on a device and stay in the process"
+                ));
                 return Err(Code::cudaErrorNotSupported);
             }
         };
