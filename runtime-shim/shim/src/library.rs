@@ -9,9 +9,9 @@
 //! - return codes are plain numbers, not cudarc's enum: a code that this build does not know would be undefined
 //!   behaviour as an enum.
 
-use crate::exports::Hook;
 use crate::process::PROGRAM;
 use crate::reporter::{loader_message, to_stderr};
+use crate::signature::Hook;
 use cudarc::runtime::sys::{
     cudaEvent_t, cudaGraphExec_t, cudaLaunchConfig_t, cudaMemLocation, cudaMemPool_t, cudaMemoryAdvise,
     cudaStream_t, dim3,
@@ -154,7 +154,7 @@ macro_rules! runtime_table {
 
             /// The functions as cudarc declares them; does not compile if cudarc has another number of arguments.
             pub fn functions() -> Vec<Hook> {
-                use crate::exports::signatures::{placeholder, sizes};
+                use crate::signature::declared::{placeholder, sizes};
                 vec![$({
                     let function = sys::$name as unsafe fn($(placeholder!($argument)),*) -> _;
                     Hook { name: stringify!($name), argument_bytes: sizes(function) }

@@ -7,7 +7,7 @@
 
 use crate::buffers;
 use crate::config::Config;
-use crate::hooks::host_memory::HostMemory;
+use crate::host_memory::HostMemory;
 use crate::measure::Measurement;
 use crate::profile::Profile;
 use crate::program::Program;

@@ -5,10 +5,11 @@
 //! message and does not fail the test.
 
 use cudarc::runtime::sys;
+use eager::exports;
 use eager::exports::layouts::{ChannelBits, Copy3D, Copy3DPeer, LaunchConfig, PitchedPointer};
-use eager::exports::{self, Hook};
 use eager::library::{self, PointerAttributes};
 use eager::runtime::{CopyKind, CudaError, StreamFlags, StreamId};
+use eager::signature::Hook;
 use eager_abi::calls::{Major, call};
 use std::collections::BTreeMap;
 use std::ffi::c_uint;

@@ -19,17 +19,9 @@ mod streams;
 use crate::library::Status;
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, StreamId};
+use crate::signature::Hook;
 use cudarc::runtime::sys::cudaStream_t;
 use std::ffi::c_void;
-
-/// An exported hook.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hook {
-    /// Name of the CUDA call.
-    pub name: &'static str,
-    /// Size of each argument in bytes.
-    pub argument_bytes: &'static [usize],
-}
 
 /// Every hook, grouped by subject; per-thread variants are not listed.
 pub fn all() -> impl Iterator<Item = &'static Hook> {
@@ -88,36 +80,8 @@ fn per_thread(stream: cudaStream_t) -> cudaStream_t {
 }
 
 #[cfg(test)]
-pub(crate) mod signatures {
+mod tests {
     use super::*;
-
-    macro_rules! placeholder {
-        ($argument:ident) => {
-            _
-        };
-    }
-    pub(crate) use placeholder;
-
-    /// Argument sizes of a function type.
-    pub(crate) trait Signature {
-        const ARGUMENT_BYTES: &'static [usize];
-    }
-
-    macro_rules! signatures {
-        ($(($($argument:ident),*))*) => {
-            $(impl<R, $($argument),*> Signature for unsafe fn($($argument),*) -> R {
-                const ARGUMENT_BYTES: &'static [usize] = &[$(size_of::<$argument>()),*];
-            })*
-        };
-    }
-    signatures! {
-        () (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) (A, B, C, D, E, F, G)
-        (A, B, C, D, E, F, G, H) (A, B, C, D, E, F, G, H, I)
-    }
-
-    pub(crate) fn sizes<F: Signature>(_: F) -> &'static [usize] {
-        F::ARGUMENT_BYTES
-    }
 
     #[test]
     fn hooks_are_exactly_the_calls_that_the_pass_renames() {

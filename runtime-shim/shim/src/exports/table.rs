@@ -73,18 +73,18 @@ macro_rules! hooks {
     (@declared $(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $([$($variant:tt)*])? =
         |$shim:ident, $thread:ident| $body:expr;)*) => {
         /// Argument sizes as cudarc declares them; does not compile if cudarc has another number of arguments.
-        pub fn declared() -> Vec<crate::exports::Hook> {
-            use crate::exports::signatures::{placeholder, sizes};
+        pub fn declared() -> Vec<crate::signature::Hook> {
+            use crate::signature::declared::{placeholder, sizes};
             vec![$({
                 let function = cudarc::runtime::sys::$name as unsafe fn($(placeholder!($argument)),*) -> _;
-                crate::exports::Hook { name: stringify!($name), argument_bytes: sizes(function) }
+                crate::signature::Hook { name: stringify!($name), argument_bytes: sizes(function) }
             },)*]
         }
     };
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $([$($variant:tt)*])? =
         |$shim:ident, $thread:ident| $body:expr;)*) => {
-        pub const HOOKS: &[crate::exports::Hook] = &[
-            $(crate::exports::Hook {
+        pub const HOOKS: &[crate::signature::Hook] = &[
+            $(crate::signature::Hook {
                 name: stringify!($name),
                 argument_bytes: &[$(size_of::<$kind>()),*],
             },)*

@@ -6,25 +6,15 @@
 //! when its first device is entered. Trap: a hook that returns how memory is locked, or needs it locked, must lock
 //! the waiting memory first, or CUDA reports it as pageable.
 
+use crate::host_memory::Block;
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaResult, Runtime, Span};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::Thread;
-use std::collections::BTreeMap;
 
 /// `cudaHostAllocPortable` and `cudaHostAllocMapped`, which all page-locked memory is under unified addressing.
 const PORTABLE_OR_MAPPED: u32 = 3;
-
-/// Host memory that the shim allocated in place of CUDA, by start address.
-#[derive(Debug, Default)]
-pub struct HostMemory(BTreeMap<u64, Block>);
-
-#[derive(Debug)]
-struct Block {
-    bytes: u64,
-    is_locked: bool,
-}
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaMallocHost`, and `cudaHostAlloc` with its flags.
