@@ -28,7 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// A wait longer than this is reported.
-const UNSAID_MAX: Duration = Duration::from_secs(1);
+const REPORT_AFTER: Duration = Duration::from_secs(1);
 
 /// Returns how long to wait for a daemon that is expected to come, as programs do.
 pub fn connect_max() -> anyhow::Result<Duration> {
@@ -98,10 +98,10 @@ impl DaemonPlace {
         patience: Duration,
         mut find: impl FnMut() -> anyhow::Result<(DaemonPlace, PathBuf)>,
     ) -> anyhow::Result<Result<Present, DaemonPlace>> {
-        let (start, mut is_said) = (Instant::now(), false);
+        let (start, mut is_reported) = (Instant::now(), false);
         loop {
             let (place, socket) = find()?;
-            if let Some(present) = place.look(&socket) {
+            if let Some(present) = place.probe(&socket) {
                 return Ok(Ok(present));
             }
             let waited = start.elapsed();
@@ -110,7 +110,7 @@ impl DaemonPlace {
             if waited >= patience || !is_expected {
                 return Ok(Err(place));
             }
-            if waited >= UNSAID_MAX && !std::mem::replace(&mut is_said, true) {
+            if waited >= REPORT_AFTER && !std::mem::replace(&mut is_reported, true) {
                 let (place, most) = (place.run_dir.display(), patience.as_secs_f32());
                 say(&format!("no daemon at {place}: waiting for one, {most} s at most"));
             }
@@ -121,7 +121,7 @@ impl DaemonPlace {
     /// Returns None if no daemon is there or the daemon ends meanwhile. A daemon with virtual devices keeps their
     /// server's socket for as long as its own. If that socket is missing, it may be about to go or to come, so the
     /// daemon is asked.
-    fn look(&self, socket: &Path) -> Option<Present> {
+    fn probe(&self, socket: &Path) -> Option<Present> {
         let is_there = || eager_shm::connect_seqpacket(socket, CONNECT_TIMEOUT).is_ok();
         let present = |is_virtual: bool| {
             let vgpu_socket = is_virtual.then(|| self.vgpu_socket());
@@ -145,7 +145,7 @@ impl DaemonPlace {
     }
 
     /// Error message for a missing daemon, with the command that starts one.
-    pub fn nobody_there(&self) -> String {
+    pub fn no_daemon_message(&self) -> String {
         format!("no daemon at {}: start one with `eagerd --virtual 4xV100-16GB`", self.run_dir.display())
     }
 
@@ -164,9 +164,9 @@ impl DaemonPlace {
         let (start, mut pause) = (Instant::now(), PAUSE_MIN);
         loop {
             let (error, is_busy) = match self.ask_once(request)? {
-                Asked::Answer(reply) => return Ok(*reply),
-                Asked::Busy(error) => (error, true),
-                Asked::CutOff(error) => (error, false),
+                AskOutcome::Answer(reply) => return Ok(*reply),
+                AskOutcome::Busy(error) => (error, true),
+                AskOutcome::CutOff(error) => (error, false),
             };
             let patience = match longest.filter(|_| is_busy) {
                 Some(longest) => longest,
@@ -180,10 +180,10 @@ impl DaemonPlace {
         }
     }
 
-    fn ask_once(&self, request: &AdminRequest) -> anyhow::Result<Asked> {
+    fn ask_once(&self, request: &AdminRequest) -> anyhow::Result<AskOutcome> {
         let mut stream = match connect_stream(&self.run_dir.join(ADMIN_SOCKET_NAME)) {
             Ok(stream) => stream,
-            Err(errno) => return self.not_connected(errno),
+            Err(errno) => return self.connect_error(errno),
         };
         let here = self.run_dir.display();
         let silent = || format!("the daemon at {here} does not answer");
@@ -198,29 +198,29 @@ impl DaemonPlace {
             {
                 AdminReply::Error { message } => bail!("the daemon says: {message}"),
                 AdminReply::Busy { message } => {
-                    Ok(Asked::Busy(anyhow::anyhow!("the daemon says: {message}")))
+                    Ok(AskOutcome::Busy(anyhow::anyhow!("the daemon says: {message}")))
                 }
-                reply => Ok(Asked::Answer(Box::new(reply))),
+                reply => Ok(AskOutcome::Answer(Box::new(reply))),
             };
         }
         match written.and(read.map(drop)) {
             // The daemon closed the connection without reading the request.
             Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
-                Ok(Asked::CutOff(anyhow::Error::new(error).context(silent())))
+                Ok(AskOutcome::CutOff(anyhow::Error::new(error).context(silent())))
             }
             Err(error) => Err(anyhow::Error::new(error).context(silent())),
             Ok(()) => {
                 let error = anyhow::anyhow!("the daemon at {here} closed the connection without an answer");
                 // The daemon may have carried out the request; only a request that changes nothing may be repeated.
-                if is_a_look(request) { Ok(Asked::CutOff(error)) } else { Err(error) }
+                if is_read_only(request) { Ok(AskOutcome::CutOff(error)) } else { Err(error) }
             }
         }
     }
 
-    fn not_connected(&self, errno: Errno) -> anyhow::Result<Asked> {
+    fn connect_error(&self, errno: Errno) -> anyhow::Result<AskOutcome> {
         let path = self.run_dir.join(ADMIN_SOCKET_NAME);
         Err(match errno {
-            Errno::ENOENT | Errno::ECONNREFUSED => anyhow::anyhow!(self.nobody_there()),
+            Errno::ENOENT | Errno::ECONNREFUSED => anyhow::anyhow!(self.no_daemon_message()),
             Errno::EACCES => {
                 anyhow::anyhow!("{} is for the daemon's own user and root only", path.display())
             }
@@ -232,7 +232,7 @@ impl DaemonPlace {
 }
 
 /// Outcome of one request.
-enum Asked {
+enum AskOutcome {
     Answer(Box<AdminReply>),
     /// The daemon is busy; the request may be retried soon.
     Busy(anyhow::Error),
@@ -241,7 +241,7 @@ enum Asked {
 }
 
 /// True if the request changes nothing.
-fn is_a_look(request: &AdminRequest) -> bool {
+fn is_read_only(request: &AdminRequest) -> bool {
     use AdminRequest as Ask;
     match request {
         Ask::Ps | Ask::Info | Ask::Snapshot { .. } | Ask::Queue | Ask::History { .. } => true,

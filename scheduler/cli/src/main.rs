@@ -151,10 +151,10 @@ fn main() -> ExitCode {
         return code;
     }
     let words: Vec<OsString> = std::env::args_os().collect();
-    if let Some(code) = limit::asked(words.get(1..).unwrap_or_default()) {
+    if let Some(code) = limit::run_internal_verb(words.get(1..).unwrap_or_default()) {
         return code;
     }
-    let flags = match submit::asked(words.get(1..).unwrap_or_default()) {
+    let flags = match submit::run_internal_verb(words.get(1..).unwrap_or_default()) {
         Some(Err(code)) => return code,
         Some(Ok(words)) => Flags::parse_from(words),
         None => Flags::parse(),

@@ -37,11 +37,11 @@ pub fn settings(text: &str) {
 /// Feeds a state file to a core, as after a restart.
 pub fn state(bytes: &[u8]) {
     let (kept, _) = state_file::load(bytes);
-    let mut life = Life::new(PolicyName::EagerOpt);
+    let mut harness = Harness::new(PolicyName::EagerOpt);
     let mut tasks = Vec::new();
     let contexts = kept.contexts().collect();
     for (id, client) in kept.clients {
-        life.step(Event::ClientConnected {
+        harness.step(Event::ClientConnected {
             client: ClientId(id),
             uid: client.uid,
             label: client.label,
@@ -54,7 +54,7 @@ pub fn state(bytes: &[u8]) {
             tasks.extend(Slot::new(usize::from(index)).and(slot.task));
         }
     }
-    life.step(Event::Restored { tasks, contexts });
+    harness.step(Event::Restored { tasks, contexts });
 }
 
 /// Writes a client's request page as the bytes direct, and serves it as the daemon does.
@@ -65,7 +65,7 @@ pub fn pages(bytes: &[u8]) {
     let Some((&first, mut rest)) = bytes.split_first() else { return };
     let (mut pages, descriptors) = ClientPages::create().expect("pages");
     let file = File::from(descriptors.requests);
-    let mut life = Life::new(POLICIES[usize::from(first) % POLICIES.len()]);
+    let mut harness = Harness::new(POLICIES[usize::from(first) % POLICIES.len()]);
     while let Some(([low, high, length], after)) = rest.split_first_chunk::<3>() {
         let (piece, after) = after.split_at(after.len().min(usize::from(*length)));
         let place = u64::from(u16::from_le_bytes([*low, *high]));
@@ -73,7 +73,7 @@ pub fn pages(bytes: &[u8]) {
         // The page is sealed, so a write beyond its end fails.
         let written = file.write_all_at(piece, place);
         assert_eq!(written.is_ok(), piece.is_empty() || place + piece.len() as u64 <= size, "{written:?}");
-        if !life.drain(&mut pages) {
+        if !harness.drain(&mut pages) {
             return;
         }
         rest = after;
@@ -81,7 +81,7 @@ pub fn pages(bytes: &[u8]) {
 }
 
 /// One client and a core, wired as in the daemon.
-struct Life {
+struct Harness {
     scheduler: Scheduler,
     slots: TaskSlots,
     owners: BTreeMap<TaskId, Slot>,
@@ -89,9 +89,9 @@ struct Life {
     now: u64,
 }
 
-impl Life {
-    fn new(policy: PolicyName) -> Life {
-        let mut life = Life {
+impl Harness {
+    fn new(policy: PolicyName) -> Harness {
+        let mut harness = Harness {
             scheduler: Scheduler::new(policy, Options::default()),
             slots: TaskSlots::default(),
             owners: BTreeMap::new(),
@@ -106,9 +106,14 @@ impl Life {
             blocks_per_sm: 32,
             faults_stall: false,
         };
-        life.step(Event::DeviceAdded { device: DeviceId(0), profile });
-        life.step(Event::ClientConnected { client: CLIENT, uid: 1, label: "fuzz".into(), informed: false });
-        life
+        harness.step(Event::DeviceAdded { device: DeviceId(0), profile });
+        harness.step(Event::ClientConnected {
+            client: CLIENT,
+            uid: 1,
+            label: "fuzz".into(),
+            informed: false,
+        });
+        harness
     }
 
     /// Empties the ring; false if the client broke the protocol and is cut off.
@@ -179,7 +184,7 @@ mod tests {
         };
         let (mut pages, descriptors) = ClientPages::create().expect("pages");
         let file = File::from(descriptors.requests);
-        let mut life = Life::new(PolicyName::Case);
+        let mut harness = Harness::new(PolicyName::Case);
         for (place, body) in [begin, body].into_iter().enumerate() {
             let slot = Slot::new(0).expect("the first");
             let record = encode(&Request { sequence: place as u32 + 1, slot, body });
@@ -187,9 +192,9 @@ mod tests {
             file.write_all_at(record.as_bytes(), offset as u64).expect("write");
         }
         file.write_all_at(&2u32.to_le_bytes(), offset_of!(RequestPage, head) as u64).expect("write");
-        assert!(life.drain(&mut pages));
+        assert!(harness.drain(&mut pages));
         assert_eq!(
-            life.scheduler.tasks().map(|task| task.requirement.0).collect::<Vec<_>>(),
+            harness.scheduler.tasks().map(|task| task.requirement.0).collect::<Vec<_>>(),
             [(1 << 20) + 5]
         );
     }

@@ -24,7 +24,7 @@ use crate::clients::identity;
 use crate::clients::quota::Quotas;
 use crate::devices::Devices;
 use crate::devices::nvml::NvmlUsage;
-use crate::devices::usage::{FileUsage, Observer, Usage, VirtualUsage};
+use crate::devices::usage::{FileUsage, Observer, UsageSource, VirtualUsage};
 use crate::devices::virtual_gpus::VirtualGpus;
 use crate::dispatch::Dispatch;
 use crate::http::Doors;
@@ -33,8 +33,8 @@ use crate::persistence::journal::{Journal, Place};
 use crate::persistence::run_dir::RunDir;
 use crate::persistence::run_dir::RunDirError;
 use crate::persistence::state_file::StateFile;
-use crate::policy::learnt::Learnt;
-use crate::policy::mind::Mind;
+use crate::policy::guarded_core::GuardedCore;
+use crate::policy::run_history::RunHistory;
 use crate::policy::watchdog;
 use crate::process::exit::{self, Unservable};
 use crate::process::listeners::{Listeners, OWN};
@@ -84,7 +84,7 @@ pub fn main() -> ExitCode {
             let line = format!("eagerd: {error:#}");
             // If standard error is closed, the line has no reader.
             let _ = writeln!(std::io::stderr(), "{line}");
-            detach::tell_starter(&line);
+            detach::report_to_starter(&line);
             status(&error)
         }
     }
@@ -92,8 +92,9 @@ pub fn main() -> ExitCode {
 
 /// To start again with the same settings would end the same where one of these is the cause.
 fn status(error: &anyhow::Error) -> ExitCode {
-    let is_told_wrong = error.is::<ConfigError>() || error.is::<RunDirError>() || error.is::<Unservable>();
-    if is_told_wrong { ExitCode::from(exit::CONFIGURATION) } else { ExitCode::FAILURE }
+    let is_configuration_error =
+        error.is::<ConfigError>() || error.is::<RunDirError>() || error.is::<Unservable>();
+    if is_configuration_error { ExitCode::from(exit::CONFIGURATION) } else { ExitCode::FAILURE }
 }
 
 fn run(flags: Config, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
@@ -108,19 +109,19 @@ fn run(flags: Config, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         return show_settings(&settings, &source, matches).map(|()| ExitCode::SUCCESS);
     }
     users::check()?;
-    let mut kept = service_manager::Kept::from_environment(|name| std::env::var_os(name));
+    let mut kept = service_manager::KeptDescriptors::from_environment(|name| std::env::var_os(name));
     let manager = ServiceManager::from_environment(|name| std::env::var_os(name));
     let signals = block_signals().context("signals")?;
     let given = |path: &Path| kept.has(|_, socket| listeners::is_at(socket, path));
     let mut run_dir = RunDir::claim(&settings.run_dir, given)?;
     if detached {
-        detach::leave(run_dir.path())?;
+        detach::enter_background(run_dir.path())?;
     }
     for path in [run_dir.client_socket(), run_dir.admin_socket(), run_dir.http_socket()] {
         // A service manager keeps the client socket over a restart, no matter which of the two made it.
-        let is_kept = manager.is_there() && path == run_dir.client_socket();
+        let is_kept = manager.is_present() && path == run_dir.client_socket();
         if is_kept || kept.has(|name, socket| name != OWN && listeners::is_at(socket, &path)) {
-            run_dir.leave(path);
+            run_dir.keep_socket(path);
         }
     }
     // Declared after the run directory, so it is dropped first: it uses the sockets there.
@@ -145,29 +146,29 @@ fn open(
     run_dir: &RunDir,
     signals: SignalFd,
     manager: ServiceManager,
-    kept: &mut service_manager::Kept,
+    kept: &mut service_manager::KeptDescriptors,
 ) -> anyhow::Result<Shell> {
     let descriptors = descriptors();
     let clients_max = settings.clients_max.min(clients_for(descriptors));
     let (state, mut old, damage) = StateFile::open(&run_dir.state_file(), identity::boot());
     let devices = Devices::open(&settings, &run_dir.vgpu_socket(), &mut old)?;
     let summary = devices.summary();
-    let mut dispatch = think(&settings, run_dir, &devices, state, manager)?;
-    say_what_was_found(&devices, damage, &mut dispatch);
+    let mut dispatch = open_dispatch(&settings, run_dir, &devices, state, manager)?;
+    log_leftovers(&devices, damage, &mut dispatch);
     if devices.clock.is_some() {
-        dispatch.mind.tell_time(Nanos(0));
+        dispatch.core.set_virtual_time(Nanos(0));
     }
-    add(&devices, &mut dispatch);
+    add_devices(&devices, &mut dispatch);
     let taken_over = dispatch.take_over(old, kept);
     dispatch.begin_state();
     (0..)
         .map(DeviceId)
-        .zip(&devices.standings)
-        .for_each(|(device, standing)| dispatch.stand(device, *standing));
+        .zip(&devices.statuses)
+        .for_each(|(device, status)| dispatch.apply_status(device, *status));
     let Listeners { clients, admin, http, tcp } = listeners::open(run_dir, kept, &dispatch.manager)?;
-    kept.forget_rest(&dispatch.manager);
+    kept.drop_untaken(&dispatch.manager);
     let doors = http::open(http, tcp, run_dir, &settings.http, settings.reverted.is_some())?;
-    doors.problem.iter().for_each(|problem| dispatch.say(problem.clone()));
+    doors.problem.iter().for_each(|problem| dispatch.log(problem.clone()));
     let handed_down = handed_down(&clients, &admin, &doors, run_dir).context("listeners")?;
     let journal_folder = settings.journal.as_ref().map(|path| path.parent().unwrap_or(Path::new(".")));
     // The driver is reached through files in /dev, some of which are opened only when they are needed.
@@ -175,10 +176,10 @@ fn open(
     let writable: Vec<&Path> = std::iter::once(run_dir.path()).chain(journal_folder).chain(driver).collect();
     let confinement = harden::confine(&writable);
     let limit = Nanos::from_secs(settings.watchdog);
-    let heartbeat = dispatch.mind.heartbeat();
+    let heartbeat = dispatch.core.heartbeat();
     let reverted = settings.reverted.is_some();
-    watchdog::start(heartbeat, dispatch.mind.started(), limit, reverted, handed_down).context("watchdog")?;
-    let observer = observe(&settings, &devices, run_dir).context("observer")?;
+    watchdog::start(heartbeat, dispatch.core.started(), limit, reverted, handed_down).context("watchdog")?;
+    let observer = start_observer(&settings, &devices, run_dir).context("observer")?;
     if observer.is_some() {
         let now = dispatch.now();
         dispatch.truth.begin(now, devices.spare.clone());
@@ -186,7 +187,7 @@ fn open(
     let again = if taken_over > 0 { format!(", {taken_over} programs taken over") } else { String::new() };
     let ready = format!(
         "eagerd: ready: {summary}, policy {}, socket {}{}{again}",
-        dispatch.mind.scheduler.policy(),
+        dispatch.core.scheduler.policy(),
         run_dir.client_socket().display(),
         doors.summary()
     );
@@ -194,7 +195,7 @@ fn open(
     dispatch.manager.ready();
     // The starting process may not read this output.
     let _ = writeln!(std::io::stdout(), "{ready}");
-    detach::serves();
+    detach::release_starter();
     let parts = Parts {
         dispatch,
         listener: clients,
@@ -215,22 +216,22 @@ fn open(
 }
 
 /// Logs what an earlier daemon left: virtual GPUs with programs on them, and a damaged state file.
-fn say_what_was_found(devices: &Devices, damage: Option<String>, dispatch: &mut Dispatch) {
-    if devices.server.as_ref().is_some_and(VirtualGpus::was_there) {
+fn log_leftovers(devices: &Devices, damage: Option<String>, dispatch: &mut Dispatch) {
+    if devices.server.as_ref().is_some_and(VirtualGpus::was_running) {
         dispatch
-            .say("the virtual GPU server of an earlier daemon is there, with the programs on it".to_owned());
+            .log("the virtual GPU server of an earlier daemon is there, with the programs on it".to_owned());
     }
     if let Some(damage) = damage {
-        dispatch.say(format!("the state file of an earlier daemon is {damage}"));
+        dispatch.log(format!("the state file of an earlier daemon is {damage}"));
     }
 }
 
 /// Adds the devices to the core, and notes in the state file which GPU each number means.
-fn add(devices: &Devices, dispatch: &mut Dispatch) {
+fn add_devices(devices: &Devices, dispatch: &mut Dispatch) {
     dispatch.device_uuids = devices.uuids();
-    devices.left_out.iter().for_each(|line| dispatch.say(line.clone()));
+    devices.left_out.iter().for_each(|line| dispatch.log(line.clone()));
     for (device, profile) in (0..).map(DeviceId).zip(devices.profiles.clone()) {
-        dispatch.happen(Event::DeviceAdded { device, profile }, None);
+        dispatch.step(Event::DeviceAdded { device, profile }, None);
     }
     if !devices.gpus.is_empty() {
         dispatch.state.devices(devices.kept());
@@ -245,7 +246,7 @@ fn handed_down(
     doors: &Doors,
     run_dir: &RunDir,
 ) -> std::io::Result<Vec<(String, OwnedFd)>> {
-    let name = |path: &Path| if run_dir.leaves(path) { "kept" } else { OWN }.to_owned();
+    let name = |path: &Path| if run_dir.keeps_socket(path) { "kept" } else { OWN }.to_owned();
     let clients_name = service_manager::listener_name(&run_dir.client_socket()).unwrap_or_default();
     let admin_name = name(&run_dir.admin_socket());
     let mut listeners = vec![(clients_name, clients.try_clone()?), (admin_name, admin.try_clone()?.into())];
@@ -255,7 +256,7 @@ fn handed_down(
 }
 
 /// Builds the core, its history, journal and list of ended programs.
-fn think(
+fn open_dispatch(
     settings: &Settings,
     run_dir: &RunDir,
     devices: &Devices,
@@ -269,32 +270,36 @@ fn think(
     let policy = if settings.reverted.is_some() { PolicyName::Case } else { settings.policy };
     let place = settings.journal.clone().map(|path| Place { path, bytes_max: settings.journal_max.0 });
     let journal = Journal::new(place, identity::run());
-    let (learnt, unusable) = Learnt::open(run_dir.history_file());
+    let (run_history, unusable) = RunHistory::open(run_dir.history_file());
     let (ended_file, ended, damage) = EndedFile::open(run_dir.ended_file());
     let mut scheduler = Scheduler::new(policy, options);
     if settings.reverted.is_none() {
         fault::spoil(&mut scheduler);
     }
-    let mut mind = Mind::new(scheduler, learnt, journal, Instant::now()).with_context(|| {
+    let mut core = GuardedCore::new(scheduler, run_history, journal, Instant::now()).with_context(|| {
         let path = settings.journal.as_deref().unwrap_or(Path::new("-"));
         Unservable(format!("journal {}", path.display()))
     })?;
-    mind.reverted = settings.reverted.as_ref().map(|why| format!("{} {why}", settings.policy));
+    core.reverted = settings.reverted.as_ref().map(|why| format!("{} {why}", settings.policy));
     let quotas = Quotas::new(settings.clients_per_user, settings.users.clone());
-    mind.ended = ended;
-    let mut dispatch = Dispatch::new(mind, quotas, state, manager, ended_file);
-    unusable.into_iter().chain(damage).for_each(|line| dispatch.say(line));
-    if let Some(why) = dispatch.mind.journal_problem.clone() {
+    core.ended = ended;
+    let mut dispatch = Dispatch::new(core, quotas, state, manager, ended_file);
+    unusable.into_iter().chain(damage).for_each(|line| dispatch.log(line));
+    if let Some(why) = dispatch.core.journal_problem.clone() {
         dispatch.journal_failed(&why);
     }
     Ok(dispatch)
 }
 
 /// Starts the thread that observes memory use on the devices, if the settings ask for one.
-fn observe(settings: &Settings, devices: &Devices, run_dir: &RunDir) -> std::io::Result<Option<Observer>> {
+fn start_observer(
+    settings: &Settings,
+    devices: &Devices,
+    run_dir: &RunDir,
+) -> std::io::Result<Option<Observer>> {
     // Not on a virtual clock: an observation there would happen at a random time.
     let asks_server = devices.server.is_some() && devices.clock.is_none();
-    let usage: Box<dyn Usage> = match (&settings.uses_file, devices.nvml) {
+    let usage: Box<dyn UsageSource> = match (&settings.uses_file, devices.nvml) {
         (Some(file), _) => Box::new(FileUsage(file.clone())),
         (None, Some(nvml)) => {
             let uuids = devices.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();

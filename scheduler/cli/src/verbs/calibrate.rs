@@ -62,32 +62,32 @@ struct Report<'a> {
 
 /// Writes the card file and prints the comparison.
 pub fn calibrate(flags: CalibrateFlags) -> anyhow::Result<()> {
-    let known = flags.out.clone().or_else(|| flags.name.as_deref().map(named));
+    let known = flags.out.clone().or_else(|| flags.name.as_deref().map(default_path));
     known.as_deref().map_or(Ok(()), check_place)?;
     let scratch = tempfile::tempdir().context("cannot create a temporary folder")?;
     let executable = std::env::current_exe().context("cannot find my own executable")?;
     let program = match &flags.program {
         Some(program) => std::path::absolute(program)?,
-        None => made(&executable, scratch.path())?,
+        None => compile_program(&executable, scratch.path())?,
     };
     let command = match &flags.cards {
         Some(cards) => on_virtual(&program, &flags, cards, flags.rounds)?,
         None => on_gpu(&program, &flags, &executable)?,
     };
-    let place = |device: &Measured| known.clone().unwrap_or_else(|| named(&device.card_name()));
-    let measured = read(&printed(command, |device| check_place(&place(device)))?)?;
+    let place = |device: &Measured| known.clone().unwrap_or_else(|| default_path(&device.card_name()));
+    let measured = read(&run_program(command, |device| check_place(&place(device)))?)?;
     let name = flags.name.clone().unwrap_or_else(|| measured.card_name());
     let out = place(&measured);
     let file = measured.card_file(&name, &Options::default());
     let file = file.map_err(|why| anyhow!("what the calibration program printed makes no card: {why}"))?;
-    if let Err(error) = keep(&out, &file) {
+    if let Err(error) = write_new(&out, &file) {
         // Another process has created the file meanwhile. The measurement took minutes, so its result is printed.
         print(&file);
         return Err(anyhow!("card file {}: {}: the card is printed instead", out.display(), error.kind()));
     }
     // The model always gives the same times, so one round is enough.
-    let modelled = on_virtual(&program, &flags, &listed(&out)?, 1)
-        .and_then(|command| printed(command, |_| Ok(())))
+    let modelled = on_virtual(&program, &flags, &as_card_entry(&out)?, 1)
+        .and_then(|command| run_program(command, |_| Ok(())))
         .and_then(|text| read(&text));
     let modelled = modelled.with_context(|| {
         format!("the card is in {}, and what the model makes of it is not known", out.display())
@@ -98,13 +98,13 @@ pub fn calibrate(flags: CalibrateFlags) -> anyhow::Result<()> {
         print(&(serde_json::to_string_pretty(&report)? + "\n"));
     } else {
         print(&table(&measures));
-        say(&format!("the card is in {0}: `eagerd --virtual 1x{0}`", shown(&out)));
+        say(&format!("the card is in {0}: `eagerd --virtual 1x{0}`", as_file_argument(&out)));
     }
     Ok(())
 }
 
 /// Default path of the card file for this name.
-fn named(name: &str) -> PathBuf {
+fn default_path(name: &str) -> PathBuf {
     PathBuf::from(format!("{name}.toml"))
 }
 
@@ -112,19 +112,19 @@ fn named(name: &str) -> PathBuf {
 fn check_place(out: &Path) -> anyhow::Result<()> {
     let shown = out.display();
     ensure!(out.symlink_metadata().is_err(), "{shown} is there already: name another file, or move it away");
-    listed(out)?;
+    as_card_entry(out)?;
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let writable = tempfile::tempfile_in(folder);
     writable.map(drop).map_err(|error| anyhow!("card file {shown}: cannot be written: {}", error.kind()))
 }
 
 /// Writes the card file without overwriting an existing one.
-fn keep(out: &Path, file: &str) -> std::io::Result<()> {
+fn write_new(out: &Path, file: &str) -> std::io::Result<()> {
     File::create_new(out)?.write_all(file.as_bytes())
 }
 
 /// Returns the path of a card file in the form for a list of cards.
-fn listed(out: &Path) -> anyhow::Result<String> {
+fn as_card_entry(out: &Path) -> anyhow::Result<String> {
     let path = std::path::absolute(out)?;
     let text = path.to_str().filter(|text| !text.contains(',')).map(str::to_owned);
     text.with_context(|| {
@@ -133,7 +133,7 @@ fn listed(out: &Path) -> anyhow::Result<String> {
 }
 
 /// Returns the path in a form that is recognised as a file and not as a card's name.
-fn shown(out: &Path) -> String {
+fn as_file_argument(out: &Path) -> String {
     let text = out.display().to_string();
     if text.contains('/') || text.ends_with(".toml") { text } else { format!("./{text}") }
 }
@@ -143,7 +143,7 @@ fn read(text: &str) -> anyhow::Result<Measured> {
 }
 
 /// Compiles the program with the eagercc beside this executable.
-fn made(executable: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
+fn compile_program(executable: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
     let (source, program) = (folder.join("calibrate.cu"), folder.join("calibrate"));
     std::fs::write(&source, SOURCE).with_context(|| source.display().to_string())?;
     let compiler = executable.with_file_name("eagercc");
@@ -189,7 +189,7 @@ fn on_gpu(program: &Path, flags: &CalibrateFlags, executable: &Path) -> anyhow::
 
 /// Runs the program and returns its output. Its first line describes the device; if `refuse` rejects the device,
 /// nothing is measured.
-fn printed(
+fn run_program(
     mut command: Command,
     refuse: impl FnOnce(&Measured) -> anyhow::Result<()>,
 ) -> anyhow::Result<String> {

@@ -71,7 +71,7 @@ fn keeper(word: &str, limit: Duration, grace: Duration, program: OwnedFd) -> any
 
 /// Runs this process as the keeper if the command line says so, and returns its exit code. None for any other command
 /// line.
-pub fn asked(arguments: &[OsString]) -> Option<ExitCode> {
+pub fn run_internal_verb(arguments: &[OsString]) -> Option<ExitCode> {
     let (word, rest) = arguments.split_first()?;
     let done = match word.to_str()? {
         WORD => keep(rest),

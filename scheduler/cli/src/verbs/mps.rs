@@ -18,10 +18,10 @@ const CONTROL: &str = "nvidia-cuda-mps-control";
 /// Time limit for an answer of the control program, which may hang if a GPU hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Most bytes of its output that are read.
-const SAID_BYTES_MAX: u64 = 1 << 20;
+const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 /// One day; a longer time is taken for a mistake.
 const WITHIN_SECONDS_MAX: u64 = 86_400;
-const GLANCE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Args)]
 pub struct MpsFlags {
@@ -81,7 +81,7 @@ fn start(folder: &Path) -> anyhow::Result<String> {
     if let Some(pid) = control_pid(folder) {
         return Ok(format!("MPS runs already: process {pid}, pipes in {}\n", folder.display()));
     }
-    told(&["-d"], "", PATIENCE)?;
+    ask_control(&["-d"], "", PATIENCE)?;
     let until = Instant::now() + PATIENCE;
     loop {
         if let Some(pid) = control_pid(folder) {
@@ -92,7 +92,7 @@ fn start(folder: &Path) -> anyhow::Result<String> {
             ));
         }
         ensure!(Instant::now() < until, "{CONTROL} -d ended well, and no MPS is there after it");
-        std::thread::sleep(GLANCE);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -110,7 +110,7 @@ fn stop(folder: &Path, within: Option<u64>) -> anyhow::Result<String> {
             clients.join(", ")
         ),
     };
-    told(&[], &words, PATIENCE + Duration::from_secs(within.unwrap_or(0)))?;
+    ask_control(&[], &words, PATIENCE + Duration::from_secs(within.unwrap_or(0)))?;
     Ok(format!("MPS ends: process {pid}\n"))
 }
 
@@ -122,8 +122,8 @@ fn status(folder: &Path) -> anyhow::Result<Status> {
         servers: vec![],
     };
     if status.pid.is_some() {
-        for pid in numbers(&told(&[], "get_server_list", PATIENCE)?) {
-            let clients = numbers(&told(&[], &format!("get_client_list {pid}"), PATIENCE)?);
+        for pid in numbers(&ask_control(&[], "get_server_list", PATIENCE)?) {
+            let clients = numbers(&ask_control(&[], &format!("get_client_list {pid}"), PATIENCE)?);
             status.servers.push(Server { pid, clients });
         }
     }
@@ -150,20 +150,20 @@ fn numbers(text: &str) -> Vec<u32> {
 
 fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.is_empty() { "it said nothing".to_owned() } else { line }
+    if line.is_empty() { "it printed nothing".to_owned() } else { line }
 }
 
 /// Returns the output of the control program for the command `words`.
-fn told(arguments: &[&str], words: &str, patience: Duration) -> anyhow::Result<String> {
+fn ask_control(arguments: &[&str], words: &str, patience: Duration) -> anyhow::Result<String> {
     let what = if words.is_empty() { arguments.join(" ") } else { words.to_owned() };
     answer(Command::new(CONTROL).args(arguments), words, patience).map_err(|failed| match failed {
-        Failed::Io(error) if error.kind() == ErrorKind::NotFound => anyhow::anyhow!(
+        ControlError::Io(error) if error.kind() == ErrorKind::NotFound => anyhow::anyhow!(
             "there is no {CONTROL}: it comes with NVIDIA's driver, in some distributions as a package of its own \
              (nvidia-cuda-mps)"
         ),
-        Failed::Io(error) => anyhow::anyhow!("{CONTROL}: {error}"),
-        Failed::Said(said) => anyhow::anyhow!("{CONTROL} ({what}) failed: {}", one_line(&said)),
-        Failed::Silent => anyhow::anyhow!(
+        ControlError::Io(error) => anyhow::anyhow!("{CONTROL}: {error}"),
+        ControlError::Exit(output) => anyhow::anyhow!("{CONTROL} ({what}) failed: {}", one_line(&output)),
+        ControlError::Timeout => anyhow::anyhow!(
             "{CONTROL} ({what}) did not answer in {} s and was ended: its daemon or a GPU may hang, see `nvidia-smi`",
             patience.as_secs()
         ),
@@ -172,52 +172,52 @@ fn told(arguments: &[&str], words: &str, patience: Duration) -> anyhow::Result<S
 
 /// Reasons why there is no answer.
 #[derive(Debug)]
-enum Failed {
+enum ControlError {
     Io(std::io::Error),
     /// It ended with an error, after this output.
-    Said(String),
+    Exit(String),
     /// It did not end in time, and was killed.
-    Silent,
+    Timeout,
 }
 
 /// Runs a program with one line of input, which must end within `patience`, and returns its output.
 ///
 /// The output goes to a file: a daemon that the program leaves behind would hold a pipe open for ever.
-fn answer(command: &mut Command, words: &str, patience: Duration) -> Result<String, Failed> {
-    let mut said = tempfile::tempfile().map_err(Failed::Io)?;
-    let copy = || said.try_clone().map_err(Failed::Io);
+fn answer(command: &mut Command, words: &str, patience: Duration) -> Result<String, ControlError> {
+    let mut output = tempfile::tempfile().map_err(ControlError::Io)?;
+    let copy = || output.try_clone().map_err(ControlError::Io);
     command.stdin(Stdio::piped()).stdout(copy()?).stderr(copy()?);
-    let mut child = command.spawn().map_err(Failed::Io)?;
+    let mut child = command.spawn().map_err(ControlError::Io)?;
     if let Some(mut stdin) = child.stdin.take() {
         // If it has already ended, its standard error has the reason.
         let _ = writeln!(stdin, "{words}");
     }
     let succeeded = succeeded(&mut child, patience)?;
-    let said = read(&mut said).map_err(Failed::Io)?;
-    if succeeded { Ok(said) } else { Err(Failed::Said(said)) }
+    let output = read(&mut output).map_err(ControlError::Io)?;
+    if succeeded { Ok(output) } else { Err(ControlError::Exit(output)) }
 }
 
 /// Waits for the program, and returns whether it ended well. Kills it after `patience`.
-fn succeeded(child: &mut Child, patience: Duration) -> Result<bool, Failed> {
+fn succeeded(child: &mut Child, patience: Duration) -> Result<bool, ControlError> {
     let until = Instant::now() + patience;
     loop {
-        if let Some(status) = child.try_wait().map_err(Failed::Io)? {
+        if let Some(status) = child.try_wait().map_err(ControlError::Io)? {
             return Ok(status.success());
         }
         if Instant::now() >= until {
             // It may have ended by itself just now.
             let _ = child.kill();
             let _ = child.wait();
-            return Err(Failed::Silent);
+            return Err(ControlError::Timeout);
         }
-        std::thread::sleep(GLANCE);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-fn read(said: &mut File) -> std::io::Result<String> {
+fn read(output: &mut File) -> std::io::Result<String> {
     let mut bytes = Vec::new();
-    said.rewind()?;
-    said.take(SAID_BYTES_MAX).read_to_end(&mut bytes)?;
+    output.rewind()?;
+    output.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -244,7 +244,7 @@ mod tests {
         let mut patience = Duration::from_millis(50);
         let pid = loop {
             let given_up = answer(&mut hangs, "get_server_list", patience);
-            assert!(matches!(given_up, Err(Failed::Silent)), "{given_up:?}");
+            assert!(matches!(given_up, Err(ControlError::Timeout)), "{given_up:?}");
             // On a slow machine it may have been killed before it wrote anything.
             if let Ok(pid) = std::fs::read_to_string(&pid) {
                 break pid;
@@ -258,7 +258,7 @@ mod tests {
     fn an_answer_does_not_wait_for_a_daemon_that_is_left_behind() {
         let pid = answer(&mut script("sleep 1000 & echo $!; exit 0"), "", PATIENCE).expect("an answer");
         let failed = answer(&mut script("sleep 1000 & echo $! >&2; exit 1"), "", PATIENCE);
-        let Err(Failed::Said(other)) = failed else { panic!("{failed:?}") };
+        let Err(ControlError::Exit(other)) = failed else { panic!("{failed:?}") };
         let ended = Command::new("kill").args([pid.trim(), other.trim()]).status().expect("kill");
         assert!(ended.success(), "both daemons were still there: {pid}, {other}");
     }

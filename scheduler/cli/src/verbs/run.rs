@@ -59,7 +59,7 @@ pub struct RunFlags {
     priority: Option<i8>,
     /// Device memory for a program that was not compiled by eagercc, such as `8GiB`: waits for it, and holds it until the
     /// program ends.
-    #[arg(long, value_name = "SIZE", conflicts_with = "plain", allow_negative_numbers = true, value_parser = some_memory)]
+    #[arg(long, value_name = "SIZE", conflicts_with = "plain", allow_negative_numbers = true, value_parser = nonzero_size)]
     mem: Option<Size>,
     /// That much on each of so many GPUs [default: 1].
     #[arg(short = 'n', long, value_name = "N", requires = "mem", allow_negative_numbers = true,
@@ -114,7 +114,7 @@ pub fn priority(text: &str) -> Result<i8, String> {
 
 /// Parses a size, and rejects 0: with no reservation the program would start unscheduled, and its memory would not be
 /// counted.
-fn some_memory(text: &str) -> Result<Size, String> {
+fn nonzero_size(text: &str) -> Result<Size, String> {
     match text.parse::<Size>() {
         Ok(Size(0)) => {
             Err(format!("`{text}` is no memory: write the most that the program uses, such as `8GiB`"))
@@ -253,7 +253,7 @@ fn target(flags: &RunFlags) -> anyhow::Result<Target> {
         Err(place) => {
             let otherwise = "or run without one: `eager run --or-plain PROGRAM` on the machine's GPUs, \
                              `eager run --plain PROGRAM` on a virtual one";
-            anyhow::bail!("{}, {otherwise}", place.nobody_there())
+            anyhow::bail!("{}, {otherwise}", place.no_daemon_message())
         }
     }
 }

@@ -28,7 +28,7 @@ pub struct About<'a> {
 /// at once or when it has no tasks any more.
 pub fn answer(dispatch: &mut Dispatch, about: About<'_>, by: Caller, request: AdminRequest) -> AdminReply {
     if let AdminRequest::After { task, label } = request {
-        return dispatch.comes_after(by, task, &label);
+        return dispatch.answer_after(by, task, &label);
     }
     match look(dispatch, about, &request) {
         Some(Ok(reply)) => reply,
@@ -60,7 +60,7 @@ fn look(dispatch: &Dispatch, about: About<'_>, request: &AdminRequest) -> Option
             AdminReply::Queue { tasks: waiting::queue_rows(dispatch), after: waiting::after_rows(dispatch) }
         }
         AdminRequest::History { uid, programs_max } => {
-            AdminReply::History { programs: dispatch.mind.ended.newest(uid, programs_max as usize) }
+            AdminReply::History { programs: dispatch.core.ended.newest(uid, programs_max as usize) }
         }
         AdminRequest::Policy => {
             AdminReply::Policy { policy: waiting::policy_row(dispatch, about.configured) }
@@ -72,15 +72,15 @@ fn look(dispatch: &Dispatch, about: About<'_>, request: &AdminRequest) -> Option
 }
 
 fn explain_task(dispatch: &Dispatch, task: TaskId) -> Result<AdminReply, String> {
-    let scheduler = &dispatch.mind.scheduler;
-    let sentences = scheduler.explain_task(task, dispatch.mind.decides_at());
+    let scheduler = &dispatch.core.scheduler;
+    let sentences = scheduler.explain_task(task, dispatch.core.decision_time());
     let mut sentences = sentences.ok_or_else(|| format!("there is no {task}: `eager ps` lists them"))?;
     sentences.extend(dispatch.explain_stopped(task));
     Ok(AdminReply::Explained { sentences, devices: waiting::outlook_rows(scheduler, task) })
 }
 
 fn explain_device(dispatch: &Dispatch, device: DeviceId) -> Result<AdminReply, String> {
-    let sentences = dispatch.mind.scheduler.explain_device(device, dispatch.mind.decides_at());
+    let sentences = dispatch.core.scheduler.explain_device(device, dispatch.core.decision_time());
     let sentences = sentences.ok_or_else(|| format!("there is no {device}: `eager info` lists them"))?;
     Ok(AdminReply::Explained { sentences, devices: Vec::new() })
 }
@@ -95,19 +95,19 @@ fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<Str
         AdminRequest::Release { task } => dispatch.release(by, TaskId(task)),
         AdminRequest::SetPriority { task, priority } => dispatch.set_priority(by, TaskId(task), priority),
         AdminRequest::SetPolicy { policy } => {
-            by.must_own("set the policy")?;
+            by.require_owner("set the policy")?;
             dispatch.set_policy(PolicyName::from_str(&policy).map_err(|unknown| unknown.to_string())?)
         }
         AdminRequest::Drain { device } => {
-            by.must_own("drain devices")?;
+            by.require_owner("drain devices")?;
             drain(dispatch, device, true)
         }
         AdminRequest::Undrain { device } => {
-            by.must_own("undrain devices")?;
+            by.require_owner("undrain devices")?;
             drain(dispatch, device, false)
         }
         AdminRequest::Shutdown { force, when_idle } => {
-            by.must_own("stop the daemon")?;
+            by.require_owner("stop the daemon")?;
             shut_down(dispatch, force, when_idle)
         }
         AdminRequest::Ps

@@ -57,7 +57,7 @@ impl Caller {
     }
 
     /// Rejects any other user, with the message for that user.
-    pub fn must_own(self, what: &str) -> Result<(), String> {
+    pub fn require_owner(self, what: &str) -> Result<(), String> {
         if self.is_owner() { Ok(()) } else { Err(format!("only root and the daemon's own user may {what}")) }
     }
 }
@@ -179,9 +179,12 @@ impl AdminServer {
                 continue;
             }
             if !by.is_owner() && !serves(by.uid, stream.as_fd()) {
-                tell(&stream, &AdminReply::Error { message: format!("uid {} is not served here", by.uid) });
-            } else if !self.makes_room_for(by) {
-                tell(&stream, &crowded(by.uid));
+                write_reply(
+                    &stream,
+                    &AdminReply::Error { message: format!("uid {} is not served here", by.uid) },
+                );
+            } else if !self.make_room_for(by) {
+                write_reply(&stream, &too_many_connections(by.uid));
             } else if enter(self.arrivals, stream.as_fd()) {
                 let until = (!by.is_owner()).then(|| Nanos(now.0.saturating_add(QUESTION_NS_MAX.0)));
                 let (question, answer) = (Vec::new(), Vec::new());
@@ -200,12 +203,12 @@ impl AdminServer {
 
     /// Evicts the oldest silent connection of the user who has to make room. False if none of that user's connections
     /// is silent.
-    fn makes_room_for(&mut self, by: Caller) -> bool {
+    fn make_room_for(&mut self, by: Caller) -> bool {
         let Some(from) = self.places(by).wanted_from(by.uid) else { return true };
         let mut theirs = self.connections.iter().filter(|(_, open)| open.by.uid == from);
         let silent = theirs.find(|(_, open)| open.is_silent()).map(|(id, _)| *id);
         if let Some(open) = silent.and_then(|id| self.remove(id)) {
-            tell(&open.stream, &crowded(from));
+            write_reply(&open.stream, &too_many_connections(from));
         }
         silent.is_some()
     }
@@ -239,11 +242,11 @@ impl AdminServer {
     pub fn serve(&mut self, id: u64, now: Nanos, answer: &mut dyn FnMut(Caller, AdminRequest) -> AdminReply) {
         let Some(open) = self.connections.get_mut(&id) else { return };
         let (by, was_over, rates) = (open.by, open.is_over, &mut self.rates);
-        let (begun, mut is_looked_at) = (processor_time(), false);
+        let (begun, mut is_answered) = (processor_time(), false);
         let goes_on = open.exchange(&mut |line| match (rates.admit(by, now), from_line(line)) {
             (Err(message), _) => AdminReply::Busy { message },
             (Ok(()), Ok(request)) => {
-                is_looked_at = true;
+                is_answered = true;
                 answer(by, request)
             }
             (Ok(()), Err(error)) => AdminReply::Error { message: format!("not a question: {error}") },
@@ -254,7 +257,7 @@ impl AdminServer {
             self.places(by).give_back(by.uid);
         }
         // A refusal is not charged: otherwise a user would wait the longer, the more often that user asks.
-        if is_looked_at {
+        if is_answered {
             self.rates.charge(by, processor_time().saturating_sub(begun), now);
         }
         if goes_on { self.bound_unread(by) } else { drop(self.remove(id)) }
@@ -280,12 +283,12 @@ impl AdminServer {
 }
 
 /// Answer to a user who has all permitted connections already.
-fn crowded(uid: u32) -> AdminReply {
+fn too_many_connections(uid: u32) -> AdminReply {
     AdminReply::Busy { message: format!("uid {uid} has too many connections that ask nothing") }
 }
 
 /// Writes a reply as far as the socket takes it, on a connection that is about to be closed.
-fn tell(mut stream: &UnixStream, reply: &AdminReply) {
+fn write_reply(mut stream: &UnixStream, reply: &AdminReply) {
     let _ = to_line(reply).map(|line| stream.write(&line));
 }
 

@@ -13,16 +13,16 @@ use eager_units::Nanos;
 
 /// The whole state at one moment. At most `tasks_max` tasks, since working out why a task waits takes a while.
 pub fn snapshot(dispatch: &Dispatch, kind: &str, confinement: &str, tasks_max: u32) -> Snapshot {
-    let (now, most) = (dispatch.mind.decides_at(), tasks_max as usize);
+    let (now, most) = (dispatch.core.decision_time(), tasks_max as usize);
     Snapshot {
         now_ms: ms(now),
         daemon: daemon_row(dispatch, confinement),
         devices: device_rows(dispatch, kind),
         tasks: first_tasks(dispatch, most),
         after: waiting::after_rows(dispatch).into_iter().take(most).collect(),
-        counts: dispatch.mind.tally.counts().clone(),
+        counts: dispatch.core.tally.counts().clone(),
         minutes: dispatch.truth.minutes.rows(dispatch.now()),
-        lives: dispatch.mind.recent.lives(now, most),
+        lives: dispatch.core.recent.lives(now, most),
     }
 }
 
@@ -32,8 +32,8 @@ pub fn task_rows(dispatch: &Dispatch) -> Vec<TaskRow> {
 }
 
 fn first_tasks(dispatch: &Dispatch, most: usize) -> Vec<TaskRow> {
-    let now = dispatch.mind.decides_at();
-    dispatch.mind.scheduler.tasks().take(most).map(|task| task_row(dispatch, &task, now)).collect()
+    let now = dispatch.core.decision_time();
+    dispatch.core.scheduler.tasks().take(most).map(|task| task_row(dispatch, &task, now)).collect()
 }
 
 /// The row of one task.
@@ -87,12 +87,12 @@ fn gate_name(gate: Gate) -> &'static str {
 
 /// All devices, by index.
 pub fn device_rows(dispatch: &Dispatch, kind: &str) -> Vec<DeviceRow> {
-    dispatch.mind.scheduler.devices().map(|device| device_row(dispatch, &device, kind)).collect()
+    dispatch.core.scheduler.devices().map(|device| device_row(dispatch, &device, kind)).collect()
 }
 
 fn device_row(dispatch: &Dispatch, device: &DeviceView<'_>, kind: &str) -> DeviceRow {
     let used = dispatch.truth.on(device.device);
-    let (temperature_celsius, power_watts) = dispatch.truth.warmth(device.device);
+    let (temperature_celsius, power_watts) = dispatch.truth.temperature_and_power(device.device);
     DeviceRow {
         device: device.device.0,
         name: device.profile.name.clone(),
@@ -121,20 +121,20 @@ fn device_row(dispatch: &Dispatch, device: &DeviceView<'_>, kind: &str) -> Devic
 /// The row of the daemon itself.
 pub fn daemon_row(dispatch: &Dispatch, confinement: &str) -> DaemonRow {
     // Counted here: the views would work out why each task waits.
-    let tasks = &dispatch.mind.scheduler.state().tasks;
+    let tasks = &dispatch.core.scheduler.state().tasks;
     let waiting = tasks.values().filter(|task| matches!(task.state, TaskState::Waiting { .. })).count();
     let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
     DaemonRow {
         version: eager_version::VERSION.into(),
         commit: eager_version::COMMIT.into(),
         pid: std::process::id(),
-        policy: dispatch.mind.scheduler.policy().to_string(),
+        policy: dispatch.core.scheduler.policy().to_string(),
         uptime_ms: dispatch.now().0 / 1_000_000,
         clients: count(dispatch.clients.len()),
         waiting: count(waiting),
         running: count(tasks.len() - waiting),
         policy_state: dispatch
-            .mind
+            .core
             .reverted
             .as_ref()
             .map_or("as asked for".into(), |why| format!("reverted: {why}")),
@@ -145,7 +145,7 @@ pub fn daemon_row(dispatch: &Dispatch, confinement: &str) -> DaemonRow {
         overstays: dispatch.truth.overstays,
         usage_problem: dispatch.truth.problem(dispatch.now()).unwrap_or_default(),
         state_problem: dispatch.state.problem().unwrap_or_default().to_owned(),
-        journal_problem: dispatch.mind.journal_problem.clone().unwrap_or_default(),
-        history_problem: dispatch.mind.learnt.problem().unwrap_or_default().to_owned(),
+        journal_problem: dispatch.core.journal_problem.clone().unwrap_or_default(),
+        history_problem: dispatch.core.run_history.problem().unwrap_or_default().to_owned(),
     }
 }

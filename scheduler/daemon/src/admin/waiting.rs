@@ -15,8 +15,8 @@ use eager_units::{Nanos, TaskId};
 
 /// The waiting tasks, in the order in which they are tried.
 pub fn queue_rows(dispatch: &Dispatch) -> Vec<QueueRow> {
-    let now = dispatch.mind.decides_at();
-    dispatch.mind.scheduler.queue().iter().map(|standing| queue_row(dispatch, standing, now)).collect()
+    let now = dispatch.core.decision_time();
+    dispatch.core.scheduler.queue().iter().map(|standing| queue_row(dispatch, standing, now)).collect()
 }
 
 fn queue_row(dispatch: &Dispatch, standing: &Standing<'_>, now: Nanos) -> QueueRow {
@@ -42,7 +42,7 @@ fn queue_row(dispatch: &Dispatch, standing: &Standing<'_>, now: Nanos) -> QueueR
 pub fn after_rows(dispatch: &Dispatch) -> Vec<AfterRow> {
     let now = dispatch.now();
     let row = |(pid, waiter): (i32, &crate::dispatch::after::Waiter)| {
-        let named = dispatch.mind.scheduler.task(TaskId(waiter.task)).map(|task| task.label.to_owned());
+        let named = dispatch.core.scheduler.task(TaskId(waiter.task)).map(|task| task.label.to_owned());
         AfterRow {
             pid,
             uid: waiter.uid,
@@ -57,7 +57,7 @@ pub fn after_rows(dispatch: &Dispatch) -> Vec<AfterRow> {
 
 impl Dispatch {
     /// Answers a program that waits for a task whether the task has ended.
-    pub fn comes_after(&mut self, by: Caller, task: u64, label: &str) -> AdminReply {
+    pub fn answer_after(&mut self, by: Caller, task: u64, label: &str) -> AdminReply {
         if task >= self.next_task() {
             let message = format!("there has been no task {task} yet: `eager ps` lists those that run");
             return AdminReply::Error { message };
@@ -103,13 +103,13 @@ fn outlook_row(outlook: Outlook) -> OutlookRow {
 
 /// The policy that decides now; `configured` is the one that flags and file name.
 pub fn policy_row(dispatch: &Dispatch, configured: PolicyName) -> PolicyRow {
-    let scheduler = &dispatch.mind.scheduler;
+    let scheduler = &dispatch.core.scheduler;
     let traits = scheduler.traits();
     PolicyRow {
         policy: scheduler.policy().to_string(),
         about: scheduler.policy().def().about.into(),
         configured: configured.to_string(),
-        reverted: dispatch.mind.reverted.clone().unwrap_or_default(),
+        reverted: dispatch.core.reverted.clone().unwrap_or_default(),
         queue: queue_name(traits.queue).into(),
         eager: traits.eager,
         gate: gate_rule_name(traits.gate).into(),

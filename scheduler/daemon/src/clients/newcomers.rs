@@ -8,8 +8,8 @@ use crate::clients::places::Places;
 use crate::clients::quota::Users;
 use crate::dispatch::Dispatch;
 use crate::process::fault;
-use crate::process::users::is_anybody;
 use crate::process::users::is_own;
+use crate::process::users::is_unmapped;
 use eager_proto::hello::{Greeting, Hello, Opening, Refusal, Resume, Welcome};
 use eager_shm::daemon::{ClientPages, PageDescriptors, Peer, accept, groups, peer, receive, send_welcome};
 use eager_units::{ClientId, Nanos};
@@ -116,7 +116,7 @@ impl Newcomers {
             users.extend(peer.as_ref().ok().map(|peer| peer.uid));
             match peer {
                 // The user has one connection too many, and none of the older ones is silent: all wait to be welcomed.
-                Ok(peer) if !self.makes_room_for(peer.uid) => refuse_at_once(&socket, Refusal::Resources),
+                Ok(peer) if !self.make_room_for(peer.uid) => refuse_at_once(&socket, Refusal::Resources),
                 Ok(peer) => {
                     enter(self.arrivals, socket.as_fd())?;
                     let newcomer = Newcomer { socket, peer, since: now, said: None, waits_until: None };
@@ -133,7 +133,7 @@ impl Newcomers {
     }
 
     /// Evicts the oldest silent connection of the user who has to make room. True if there is a place now.
-    fn makes_room_for(&mut self, uid: u32) -> bool {
+    fn make_room_for(&mut self, uid: u32) -> bool {
         let Some(from) = self.places.wanted_from(uid) else { return true };
         let mut theirs = self.waiting.iter().filter(|(_, newcomer)| newcomer.peer.uid == from);
         let silent = theirs.find(|(_, newcomer)| newcomer.is_silent()).map(|(id, _)| *id);
@@ -206,7 +206,7 @@ impl Newcomers {
                 let greeting = Greeting::new(welcome, &hello, &dispatch.device_uuids);
                 let socket = dispatch.clients.get(&client)?.socket.as_ref()?;
                 if send_welcome(socket.as_fd(), &greeting, Some(&descriptors)).is_err() {
-                    dispatch.bury(client);
+                    dispatch.remove_client(client);
                     return None;
                 }
                 fault::point("welcomed");
@@ -252,7 +252,7 @@ fn make_pages(
         return Err(Refusal::UserQuota { uid: peer.uid, limit: has });
     }
     let made = ClientPages::create().map_err(|error| {
-        dispatch.say(format!("no pages for pid {}: {error}", peer.pid));
+        dispatch.log(format!("no pages for pid {}: {error}", peer.pid));
         Refusal::Resources
     })?;
     let (uid, now) = (peer.uid, dispatch.now());
@@ -262,10 +262,10 @@ fn make_pages(
 
 /// True if the user is served at all. An unmapped uid is not, nor is a client with unknown groups where groups matter.
 pub fn is_served(served: &Users, uid: u32, socket: BorrowedFd<'_>) -> bool {
-    if is_anybody(uid) {
+    if is_unmapped(uid) {
         return false;
     }
-    if !served.looks_at_groups() {
+    if !served.needs_groups() {
         return served.admits(uid, &[]);
     }
     groups(socket).is_ok_and(|gids| served.admits(uid, &gids))
@@ -307,7 +307,7 @@ fn refuse_at_once(socket: &OwnedFd, refusal: Refusal) {
 }
 
 fn refuse(socket: &OwnedFd, peer: &Peer, refusal: Refusal, dispatch: &mut Dispatch) {
-    dispatch.say_of(Some(peer.uid), format!("refused pid {}: {refusal}", peer.pid));
+    dispatch.log_of_user(Some(peer.uid), format!("refused pid {}: {refusal}", peer.pid));
     // The client may be gone already.
     let _ = send_welcome(socket.as_fd(), &Welcome::refused(&refusal).into(), None);
 }

@@ -54,7 +54,7 @@ pub struct Users {
 
 impl Users {
     /// True if a user's groups must be known to decide.
-    pub fn looks_at_groups(&self) -> bool {
+    pub fn needs_groups(&self) -> bool {
         self.allow_gids.is_some() || !self.deny_gids.is_empty()
     }
 

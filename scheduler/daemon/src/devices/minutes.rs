@@ -20,16 +20,16 @@ pub struct Minutes {
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     number: u64,
-    looks: u64,
+    observations: u64,
     resident: u64,
     /// Observations that reported utilization; some do not.
-    told: u64,
+    reported: u64,
     percent: u64,
 }
 
 impl Minutes {
     /// Takes in an observation of a device.
-    pub fn see(&mut self, now: Nanos, device: DeviceId, resident: Bytes, utilization: Option<u32>) {
+    pub fn add(&mut self, now: Nanos, device: DeviceId, resident: Bytes, utilization: Option<u32>) {
         let number = now.0 / MOMENT_NS.0;
         let moments = self.devices.entry(device).or_default();
         if moments.back().is_none_or(|last| last.number != number) {
@@ -39,10 +39,10 @@ impl Minutes {
             moments.pop_front();
         }
         if let Some(sum) = moments.back_mut() {
-            sum.looks += 1;
+            sum.observations += 1;
             // The sum of one moment's observations is far below 2^64 bytes.
             sum.resident = sum.resident.saturating_add(resident.0);
-            sum.told += u64::from(utilization.is_some());
+            sum.reported += u64::from(utilization.is_some());
             sum.percent += u64::from(utilization.unwrap_or_default());
         }
     }
@@ -65,8 +65,8 @@ impl Sum {
     fn moment(&self) -> Moment {
         let mean = |sum: u64, count: u64| sum.checked_div(count);
         Moment {
-            utilization_percent: mean(self.percent, self.told).and_then(|mean| u32::try_from(mean).ok()),
-            resident_bytes: mean(self.resident, self.looks),
+            utilization_percent: mean(self.percent, self.reported).and_then(|mean| u32::try_from(mean).ok()),
+            resident_bytes: mean(self.resident, self.observations),
         }
     }
 }
@@ -85,15 +85,15 @@ mod tests {
         for (second, resident, utilization) in
             [(0, 100, None), (1, 200, Some(40)), (3, 300, Some(60)), (16, 8, Some(1))]
         {
-            minutes.see(at(second), DeviceId(1), Bytes(resident), utilization);
+            minutes.add(at(second), DeviceId(1), Bytes(resident), utilization);
         }
         let rows = minutes.rows(at(17));
-        let told: Vec<_> = rows[0]
+        let reported: Vec<_> = rows[0]
             .moments
             .iter()
             .map(|moment| (moment.utilization_percent, moment.resident_bytes))
             .collect();
-        assert_eq!(told, [(Some(50), Some(200)), (None, None), (None, None), (Some(1), Some(8))]);
+        assert_eq!(reported, [(Some(50), Some(200)), (None, None), (None, None), (Some(1), Some(8))]);
         assert_eq!((rows[0].device, rows[0].moment_ms), (1, 5000));
     }
 
@@ -101,7 +101,7 @@ mod tests {
     fn only_the_last_minutes_are_kept() {
         let mut minutes = Minutes::default();
         for second in 0..10_000 {
-            minutes.see(at(second), DeviceId(0), Bytes(second), Some(7));
+            minutes.add(at(second), DeviceId(0), Bytes(second), Some(7));
         }
         assert_eq!((minutes.devices[&DeviceId(0)].len(), minutes.rows(at(9999))[0].moments.len()), (60, 60));
         assert_eq!(

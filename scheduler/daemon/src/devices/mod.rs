@@ -9,7 +9,7 @@ pub mod selection;
 pub mod usage;
 pub mod virtual_gpus;
 
-use crate::devices::numbering::{Numbered, Standing};
+use crate::devices::numbering::{DeviceStatus, Numbered};
 use crate::devices::selection::{Chosen, Gpu, Selection};
 use crate::devices::virtual_gpus::{VirtualGpus, VirtualSource};
 use crate::persistence::state_file::{Kept, KeptDevice};
@@ -46,8 +46,8 @@ pub struct Devices {
     pub clock: Option<DaemonLink>,
     /// NVIDIA's GPUs, by the daemon's numbers.
     pub gpus: Vec<Gpu>,
-    /// Standing of each of these GPUs in this daemon.
-    pub standings: Vec<Standing>,
+    /// Status of each of these GPUs in this daemon.
+    pub statuses: Vec<DeviceStatus>,
     /// Why some GPUs of the machine are not served.
     pub left_out: Vec<String>,
     /// NVML, which reports on these GPUs.
@@ -73,7 +73,7 @@ impl Devices {
     /// listens. `old` is the state that an earlier daemon left; its drains are renumbered to this daemon's devices.
     pub fn open(settings: &Settings, vgpu_socket: &Path, old: &mut Kept) -> anyhow::Result<Devices> {
         if !matches!(settings.devices, DeviceSource::Virtual { .. }) {
-            virtual_gpus::clear(vgpu_socket)?;
+            virtual_gpus::ensure_no_server(vgpu_socket)?;
         }
         let mut devices = match &settings.devices {
             &DeviceSource::Virtual { ref cards, time_scale, memory_scale, clock, host_factor, mps } => {
@@ -102,7 +102,7 @@ impl Devices {
             DeviceSource::Gpus { gpus } => Devices::of_machine(gpus, old)?,
         };
         let limit = settings.device_memory.map_or(Bytes(u64::MAX), |Size(limit)| Bytes(limit));
-        larger_than_all(settings.device_memory, &devices.profiles)?;
+        check_device_memory(settings.device_memory, &devices.profiles)?;
         for profile in &mut devices.profiles {
             devices.spare.push(profile.capacity.saturating_sub(limit));
             profile.capacity = profile.capacity.min(limit);
@@ -119,7 +119,7 @@ impl Devices {
             server: None,
             clock: None,
             gpus: Vec::new(),
-            standings: Vec::new(),
+            statuses: Vec::new(),
             left_out: Vec::new(),
             nvml: None,
         }
@@ -144,14 +144,14 @@ impl Devices {
         );
         // Without clients of the earlier daemon no program knows the old numbers, so they need not be kept.
         let known = if old.clients.is_empty() { &[] } else { old.devices.as_slice() };
-        let Numbered { gpus, standings, left_out } = numbering::keep(known, chosen);
+        let Numbered { gpus, statuses, left_out } = numbering::keep_numbers(known, chosen);
         if !old.devices.is_empty() {
             old.drained = numbering::renumber_drains(&old.drained, &old.devices, &gpus);
         }
         let profiles = gpus.iter().map(|gpu| gpu.profile.clone()).collect();
         let context_bytes = CONTEXT_BYTES;
         let nvml = Some(nvml);
-        Ok(Devices { profiles, context_bytes, gpus, standings, left_out, nvml, ..Devices::none("cuda") })
+        Ok(Devices { profiles, context_bytes, gpus, statuses, left_out, nvml, ..Devices::none("cuda") })
     }
 
     /// Meaning of the device numbers, as the next daemon needs it.
@@ -176,7 +176,7 @@ impl Devices {
 
 /// Rejects a limit above the capacity of every device as a mistake. A device that is smaller than the limit grants all
 /// it has.
-fn larger_than_all(limit: Option<Size>, profiles: &[DeviceProfile]) -> anyhow::Result<()> {
+fn check_device_memory(limit: Option<Size>, profiles: &[DeviceProfile]) -> anyhow::Result<()> {
     let largest = profiles.iter().map(|profile| profile.capacity).max();
     match (limit.map(|Size(bytes)| Bytes(bytes)), largest) {
         (Some(limit), Some(largest)) if limit > largest => Err(Unservable(format!(

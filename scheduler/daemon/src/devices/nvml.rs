@@ -5,8 +5,8 @@
 //! uuids, never numbers. A call may hang when a GPU has fallen off the bus, so after the start only the observer thread
 //! may call NVML.
 
-use crate::devices::selection::Told;
-use crate::devices::usage::{Fault, ProcessUse, Seen, Usage};
+use crate::devices::selection::ReportedGpu;
+use crate::devices::usage::{Fault, Observation, ProcessUse, UsageSource};
 use anyhow::Context;
 use eager_core::event::DeviceProfile;
 use eager_units::{Bytes, DeviceId};
@@ -43,19 +43,19 @@ pub fn load() -> Result<&'static Nvml, String> {
 }
 
 /// What NVML reports of each GPU, or why it reports nothing.
-pub fn gpus(nvml: &Nvml, faults_stall: bool) -> anyhow::Result<Vec<Told>> {
+pub fn gpus(nvml: &Nvml, faults_stall: bool) -> anyhow::Result<Vec<ReportedGpu>> {
     let count = nvml.device_count().context("NVML does not tell how many GPUs there are")?;
-    Ok((0..count).map(|number| told(nvml, number, faults_stall)).collect())
+    Ok((0..count).map(|number| report_of(nvml, number, faults_stall)).collect())
 }
 
-fn told(nvml: &Nvml, number: u32, faults_stall: bool) -> Told {
+fn report_of(nvml: &Nvml, number: u32, faults_stall: bool) -> ReportedGpu {
     let identity = nvml.device_by_index(number).and_then(|device| Ok((device.uuid()?, device)));
     match identity {
         Ok((uuid, device)) => {
             let profile = profile(&device, faults_stall);
-            Told { number, uuid: Some(uuid), profile }
+            ReportedGpu { number, uuid: Some(uuid), profile }
         }
-        Err(error) => Told { number, uuid: None, profile: Err(error.to_string()) },
+        Err(error) => ReportedGpu { number, uuid: None, profile: Err(error.to_string()) },
     }
 }
 
@@ -151,35 +151,35 @@ fn registered(nvml: &'static Nvml, mut uuids: Vec<&str>) -> Option<EventSet<'sta
     None
 }
 
-impl Usage for NvmlUsage {
-    fn look(&mut self) -> Result<Seen, String> {
+impl UsageSource for NvmlUsage {
+    fn observe(&mut self) -> Result<Observation, String> {
         // NVML does not report how much was paged.
-        let mut seen = Seen::default();
+        let mut seen = Observation::default();
         for (number, uuid) in (0..).map(DeviceId).zip(&self.uuids) {
-            let told = self.nvml.device_by_uuid(uuid.as_str()).and_then(|device| {
+            let reported = self.nvml.device_by_uuid(uuid.as_str()).and_then(|device| {
                 let used = used_on(number, &device)?;
                 // Some GPUs do not report these; no decision depends on them.
                 let celsius = device.temperature(TemperatureSensor::Gpu).ok();
                 let watts = device.power_usage().ok().map(|milliwatts| (milliwatts + 500) / 1000);
                 Ok((used, device.utilization_rates().ok(), celsius, watts))
             });
-            match told {
-                Ok((UsedOn { uses, in_all, unnamed }, rates, celsius, watts)) => {
+            match reported {
+                Ok((UsedOn { uses, total_in_use, unattributed }, rates, celsius, watts)) => {
                     seen.celsius.extend(celsius.map(|celsius| (number, celsius)));
                     seen.watts.extend(watts.map(|watts| (number, watts)));
                     seen.uses.extend(uses);
-                    seen.in_all.insert(number, in_all);
-                    seen.unnamed.extend(unnamed.map(|bytes| (number, bytes)));
+                    seen.total_in_use.insert(number, total_in_use);
+                    seen.unattributed.extend(unattributed.map(|bytes| (number, bytes)));
                     seen.utilization.extend(rates.map(|rates| (number, rates.gpu.min(100))));
                 }
                 Err(NvmlError::GpuLost | NvmlError::NotFound) => drop(seen.lost.insert(number)),
-                Err(error) => drop(seen.silent.insert(number, error.to_string())),
+                Err(error) => drop(seen.unreported.insert(number, error.to_string())),
             }
         }
         Ok(seen)
     }
 
-    fn rest(&mut self, interval: Duration) -> Vec<Fault> {
+    fn wait(&mut self, interval: Duration) -> Vec<Fault> {
         let Some(events) = &self.events else {
             std::thread::sleep(interval);
             return Vec::new();
@@ -209,13 +209,13 @@ struct UsedOn {
     /// Use by process. NVML does not report how much of it is managed.
     uses: Vec<ProcessUse>,
     /// All memory in use, the driver's own included.
-    in_all: Bytes,
+    total_in_use: Bytes,
     /// Memory of processes that NVML does not name, because it may not, or because they are in another container.
-    unnamed: Option<Bytes>,
+    unattributed: Option<Bytes>,
 }
 
 fn used_on(device: DeviceId, handle: &Device<'_>) -> Result<UsedOn, NvmlError> {
-    let in_all = Bytes(handle.memory_info()?.used);
+    let total_in_use = Bytes(handle.memory_info()?.used);
     let mut uses = Vec::new();
     let mut is_hidden = false;
     let compute = handle.running_compute_processes()?;
@@ -230,8 +230,12 @@ fn used_on(device: DeviceId, handle: &Device<'_>) -> Result<UsedOn, NvmlError> {
             UsedGpuMemory::Unavailable => is_hidden = true,
         }
     }
-    let unnamed = in_all.saturating_sub(uses.iter().map(|used| used.pinned).sum());
-    Ok(UsedOn { uses, in_all, unnamed: (is_hidden || unnamed > DRIVERS_BYTES).then_some(unnamed) })
+    let unattributed = total_in_use.saturating_sub(uses.iter().map(|used| used.pinned).sum());
+    Ok(UsedOn {
+        uses,
+        total_in_use,
+        unattributed: (is_hidden || unattributed > DRIVERS_BYTES).then_some(unattributed),
+    })
 }
 
 /// True for errors after which a GPU does no more work until it is reset (NVIDIA, "XID Errors": those whose immediate

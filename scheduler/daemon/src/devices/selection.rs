@@ -15,7 +15,7 @@ pub struct Selection(Vec<String>);
 
 /// The driver's report on one GPU.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct ReportedGpu {
     pub number: u32,
     /// `GPU-…`; none if the driver did not report it.
     pub uuid: Option<String>,
@@ -37,28 +37,28 @@ pub struct Gpu {
 pub struct Chosen {
     pub gpus: Vec<Gpu>,
     /// Uuids of GPUs that are present and not served.
-    pub passed_over: Vec<String>,
+    pub not_served: Vec<String>,
     /// A line for each GPU that was chosen and cannot be served.
     pub left_out: Vec<String>,
 }
 
 impl Selection {
-    pub fn choose(&self, told: Vec<Told>) -> Result<Chosen, String> {
-        if let Some(name) = self.0.iter().find(|name| !told.iter().any(|gpu| gpu.is_called(name))) {
-            let count = told.len();
+    pub fn choose(&self, reported: Vec<ReportedGpu>) -> Result<Chosen, String> {
+        if let Some(name) = self.0.iter().find(|name| !reported.iter().any(|gpu| gpu.has_name(name))) {
+            let count = reported.len();
             return Err(format!("no GPU `{name}`: there are {count}, numbered from 0 (see `nvidia-smi -L`)"));
         }
         let mut chosen = Chosen::default();
-        for gpu in told {
+        for gpu in reported {
             let (number, uuid) = (gpu.number, gpu.uuid.clone());
-            if !self.0.is_empty() && !self.0.iter().any(|name| gpu.is_called(name)) {
-                chosen.passed_over.extend(uuid);
+            if !self.0.is_empty() && !self.0.iter().any(|name| gpu.has_name(name)) {
+                chosen.not_served.extend(uuid);
                 continue;
             }
             match gpu.served() {
                 Ok(gpu) => chosen.gpus.push(gpu),
                 Err(why) => {
-                    chosen.passed_over.extend(uuid);
+                    chosen.not_served.extend(uuid);
                     chosen.left_out.push(format!("GPU {number} of this machine is not served: {why}"))
                 }
             }
@@ -73,8 +73,8 @@ impl Selection {
     }
 }
 
-impl Told {
-    fn is_called(&self, name: &str) -> bool {
+impl ReportedGpu {
+    fn has_name(&self, name: &str) -> bool {
         self.number.to_string() == name || self.uuid.as_deref().is_some_and(|uuid| uuid.starts_with(name))
     }
 
@@ -144,20 +144,20 @@ pub mod tests {
         }
     }
 
-    fn told(number: u32, served: Result<(), &str>) -> Told {
+    fn reported(number: u32, served: Result<(), &str>) -> ReportedGpu {
         let profile = served.map_err(str::to_owned).map(|()| profile());
         let uuid = Some(format!("GPU-{number:08x}-0000-0000-0000-0000000000ff"));
-        Told { number, uuid, profile }
+        ReportedGpu { number, uuid, profile }
     }
 
-    fn chosen(names: &str, told: Vec<Told>) -> Result<(Vec<u8>, Vec<String>), String> {
-        let chosen = names.parse::<Selection>()?.choose(told)?;
+    fn chosen(names: &str, reported: Vec<ReportedGpu>) -> Result<(Vec<u8>, Vec<String>), String> {
+        let chosen = names.parse::<Selection>()?.choose(reported)?;
         Ok((chosen.gpus.iter().map(|gpu| gpu.bytes[3]).collect(), chosen.left_out))
     }
 
     #[test]
     fn all_are_served_or_those_that_are_named() {
-        let three = || (0..3).map(|number| told(number, Ok(()))).collect::<Vec<_>>();
+        let three = || (0..3).map(|number| reported(number, Ok(()))).collect::<Vec<_>>();
         assert_eq!(chosen("all", three()), Ok((vec![0, 1, 2], vec![])));
         assert_eq!(chosen("2, 0", three()), Ok((vec![0, 2], vec![])));
         assert_eq!(chosen("GPU-00000001", three()), Ok((vec![1], vec![])));
@@ -167,7 +167,7 @@ pub mod tests {
 
     #[test]
     fn what_cannot_be_served_is_left_out_and_said() {
-        let gpus = vec![told(0, Err("it is divided by MIG")), told(1, Ok(()))];
+        let gpus = vec![reported(0, Err("it is divided by MIG")), reported(1, Ok(()))];
         let left_out = vec!["GPU 0 of this machine is not served: it is divided by MIG".to_owned()];
         assert_eq!(chosen("all", gpus), Ok((vec![1], left_out)));
     }

@@ -27,13 +27,13 @@ pub struct ProcessUse {
 
 /// Result of one observation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct Observation {
     pub uses: Vec<ProcessUse>,
     /// Memory in use on each device that the driver attributes to no process; only for devices where programs may hold
     /// it.
-    pub unnamed: BTreeMap<DeviceId, Bytes>,
+    pub unattributed: BTreeMap<DeviceId, Bytes>,
     /// All memory in use on each device; if the driver does not report it, the sum over processes counts.
-    pub in_all: BTreeMap<DeviceId, Bytes>,
+    pub total_in_use: BTreeMap<DeviceId, Bytes>,
     /// Managed memory that each device has ever moved because it did not fit; only for devices that report it.
     pub paged: BTreeMap<DeviceId, Bytes>,
     /// Share of the time, in percent, in which at least one kernel ran on each device, stalled ones included: of the
@@ -45,7 +45,7 @@ pub struct Seen {
     /// Devices that the driver does not have any more.
     pub lost: BTreeSet<DeviceId>,
     /// Devices that the driver did not report this time, and why.
-    pub silent: BTreeMap<DeviceId, String>,
+    pub unreported: BTreeMap<DeviceId, String>,
 }
 
 /// An error of a device, by its number (NVIDIA, "XID Errors"; 0: an unknown error).
@@ -56,12 +56,12 @@ pub struct Fault {
 }
 
 /// A source of observations: the virtual GPU server, NVML, or a file.
-pub trait Usage: Send {
+pub trait UsageSource: Send {
     /// Observes what every process uses now; the error in words.
-    fn look(&mut self) -> Result<Seen, String>;
+    fn observe(&mut self) -> Result<Observation, String>;
 
     /// Waits for `interval`, and returns the errors of devices meanwhile.
-    fn rest(&mut self, interval: Duration) -> Vec<Fault> {
+    fn wait(&mut self, interval: Duration) -> Vec<Fault> {
         std::thread::sleep(interval);
         Vec::new()
     }
@@ -92,8 +92,8 @@ fn utilization(before: Option<&Activity>, now: &Activity) -> BTreeMap<DeviceId, 
     (0..).map(DeviceId).zip(ran).filter_map(|(device, ran)| Some((device, share(ran)?))).collect()
 }
 
-impl Usage for VirtualUsage {
-    fn look(&mut self) -> Result<Seen, String> {
+impl UsageSource for VirtualUsage {
+    fn observe(&mut self) -> Result<Observation, String> {
         let link = match self.link.take() {
             Some(link) => link,
             None => Socket::connect(&self.socket).map_err(|error| error.to_string())?,
@@ -112,7 +112,12 @@ impl Usage for VirtualUsage {
             (0..).map(DeviceId).zip(now.devices.iter().map(|device| Bytes(device.paged_bytes))).collect();
         let utilization = utilization(self.before.as_ref(), &now);
         self.before = Some(now);
-        Ok(Seen { uses: uses.iter().map(usage).collect(), paged, utilization, ..Seen::default() })
+        Ok(Observation {
+            uses: uses.iter().map(usage).collect(),
+            paged,
+            utilization,
+            ..Observation::default()
+        })
     }
 }
 
@@ -130,13 +135,13 @@ enum InFile {
     Lost { lost: u32 },
 }
 
-impl Usage for FileUsage {
-    fn look(&mut self) -> Result<Seen, String> {
+impl UsageSource for FileUsage {
+    fn observe(&mut self) -> Result<Observation, String> {
         let shown = self.0.display();
         let text = std::fs::read_to_string(&self.0).map_err(|error| format!("{shown}: {error}"))?;
         let lines: Vec<InFile> = serde_json::from_str(&text)
             .map_err(|error| format!("{shown}:{}:{}: {error}", error.line(), error.column()))?;
-        let mut seen = Seen::default();
+        let mut seen = Observation::default();
         for line in lines {
             match line {
                 InFile::Use { device, pid, memory, managed } => {
@@ -156,45 +161,45 @@ impl Usage for FileUsage {
 
 /// The last observation, and all device errors since the last one that was taken.
 #[derive(Debug)]
-pub struct Look {
-    pub seen: Result<Seen, String>,
+pub struct ObserverReport {
+    pub observation: Result<Observation, String>,
     pub faults: Vec<Fault>,
 }
 
 /// The loop's end of the observer thread.
 #[derive(Debug)]
 pub struct Observer {
-    latest: Arc<Mutex<Option<Look>>>,
+    latest: Arc<Mutex<Option<ObserverReport>>>,
     news: Arc<EventFd>,
 }
 
 impl Observer {
     /// Starts the thread. It ends with the process.
-    pub fn start(mut usage: Box<dyn Usage>, interval: Duration) -> std::io::Result<Observer> {
+    pub fn start(mut usage: Box<dyn UsageSource>, interval: Duration) -> std::io::Result<Observer> {
         let news = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
-        let latest: Arc<Mutex<Option<Look>>> = Arc::default();
+        let latest: Arc<Mutex<Option<ObserverReport>>> = Arc::default();
         let (its_news, its_latest) = (Arc::clone(&news), Arc::clone(&latest));
-        let look = move || {
+        let observe = move || {
             let mut faults = Vec::new();
             loop {
-                let seen = usage.look();
+                let observation = usage.observe();
                 // Nothing that holds the lock can panic half-way.
                 let mut latest = its_latest.lock().unwrap_or_else(PoisonError::into_inner);
-                let untaken = latest.take().map_or_else(Vec::new, |look| look.faults);
+                let untaken = latest.take().map_or_else(Vec::new, |report| report.faults);
                 faults = [untaken, faults].concat();
-                *latest = Some(Look { seen, faults });
+                *latest = Some(ObserverReport { observation, faults });
                 drop(latest);
                 // Fails only if the loop has not read for 2^64 observations.
                 let _ = its_news.write(1);
-                faults = usage.rest(interval);
+                faults = usage.wait(interval);
             }
         };
-        std::thread::Builder::new().name("observer".into()).spawn(look)?;
+        std::thread::Builder::new().name("observer".into()).spawn(observe)?;
         Ok(Observer { latest, news })
     }
 
     /// The latest observation, if there is one since the last call.
-    pub fn take(&self) -> Option<Look> {
+    pub fn take(&self) -> Option<ObserverReport> {
         // Nothing to read means that there is no new observation.
         let _ = self.news.read();
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).take()

@@ -76,7 +76,7 @@ impl VirtualGpus {
     /// Attaches to the server of an earlier daemon at `socket` if it serves the same devices; otherwise starts a new
     /// one.
     pub fn open(source: VirtualSource, socket: &Path) -> anyhow::Result<VirtualGpus> {
-        if let Some(attendance) = attended(socket)? {
+        if let Some(attendance) = attach(socket)? {
             if attendance.serving() == &source.serving()? {
                 let (child, started) = (None, Instant::now());
                 return Ok(VirtualGpus {
@@ -89,7 +89,7 @@ impl VirtualGpus {
                     stays: false,
                 });
             }
-            dismiss(attendance, socket)?;
+            end_server(attendance, socket)?;
         }
         let (child, attendance) = start(&source, socket)?;
         let (child, socket, started) = (Some(child), socket.into(), Instant::now());
@@ -97,7 +97,7 @@ impl VirtualGpus {
     }
 
     /// True if an earlier daemon started the server.
-    pub fn was_there(&self) -> bool {
+    pub fn was_running(&self) -> bool {
         self.child.is_none()
     }
 
@@ -109,7 +109,7 @@ impl VirtualGpus {
     /// Lets the server outlive this daemon for programs that run or start now. A welcomed program may not have
     /// connected to the server yet, and the server would end before it does. The server ends by itself when it is
     /// unused for a while.
-    pub fn stays_for_programs(&mut self) {
+    pub fn keep_for_programs(&mut self) {
         self.stays = true;
     }
 
@@ -118,7 +118,7 @@ impl VirtualGpus {
     }
 
     /// Starts a new server in place of one that has ended; returns a line for the log.
-    pub fn start_again(&mut self) -> anyhow::Result<String> {
+    pub fn restart(&mut self) -> anyhow::Result<String> {
         let status = self.child.as_mut().and_then(|child| child.wait().ok());
         let how = status.map_or(String::new(), |status| format!(" ({status})"));
         let said = format!("the virtual GPU server ended by itself{how}");
@@ -158,12 +158,12 @@ impl Drop for VirtualGpus {
 
 /// Makes sure that no server listens at `socket`, before a daemon of other devices starts: programs would connect to
 /// it.
-pub fn clear(socket: &Path) -> anyhow::Result<()> {
-    attended(socket)?.map_or(Ok(()), |attendance| dismiss(attendance, socket))
+pub fn ensure_no_server(socket: &Path) -> anyhow::Result<()> {
+    attach(socket)?.map_or(Ok(()), |attendance| end_server(attendance, socket))
 }
 
 /// Connects to the server at `socket`, if there is one.
-fn attended(socket: &Path) -> anyhow::Result<Option<Attendance>> {
+fn attach(socket: &Path) -> anyhow::Result<Option<Attendance>> {
     let deadline = Instant::now() + Duration::from_secs(11);
     loop {
         match Attendance::connect(socket) {
@@ -180,7 +180,7 @@ fn attended(socket: &Path) -> anyhow::Result<Option<Attendance>> {
 }
 
 /// Ends a server that serves something else. `Err` if programs use it.
-fn dismiss(mut attendance: Attendance, socket: &Path) -> anyhow::Result<()> {
+fn end_server(mut attendance: Attendance, socket: &Path) -> anyhow::Result<()> {
     let (pid, serving) = (attendance.pid(), attendance.serving().cards.clone());
     if attendance.dismiss(END) {
         // The server's socket closes a moment after its connections.

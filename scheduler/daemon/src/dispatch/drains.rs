@@ -4,7 +4,7 @@
 //! Trap: the start of a drain is kept on the kernel's monotonic clock, since the daemon's own clock begins anew with
 //! each daemon.
 
-use crate::devices::numbering::Standing;
+use crate::devices::numbering::DeviceStatus;
 use crate::dispatch::Dispatch;
 use eager_core::event::Event;
 use eager_units::{DeviceId, Nanos};
@@ -26,7 +26,7 @@ pub struct NoSuchDevice {
 
 impl Dispatch {
     fn has_device(&self, device: DeviceId) -> bool {
-        self.mind.scheduler.state().devices.contains_key(&device)
+        self.core.scheduler.state().devices.contains_key(&device)
     }
 
     /// Time for which the device has been drained; none if it takes tasks.
@@ -45,42 +45,42 @@ impl Dispatch {
         }
         if drained {
             self.state.drained(device.0, monotonic_ns());
-            self.happen(Event::Drained { device }, None);
-            self.say(format!("{device} is drained: nothing new starts there"));
+            self.step(Event::Drained { device }, None);
+            self.log(format!("{device} is drained: nothing new starts there"));
         } else {
             self.state.undrained(device.0);
-            self.happen(Event::Undrained { device }, None);
-            self.say(format!("{device} takes tasks again"));
+            self.step(Event::Undrained { device }, None);
+            self.log(format!("{device} takes tasks again"));
         }
         Ok(true)
     }
 
     /// Restores the drain of a device that was drained when an earlier daemon ended.
-    pub fn drain_again(&mut self, device: DeviceId, at_ns: u64) {
+    pub fn restore_drain(&mut self, device: DeviceId, at_ns: u64) {
         if self.has_device(device) {
             self.state.drained(device.0, at_ns);
-            self.happen(Event::Drained { device }, None);
+            self.step(Event::Drained { device }, None);
         } else {
-            self.say(format!("{device} was drained, and is not there any more"));
+            self.log(format!("{device} was drained, and is not there any more"));
         }
     }
 
-    /// Applies the standing of a device that running programs know.
-    pub fn stand(&mut self, device: DeviceId, standing: Standing) {
-        match standing {
-            Standing::Served => {}
-            Standing::PassedOver => {
-                self.say(format!("{device} is not served any more: what runs there may end there"));
+    /// Applies the status of a device that running programs know.
+    pub fn apply_status(&mut self, device: DeviceId, status: DeviceStatus) {
+        match status {
+            DeviceStatus::Served => {}
+            DeviceStatus::NotServed => {
+                self.log(format!("{device} is not served any more: what runs there may end there"));
                 // The device was added, so this cannot fail.
                 let _ = self.drain(device, true);
             }
-            Standing::Gone => self.look_for_loss(device, true),
+            DeviceStatus::Missing => self.update_lost(device, true),
         }
     }
 
     /// Drains the drained devices in a new scheduler.
-    pub fn tell_drains(&mut self) {
+    pub fn repeat_drains(&mut self) {
         let drained: Vec<u32> = self.state.kept().drained.keys().copied().collect();
-        drained.into_iter().for_each(|id| self.happen(Event::Drained { device: DeviceId(id) }, None));
+        drained.into_iter().for_each(|id| self.step(Event::Drained { device: DeviceId(id) }, None));
     }
 }

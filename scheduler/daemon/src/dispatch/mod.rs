@@ -17,7 +17,7 @@ use crate::dispatch::after::Waiters;
 use crate::dispatch::truth::Truth;
 use crate::persistence::ended_file::EndedFile;
 use crate::persistence::state_file::{Kept, KeptClient, StateFile};
-use crate::policy::mind::{Mind, Panicked, Recording};
+use crate::policy::guarded_core::{GuardedCore, JournalChange, Panicked};
 use crate::process::date;
 use crate::process::detach;
 use crate::process::fault;
@@ -73,7 +73,7 @@ pub enum Served {
 /// The core, the clients, and the record of decisions.
 #[derive(Debug)]
 pub struct Dispatch {
-    pub mind: Mind,
+    pub core: GuardedCore,
     pub clients: BTreeMap<ClientId, Client>,
     pub quotas: Quotas,
     pub state: StateFile,
@@ -84,7 +84,7 @@ pub struct Dispatch {
     /// Uuids by device number; empty where programs see the devices under the same numbers.
     pub device_uuids: Vec<Uuid>,
     owners: BTreeMap<TaskId, (ClientId, Slot)>,
-    log: LogLimit,
+    log_limit: LogLimit,
     refusals: RefusalLimit,
     /// The client being served, and its slots that were answered: a client that sends many requests is woken once for
     /// all.
@@ -95,7 +95,7 @@ pub struct Dispatch {
 
 impl Dispatch {
     pub fn new(
-        mind: Mind,
+        core: GuardedCore,
         quotas: Quotas,
         state: StateFile,
         manager: ServiceManager,
@@ -103,7 +103,7 @@ impl Dispatch {
     ) -> Dispatch {
         let Kept { next_client, next_task, .. } = *state.kept();
         Dispatch {
-            mind,
+            core,
             clients: BTreeMap::new(),
             quotas,
             ended_file,
@@ -112,7 +112,7 @@ impl Dispatch {
             waiters: Waiters::default(),
             device_uuids: Vec::new(),
             owners: BTreeMap::new(),
-            log: LogLimit::default(),
+            log_limit: LogLimit::default(),
             refusals: RefusalLimit::default(),
             served: None,
             next_client,
@@ -123,7 +123,7 @@ impl Dispatch {
 
     /// Monotonic time since the daemon started.
     pub fn now(&self) -> Nanos {
-        self.mind.now()
+        self.core.now()
     }
 
     /// The client that owns a task, and the task's slot.
@@ -150,17 +150,17 @@ impl Dispatch {
     }
 
     /// Logs a line about the daemon itself, within the log's limit.
-    pub fn say(&mut self, line: String) {
-        self.say_of(None, line);
+    pub fn log(&mut self, line: String) {
+        self.log_of_user(None, line);
     }
 
     /// Logs a line about a program of user `uid`, within that user's share of the log.
-    pub fn say_of(&mut self, uid: Option<u32>, line: String) {
+    pub fn log_of_user(&mut self, uid: Option<u32>, line: String) {
         let now = self.now();
-        for line in self.log.admit(now, uid, line) {
+        for line in self.log_limit.admit(now, uid, line) {
             // If standard error is closed, the line has no reader.
             let _ = writeln!(std::io::stderr(), "eagerd: {line}");
-            detach::bound_log();
+            detach::limit_log_size();
         }
     }
 
@@ -180,14 +180,14 @@ impl Dispatch {
     /// Habits that the policy wants of a client, as bits of [`hello::FEATURES`], and the largest grant in bytes that a
     /// task can ever get: 0 if there is no device yet.
     pub fn client_habits(&self, hello: &Hello) -> (u64, u64) {
-        let habits = self.mind.scheduler.habits_of_newcomer(hello.comes_by_name());
+        let habits = self.core.scheduler.habits_of_newcomer(hello.comes_by_name());
         let flag = |on: bool, bit: u64| if on { bit } else { 0 };
         let wanted = flag(habits.late_reservation, hello::FEATURE_LATE_RESERVATION)
             | flag(habits.early_copies, hello::FEATURE_EARLY_COPIES)
             | flag(habits.live_requirement, hello::FEATURE_LIVE_REQUIREMENT)
             | flag(habits.fast_copies, hello::FEATURE_FAST_COPIES);
-        let context = self.mind.scheduler.options().context_bytes;
-        let devices = self.mind.scheduler.state().devices.values();
+        let context = self.core.scheduler.options().context_bytes;
+        let devices = self.core.scheduler.state().devices.values();
         let largest =
             devices.map(|device| device.task_max.min(device.capacity).saturating_sub(context).0).max();
         (wanted, largest.unwrap_or(0))
@@ -206,11 +206,11 @@ impl Dispatch {
         let slots = TaskSlots::default();
         let (priority, gone_at, strikes) = (kept.priority, None, 0);
         let client = Client { label: label.clone(), peer, socket, gone_at, pages, slots, priority, strikes };
-        let (decided, wall) = (self.mind.decides_at(), date::now_ms());
-        self.mind.ended.enter(id, client.peer.pid, uid, &label, decided, wall);
+        let (decided, wall) = (self.core.decision_time(), date::now_ms());
+        self.core.ended.enter(id, client.peer.pid, uid, &label, decided, wall);
         self.clients.insert(id, client);
         self.state.client(id.0, kept);
-        self.happen(Event::ClientConnected { client: id, uid, label, informed }, None);
+        self.step(Event::ClientConnected { client: id, uid, label, informed }, None);
     }
 
     /// Puts a slot of an earlier daemon back.
@@ -223,7 +223,7 @@ impl Dispatch {
     }
 
     /// Removes a client that is gone, which frees everything it held.
-    pub fn bury(&mut self, id: ClientId) {
+    pub fn remove_client(&mut self, id: ClientId) {
         self.forget(id, false);
     }
 
@@ -234,23 +234,23 @@ impl Dispatch {
             self.owners.remove(&task);
             tasks += 1;
         }
-        self.mind.tally.client_gone(is_cut_off, tasks);
+        self.core.tally.client_gone(is_cut_off, tasks);
         if is_cut_off {
-            self.mind.ended.suffers(id, "cut-off", "it broke the protocol between programs and the daemon");
+            self.core.ended.set_end(id, "cut-off", "it broke the protocol between programs and the daemon");
         }
-        self.mind.ended.leave(id, self.mind.decides_at(), date::now_ms());
+        self.core.ended.leave(id, self.core.decision_time(), date::now_ms());
         self.quotas.leave(client.peer.uid);
         self.state.gone(id.0);
         self.manager.forget_client(id);
-        fault::point("buried");
-        self.happen(Event::ClientGone { client: id }, None);
+        fault::point("client-removed");
+        self.step(Event::ClientGone { client: id }, None);
     }
 
     fn cut_off(&mut self, id: ClientId, why: &str) -> Served {
         if let Some(client) = self.clients.get(&id) {
             let Client { label, peer, .. } = client;
             let line = format!("{id} ({label}, pid {}) {why}: it is not served any more", peer.pid);
-            self.say_of(Some(peer.uid), line);
+            self.log_of_user(Some(peer.uid), line);
         }
         self.forget(id, true);
         Served::CutOff
@@ -315,7 +315,7 @@ impl Dispatch {
                 if let Event::TaskEnd { task } = event {
                     self.owners.remove(&task);
                 }
-                self.happen(event, Some((id, &request)));
+                self.step(event, Some((id, &request)));
             }
             Ok(None) => self.answer_only(id, &request),
             Err(_) => {
@@ -339,11 +339,11 @@ impl Dispatch {
         let Some(client) = self.clients.get_mut(&id) else { return false };
         let uid = client.peer.uid;
         // On a virtual clock no decision may depend on how fast this machine is.
-        if self.mind.is_told_time() || !self.refusals.is_flood(now, uid) {
+        if self.core.has_virtual_time() || !self.refusals.is_flood(now, uid) {
             return false;
         }
-        let Some(reason) = self.mind.scheduler.refuses(id, wanted) else { return false };
-        self.mind.tally.refused(&reason);
+        let Some(reason) = self.core.scheduler.refuses(id, wanted) else { return false };
+        self.core.tally.refused(&reason);
         client.slots.get_mut(slot).refuse(reason);
         self.refusals.leave_out(uid);
         true
@@ -359,15 +359,15 @@ impl Dispatch {
             if let Some(left_out) = self.refusals.note(now, uid) {
                 let line =
                     format!("{left_out} more requests of uid {uid} were refused, and are not in the journal");
-                self.say_of(Some(uid), line);
+                self.log_of_user(Some(uid), line);
             }
         }
     }
 
     /// Logs that the history of runs could not be written.
-    pub fn wrote_history(&mut self, written: std::io::Result<()>) {
+    pub fn log_history_write(&mut self, written: std::io::Result<()>) {
         if let Err(error) = written {
-            self.say(format!(
+            self.log(format!(
                 "the history of runs cannot be written ({error}): it is tried again, a restart would not know it"
             ));
         }
@@ -375,17 +375,17 @@ impl Dispatch {
 
     /// When to write the list of ended programs; None if the file is up to date.
     pub fn next_ended_write(&self) -> Option<Nanos> {
-        self.ended_file.next_write(&self.mind.ended)
+        self.ended_file.next_write(&self.core.ended)
     }
 
     /// Writes the list of ended programs if it is due, or at the daemon's end (`is_end`) however recently it was
     /// written.
     pub fn write_ended(&mut self, is_end: bool) {
-        let (now, ended) = (self.mind.now(), &self.mind.ended);
+        let (now, ended) = (self.core.now(), &self.core.ended);
         let file = &mut self.ended_file;
         let written = if is_end { file.write_at_end(ended, now) } else { file.write_if_due(ended, now) };
         if let Err(error) = written {
-            self.say(format!(
+            self.log(format!(
                 "the list of ended programs cannot be written ({error}): it is tried again, a restart would not know it"
             ));
         }
@@ -399,22 +399,22 @@ impl Dispatch {
     }
 
     /// Steps the core with one event and carries out its actions. `asked` is the request that the event came from.
-    pub fn happen(&mut self, event: Event, asked: Option<(ClientId, &Request)>) {
+    pub fn step(&mut self, event: Event, asked: Option<(ClientId, &Request)>) {
         let mut events = VecDeque::from([event]);
         let mut asked = asked;
         while let Some(mut event) = events.pop_front() {
             let actions = match self.decide(&mut event) {
                 Ok(actions) => actions,
-                Err(Panicked) if self.mind.reverted.is_none() => {
+                Err(Panicked) if self.core.reverted.is_none() => {
                     self.rebuild("panicked".into());
-                    if survives_its_scheduler(&event) {
+                    if must_be_repeated(&event) {
                         events.push_front(event);
                     }
                     continue;
                 }
                 // There is no policy left to fall back to: the event is dropped, and everything else goes on.
                 Err(Panicked) => {
-                    self.say("the plain policy panicked: an event is dropped".into());
+                    self.log("the plain policy panicked: an event is dropped".into());
                     continue;
                 }
             };
@@ -433,17 +433,17 @@ impl Dispatch {
                 self.publish(client, slot);
             }
             fault::point("published");
-            self.tell_reinstatement(&actions);
+            self.handle_reinstatement(&actions);
             events.extend(actions.iter().filter_map(|action| self.answer_watch(action)));
         }
-        if let Some(why) = self.mind.complaint.take() {
+        if let Some(why) = self.core.complaint.take() {
             self.revert(why);
         }
     }
 
     /// Handles a reinstated policy. Runs after the step's cells are published, because it changes what programs see of
     /// their tasks.
-    fn tell_reinstatement(&mut self, actions: &[Action]) {
+    fn handle_reinstatement(&mut self, actions: &[Action]) {
         for action in actions {
             if let Action::Reinstated { policy, reason } = action {
                 self.reinstated(*policy, reason);
@@ -453,27 +453,29 @@ impl Dispatch {
 
     /// Runs one step of the core, and writes its line in the journal.
     fn decide(&mut self, event: &mut Event) -> Result<Vec<Action>, Panicked> {
-        let (actions, journal) = self.mind.step(event);
+        let (actions, journal) = self.core.step(event);
         match journal {
             None => {}
-            Some(Recording::Failed(why)) => self.journal_failed(&why),
-            Some(Recording::GoesOn) => self.say("the journal is written again, with a gap".into()),
+            Some(JournalChange::Failed(why)) => self.journal_failed(&why),
+            Some(JournalChange::Resumed) => self.log("the journal is written again, with a gap".into()),
         }
         actions
     }
 
     pub fn journal_failed(&mut self, why: &str) {
-        self.say(format!("the journal cannot be written ({why}): scheduling goes on without it"));
+        self.log(format!("the journal cannot be written ({why}): scheduling goes on without it"));
     }
 
     fn act_on_limits(&mut self, actions: &[Action]) {
         for action in actions {
             match action {
-                Action::Overrun { client, measure, reason } => self.overran(*client, *measure, reason),
+                Action::Overrun { client, measure, reason } => self.handle_overrun(*client, *measure, reason),
                 Action::Stranded { client, reason, .. } => {
-                    self.say_of_client(*client, reason, "its calls fail, and what it had there is gone");
+                    self.log_of_client(*client, reason, "its calls fail, and what it had there is gone");
                 }
-                Action::Overstay { client, ending, reason, .. } => self.overstays(*client, *ending, reason),
+                Action::Overstay { client, ending, reason, .. } => {
+                    self.handle_overstay(*client, *ending, reason)
+                }
                 _ => {}
             }
         }
@@ -483,27 +485,27 @@ impl Dispatch {
     pub fn note(&mut self, id: ClientId, slot: Slot, awaited: bool) {
         let Some(client) = self.clients.get(&id) else { return };
         let Some(state) = client.slots.get(slot) else { return };
-        let view = state.task.and_then(|task| self.mind.scheduler.task(task));
-        let known = self.mind.scheduler.state().clients.get(&id);
+        let view = state.task.and_then(|task| self.core.scheduler.task(task));
+        let known = self.core.scheduler.state().clients.get(&id);
         let contexts = known.map(|client| client.contexts.iter().copied().collect()).unwrap_or_default();
         let kept = state.kept(view.as_ref(), contexts);
         self.state.slot(id.0, slot, kept, awaited);
     }
 
     pub fn flush(&mut self) {
-        let written = self.state.flush(self.mind.now());
-        self.wrote_state(written);
+        let written = self.state.flush(self.core.now());
+        self.log_state_write(written);
     }
 
     /// Writes the whole state file before any new program is served.
     pub fn begin_state(&mut self) {
-        let written = self.state.begin(self.mind.now());
-        self.wrote_state(written);
+        let written = self.state.begin(self.core.now());
+        self.log_state_write(written);
     }
 
-    fn wrote_state(&mut self, written: std::io::Result<()>) {
+    fn log_state_write(&mut self, written: std::io::Result<()>) {
         if let Err(error) = written {
-            self.say(format!(
+            self.log(format!(
                 "the state file cannot be written ({error}): scheduling goes on, a restart would not know of it"
             ));
         }
@@ -529,8 +531,8 @@ impl Dispatch {
     fn publish(&mut self, id: ClientId, slot: Slot) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let state = client.slots.get_mut(slot);
-        let view = state.task.and_then(|task| self.mind.scheduler.task(task));
-        let (cell, reason) = state.answer(view.as_ref(), self.mind.scheduler.traits());
+        let view = state.task.and_then(|task| self.core.scheduler.task(task));
+        let (cell, reason) = state.answer(view.as_ref(), self.core.scheduler.traits());
         let Some(pages) = &client.pages else { return };
         match &mut self.served {
             Some((served, slots)) if *served == id => {
@@ -567,7 +569,7 @@ fn is_awaited(body: &RequestBody) -> bool {
 
 /// True if an event that made the scheduler panic must be repeated to the scheduler that replaces it. Begins, ends,
 /// connections and deaths need not be: they are in the daemon's notes already.
-fn survives_its_scheduler(event: &Event) -> bool {
+fn must_be_repeated(event: &Event) -> bool {
     matches!(
         event,
         Event::TaskExtend { .. }

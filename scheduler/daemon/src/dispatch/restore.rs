@@ -20,10 +20,10 @@ use std::os::fd::OwnedFd;
 impl Dispatch {
     /// Takes over the clients of an earlier daemon whose processes still live, and returns how many. `handles` are the
     /// pidfds that a service manager has kept of them.
-    pub fn take_over(&mut self, old: Kept, handles: &mut service_manager::Kept) -> usize {
+    pub fn take_over(&mut self, old: Kept, handles: &mut service_manager::KeptDescriptors) -> usize {
         let mut contexts: Vec<_> = old.contexts().collect();
         for (device, at_ns) in old.drained {
-            self.drain_again(DeviceId(device), at_ns);
+            self.restore_drain(DeviceId(device), at_ns);
         }
         let mut tasks = Vec::new();
         for (id, mut kept) in old.clients {
@@ -42,16 +42,16 @@ impl Dispatch {
             }
         }
         contexts.retain(|(client, _)| self.clients.contains_key(client));
-        self.say_what_has_no_device(&tasks);
+        self.log_tasks_without_device(&tasks);
         if !tasks.is_empty() || !contexts.is_empty() {
-            self.happen(Event::Restored { tasks, contexts }, None);
+            self.step(Event::Restored { tasks, contexts }, None);
         }
         self.clients.len()
     }
 
     /// Logs tasks on devices that are not served any more: their memory is in no ledger until the device is back.
-    fn say_what_has_no_device(&mut self, tasks: &[Restored]) {
-        let devices = &self.mind.scheduler.state().devices;
+    fn log_tasks_without_device(&mut self, tasks: &[Restored]) {
+        let devices = &self.core.scheduler.state().devices;
         let lines: Vec<String> = tasks
             .iter()
             .filter(|task| !devices.contains_key(&task.device))
@@ -61,7 +61,7 @@ impl Dispatch {
                 )
             })
             .collect();
-        lines.into_iter().for_each(|line| self.say(line));
+        lines.into_iter().for_each(|line| self.log(line));
     }
 
     /// A pidfd of a client's process; none if the process has ended.
@@ -69,7 +69,7 @@ impl Dispatch {
         &self,
         id: ClientId,
         kept: &KeptClient,
-        handles: &mut service_manager::Kept,
+        handles: &mut service_manager::KeptDescriptors,
     ) -> Option<OwnedFd> {
         let Some(pidfd) = handles.take_client(id) else {
             return identity::find(kept.pid, kept.started)
@@ -111,24 +111,24 @@ impl Dispatch {
     /// Lets `case` decide after the policy broke while its scheduler is sound, until the policy agrees with `case`
     /// again.
     pub fn revert(&mut self, why: String) {
-        let policy = self.mind.scheduler.policy();
-        self.happen(Event::Reverted { why: why.clone() }, None);
-        if self.mind.reverted.is_some() {
+        let policy = self.core.scheduler.policy();
+        self.step(Event::Reverted { why: why.clone() }, None);
+        if self.core.reverted.is_some() {
             // The policy panicked in that step, and the scheduler was rebuilt.
             return;
         }
-        if self.mind.scheduler.replaced().is_none() {
+        if self.core.scheduler.replaced().is_none() {
             return self.rebuild(why);
         }
-        self.say(format!("the policy {policy} {why}: case decides from now on"));
-        self.mind.reverted(format!("{policy} {why}"));
+        self.log(format!("the policy {policy} {why}: case decides from now on"));
+        self.core.mark_reverted(format!("{policy} {why}"));
         self.publish_everything();
     }
 
     /// Notes that the policy that was replaced decides again.
     pub fn reinstated(&mut self, policy: PolicyName, reason: &Reason) {
-        self.mind.reverted = None;
-        self.say(format!("the policy {policy} {reason}"));
+        self.core.reverted = None;
+        self.log(format!("the policy {policy} {reason}"));
         self.publish_everything();
     }
 
@@ -141,12 +141,12 @@ impl Dispatch {
     /// Gives every task to a new scheduler under `case`: bound tasks stay bound, waiting tasks ask again in their old
     /// order.
     pub fn rebuild(&mut self, why: String) {
-        let policy = self.mind.scheduler.policy();
-        let devices = self.mind.scheduler.state().devices.values();
+        let policy = self.core.scheduler.policy();
+        let devices = self.core.scheduler.state().devices.values();
         let lost: Vec<DeviceId> = devices.filter(|device| device.lost).map(|device| device.id).collect();
-        self.say(format!("the policy {policy} {why}: case decides from now on"));
-        if let Err(error) = self.mind.replace(format!("{policy} {why}")) {
-            self.say(format!("the journal cannot be begun anew ({error}): scheduling goes on without it"));
+        self.log(format!("the policy {policy} {why}: case decides from now on"));
+        if let Err(error) = self.core.replace(format!("{policy} {why}")) {
+            self.log(format!("the journal cannot be begun anew ({error}): scheduling goes on without it"));
         }
         let (bound, waiting) = self.all_tasks();
         let clients: Vec<Event> = self
@@ -159,13 +159,13 @@ impl Dispatch {
                 informed: self.state.kept().clients.get(&id.0).is_some_and(|kept| kept.informed),
             })
             .collect();
-        clients.into_iter().for_each(|event| self.happen(event, None));
-        self.tell_drains();
+        clients.into_iter().for_each(|event| self.step(event, None));
+        self.repeat_drains();
         let contexts = self.state.kept().contexts().collect();
-        self.happen(Event::Restored { tasks: bound, contexts }, None);
-        lost.into_iter().for_each(|device| self.happen(Event::DeviceLost { device }, None));
+        self.step(Event::Restored { tasks: bound, contexts }, None);
+        lost.into_iter().for_each(|device| self.step(Event::DeviceLost { device }, None));
         for (task, client, request) in waiting {
-            self.happen(Event::TaskBegin { task, client, request }, None);
+            self.step(Event::TaskBegin { task, client, request }, None);
         }
         self.publish_everything();
     }

@@ -15,13 +15,13 @@ use nix::sys::signal::Signal;
 use std::str::FromStr;
 
 /// What was done, or why it was not; each in one line.
-type Said = Result<String, String>;
+type Outcome = Result<String, String>;
 
 impl Dispatch {
     /// The uid of a task's user, if the caller may `act` on the task.
     fn may_steer(&self, by: Caller, task: TaskId, act: &str) -> Result<u32, String> {
         let missing = || format!("there is no {task}: `eager ps` lists them");
-        let uid = self.mind.scheduler.task(task).map(|view| view.uid).ok_or_else(missing)?;
+        let uid = self.core.scheduler.task(task).map(|view| view.uid).ok_or_else(missing)?;
         if uid == by.uid || by.is_owner() {
             return Ok(uid);
         }
@@ -29,15 +29,15 @@ impl Dispatch {
     }
 
     fn waits(&self, task: TaskId) -> bool {
-        let view = self.mind.scheduler.task(task);
+        let view = self.core.scheduler.task(task);
         view.is_some_and(|view| matches!(view.stage, Stage::Waiting { .. }))
     }
 
     fn held_by(&self, task: TaskId) -> Option<u32> {
-        self.mind.scheduler.task(task)?.request.held_by
+        self.core.scheduler.task(task)?.request.held_by
     }
 
-    pub fn hold(&mut self, by: Caller, task: TaskId) -> Said {
+    pub fn hold(&mut self, by: Caller, task: TaskId) -> Outcome {
         self.may_steer(by, task, "hold")?;
         if !self.waits(task) {
             return Err(format!("{task} runs already: only a waiting task can be held"));
@@ -49,7 +49,7 @@ impl Dispatch {
         Ok(format!("{task} is held: it does not start before `eager release {}`", task.0))
     }
 
-    pub fn release(&mut self, by: Caller, task: TaskId) -> Said {
+    pub fn release(&mut self, by: Caller, task: TaskId) -> Outcome {
         self.may_steer(by, task, "release")?;
         let Some(uid) = self.held_by(task).filter(|_| self.waits(task)) else {
             return Err(format!("{task} is not held"));
@@ -65,7 +65,7 @@ impl Dispatch {
 
     /// Sets the priority of a program's tasks among those of its user: of the waiting task, and of tasks that begin
     /// later.
-    pub fn set_priority(&mut self, by: Caller, task: TaskId, priority: i8) -> Said {
+    pub fn set_priority(&mut self, by: Caller, task: TaskId, priority: i8) -> Outcome {
         self.may_steer(by, task, "change the priority of")?;
         let (id, slot) = self.owner(task).ok_or_else(|| format!("{task} has no process any more"))?;
         let Some(client) = self.clients.get_mut(&id) else {
@@ -78,7 +78,7 @@ impl Dispatch {
         }
         let waits = self.waits(task);
         if waits {
-            self.happen(Event::PrioritySet { task, priority }, None);
+            self.step(Event::PrioritySet { task, priority }, None);
         }
         self.flush();
         let when = if waits { "" } else { " from its next task on: this one runs already" };
@@ -92,7 +92,7 @@ impl Dispatch {
         {
             client.slots.get_mut(slot).hold(held_by);
         }
-        self.happen(event, None);
+        self.step(event, None);
         if let Some((client, slot)) = owner {
             self.note(client, slot, true);
             self.flush();
@@ -100,7 +100,7 @@ impl Dispatch {
     }
 
     /// Refuses a waiting task. The process of a running task gets the signal, that of a waiting task only with `ends`.
-    pub fn cancel(&mut self, by: Caller, task: TaskId, signal: &str, ends: bool) -> Said {
+    pub fn cancel(&mut self, by: Caller, task: TaskId, signal: &str, ends: bool) -> Outcome {
         let uid = self.may_steer(by, task, "cancel")?;
         let waits = self.waits(task);
         // The signal comes first: a refused task has no owner any more.
@@ -108,12 +108,12 @@ impl Dispatch {
         if !waits {
             return Ok(sent.unwrap_or_default());
         }
-        self.happen(Event::Cancelled { task, by: by.uid }, None);
+        self.step(Event::Cancelled { task, by: by.uid }, None);
         let refused = format!("{task} is refused: its program is told that there is no memory for it");
         Ok(sent.map_or(refused.clone(), |sent| format!("{refused}; {sent}")))
     }
 
-    fn send_signal(&mut self, by: Caller, uid: u32, task: TaskId, signal: &str) -> Said {
+    fn send_signal(&mut self, by: Caller, uid: u32, task: TaskId, signal: &str) -> Outcome {
         let signal =
             Signal::from_str(signal).map_err(|_| format!("`{signal}` is no signal; one is SIGTERM"))?;
         let client = self.owner(task).map(|(client, _)| client);
@@ -126,25 +126,25 @@ impl Dispatch {
         eager_shm::process::signal(&peer.pidfd, signal)
             .map_err(|error| format!("pid {}: {error}", peer.pid))?;
         let said = format!("{signal} was sent to pid {}, the program of {task}", peer.pid);
-        self.mind.ended.suffers(client, "cancelled", &format!("{signal} was sent by uid {}", by.uid));
+        self.core.ended.set_end(client, "cancelled", &format!("{signal} was sent by uid {}", by.uid));
         Ok(said)
     }
 
     /// Lets another policy decide from now on.
-    pub fn set_policy(&mut self, policy: PolicyName) -> Said {
+    pub fn set_policy(&mut self, policy: PolicyName) -> Outcome {
         let policy = policy.for_devices().map_err(|error| error.to_string())?;
-        let before = self.mind.scheduler.policy();
-        if policy == before && self.mind.reverted.is_none() {
+        let before = self.core.scheduler.policy();
+        if policy == before && self.core.reverted.is_none() {
             return Ok(format!("{policy} decides already"));
         }
-        self.happen(Event::PolicySet { policy }, None);
-        if self.mind.scheduler.policy() != policy {
+        self.step(Event::PolicySet { policy }, None);
+        if self.core.scheduler.policy() != policy {
             return Err(format!("{before} stays: not all that runs could keep its device under {policy}"));
         }
-        self.mind.reverted = None;
+        self.core.reverted = None;
         self.publish_everything();
         let said = format!("{policy} decides from now on, in place of {before}");
-        self.say(said.clone());
+        self.log(said.clone());
         Ok(said)
     }
 }

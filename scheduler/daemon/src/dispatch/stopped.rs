@@ -21,38 +21,38 @@ impl Dispatch {
     /// Reports clients to the core as frozen or thawed. Called after each observation of the devices.
     pub fn look_for_stopped(&mut self) {
         let now = self.now();
-        let still = std::mem::take(&mut self.truth.still);
+        let stopped_since = std::mem::take(&mut self.truth.stopped_since);
         for (client, pid) in self.waited_for() {
             let was_frozen =
-                self.mind.scheduler.state().clients.get(&client).is_some_and(|client| client.frozen);
+                self.core.scheduler.state().clients.get(&client).is_some_and(|client| client.frozen);
             let is_stopped = identity::is_stopped_by_signal(pid);
             if was_frozen && !is_stopped {
-                self.happen(Event::Thawed { client }, None);
+                self.step(Event::Thawed { client }, None);
             } else if !was_frozen && is_stopped && self.is_at_rest(client) {
-                let since = still.get(&client).copied().unwrap_or(now);
-                self.truth.still.insert(client, since);
+                let since = stopped_since.get(&client).copied().unwrap_or(now);
+                self.truth.stopped_since.insert(client, since);
                 if now.saturating_sub(since) >= STILL_NS {
-                    self.say_stopped(client, pid);
-                    self.happen(Event::Frozen { client }, None);
+                    self.log_stopped(client, pid);
+                    self.step(Event::Frozen { client }, None);
                 }
             }
         }
     }
 
-    fn say_stopped(&mut self, client: ClientId, pid: i32) {
+    fn log_stopped(&mut self, client: ClientId, pid: i32) {
         let Some((label, uid)) = self.clients.get(&client).map(|found| (found.label.clone(), found.peer.uid))
         else {
             return;
         };
         let line =
             format!("{label} (pid {pid}) is stopped, and its kernels have ended: nobody waits for them");
-        self.say_of(Some(uid), line);
+        self.log_of_user(Some(uid), line);
     }
 
     /// Clients whose messages an eager task's gate depends on, clients that hold memory while tasks wait, and frozen
     /// clients.
     fn waited_for(&self) -> Vec<(ClientId, i32)> {
-        let state = self.mind.scheduler.state();
+        let state = self.core.scheduler.state();
         let bound = || state.tasks.values().filter_map(|task| Some((task, task.bound()?)));
         let shared: BTreeSet<DeviceId> =
             bound().filter(|(_, bound)| bound.class == Class::Eager).map(|(_, bound)| bound.device).collect();
@@ -69,7 +69,7 @@ impl Dispatch {
 
     /// True if no kernel ran on any device where the client has a task.
     fn is_at_rest(&self, client: ClientId) -> bool {
-        let state = self.mind.scheduler.state();
+        let state = self.core.scheduler.state();
         let tasks = state.clients.get(&client).into_iter().flat_map(|client| &client.tasks);
         let mut devices = tasks.filter_map(|id| Some(state.tasks.get(id)?.bound()?.device));
         devices.all(|device| self.truth.utilization(device) == Some(0))
@@ -78,7 +78,7 @@ impl Dispatch {
     /// Sentences about stopped processes that concern a task: its own, those beside which it runs, and those for which
     /// it may wait.
     pub fn explain_stopped(&self, task: TaskId) -> Vec<String> {
-        let state = self.mind.scheduler.state();
+        let state = self.core.scheduler.state();
         let Some(asked) = state.tasks.get(&task) else { return Vec::new() };
         let place = asked.bound().map(|bound| bound.device);
         let concerns = |other: &&Task| {

@@ -5,7 +5,7 @@
 
 use crate::devices::minutes::Minutes;
 use crate::devices::nvml;
-use crate::devices::usage::{Fault, Look, ProcessUse, Seen};
+use crate::devices::usage::{Fault, Observation, ObserverReport, ProcessUse};
 use crate::dispatch::{Client, Dispatch};
 use eager_core::action::{Ending, Reason};
 use eager_core::event::{ClientUse, Event};
@@ -60,9 +60,9 @@ pub struct Truth {
     seen_at: Option<Nanos>,
     problem: Option<String>,
     /// Failed observations in a row. A single one is not reported, since its device may be ending with the daemon.
-    in_vain: u32,
+    failed_observations: u32,
     /// Since when a client's process has been seen stopped beside an idle device.
-    pub(crate) still: BTreeMap<ClientId, Nanos>,
+    pub(crate) stopped_since: BTreeMap<ClientId, Nanos>,
     /// How often a program used more than it declared.
     pub overruns: u64,
     /// How often a task had its device for longer than permitted.
@@ -76,7 +76,7 @@ impl Truth {
     }
 
     /// Foreign memory on a device beyond the device's spare memory.
-    fn in_the_way(&self, device: DeviceId, foreign: Bytes) -> Bytes {
+    fn foreign_beyond_spare(&self, device: DeviceId, foreign: Bytes) -> Bytes {
         foreign.saturating_sub(self.spare.get(device.0 as usize).copied().unwrap_or_default())
     }
 
@@ -112,7 +112,7 @@ impl Truth {
     }
 
     /// Temperature of a device in degrees Celsius, and its power in watts; none if the device does not report them.
-    pub fn warmth(&self, device: DeviceId) -> (Option<u32>, Option<u32>) {
+    pub fn temperature_and_power(&self, device: DeviceId) -> (Option<u32>, Option<u32>) {
         (self.celsius.get(&device).copied(), self.watts.get(&device).copied())
     }
 
@@ -127,7 +127,7 @@ impl Truth {
 }
 
 /// Sums up what processes use, by device and client.
-fn sorted(uses: &[ProcessUse], clients: &BTreeMap<i32, ClientId>) -> BTreeMap<DeviceId, DeviceUse> {
+fn sum_by_device(uses: &[ProcessUse], clients: &BTreeMap<i32, ClientId>) -> BTreeMap<DeviceId, DeviceUse> {
     let mut devices: BTreeMap<DeviceId, DeviceUse> = BTreeMap::new();
     for used in uses {
         let device = devices.entry(used.device).or_default();
@@ -147,87 +147,98 @@ fn sorted(uses: &[ProcessUse], clients: &BTreeMap<i32, ClientId>) -> BTreeMap<De
 
 /// The foreign part of memory that the driver attributes to no process. It may be memory of clients: of each as much as
 /// it `may_use` and is not seen to use. The rest is foreign.
-fn of_strangers(unnamed: Bytes, seen: &DeviceUse, may_use: &BTreeMap<ClientId, Bytes>) -> Bytes {
+fn foreign_part(unattributed: Bytes, seen: &DeviceUse, may_use: &BTreeMap<ClientId, Bytes>) -> Bytes {
     let unseen = |(client, most): (&ClientId, &Bytes)| most.saturating_sub(seen.of(*client));
-    unnamed.saturating_sub(may_use.iter().map(unseen).sum())
+    unattributed.saturating_sub(may_use.iter().map(unseen).sum())
 }
 
 impl Dispatch {
     /// Takes in an observation.
-    pub fn observe(&mut self, look: Look) {
-        look.faults.into_iter().for_each(|fault| self.befell(fault));
-        let Seen { uses, unnamed, in_all, paged, utilization, celsius, watts, lost, silent } = match look.seen
-        {
+    pub fn observe(&mut self, report: ObserverReport) {
+        report.faults.into_iter().for_each(|fault| self.handle_fault(fault));
+        let Observation {
+            uses,
+            unattributed,
+            total_in_use,
+            paged,
+            utilization,
+            celsius,
+            watts,
+            lost,
+            unreported,
+        } = match report.observation {
             Ok(seen) => seen,
-            Err(problem) => return self.not_told(&problem),
+            Err(problem) => return self.observation_failed(&problem),
         };
         let clients = self.clients.iter().map(|(id, client)| (client.peer.pid, *id)).collect();
-        let devices: Vec<DeviceId> = self.mind.scheduler.devices().map(|device| device.device).collect();
-        let mut seen = sorted(&uses, &clients);
+        let devices: Vec<DeviceId> = self.core.scheduler.devices().map(|device| device.device).collect();
+        let mut seen = sum_by_device(&uses, &clients);
         (self.truth.paged, self.truth.utilization, self.truth.seen_at) =
             (paged, utilization, Some(self.now()));
         (self.truth.celsius, self.truth.watts) = (celsius, watts);
-        for device in devices.into_iter().filter(|device| !silent.contains_key(device)) {
+        for device in devices.into_iter().filter(|device| !unreported.contains_key(device)) {
             let mut used = seen.remove(&device).unwrap_or_default();
-            if let Some(&unnamed) = unnamed.get(&device) {
-                let may_use = |&client: &ClientId| (client, self.mind.scheduler.may_use(client, device));
-                let strangers = of_strangers(unnamed, &used, &self.clients.keys().map(may_use).collect());
+            if let Some(&unattributed) = unattributed.get(&device) {
+                let may_use = |&client: &ClientId| (client, self.core.scheduler.may_use(client, device));
+                let strangers =
+                    foreign_part(unattributed, &used, &self.clients.keys().map(may_use).collect());
                 used.foreign = used.foreign.saturating_add(strangers);
             }
-            used.resident = in_all.get(&device).copied().unwrap_or(used.resident);
+            used.resident = total_in_use.get(&device).copied().unwrap_or(used.resident);
             let (now, busy) = (self.now(), self.truth.utilization(device));
-            self.truth.minutes.see(now, device, used.resident, busy);
+            self.truth.minutes.add(now, device, used.resident, busy);
             self.truth.devices.insert(device, used);
-            self.look_for_loss(device, lost.contains(&device));
+            self.update_lost(device, lost.contains(&device));
             self.compare(device);
         }
         for (client, resident) in self.truth.resident() {
-            self.mind.ended.seen(client, resident);
+            self.core.ended.seen(client, resident);
         }
         self.look_for_stopped();
-        if silent.is_empty() {
-            (self.truth.problem, self.truth.in_vain) = (None, 0);
+        if unreported.is_empty() {
+            (self.truth.problem, self.truth.failed_observations) = (None, 0);
         } else {
-            let why: Vec<String> = silent.iter().map(|(device, why)| format!("{device}: {why}")).collect();
-            self.not_told(&why.join("; "));
+            let why: Vec<String> =
+                unreported.iter().map(|(device, why)| format!("{device}: {why}")).collect();
+            self.observation_failed(&why.join("; "));
         }
     }
 
     /// Notes a failed observation. The last result stays in force: memory in use must not be granted for lack of news.
-    fn not_told(&mut self, why: &str) {
-        self.truth.in_vain += 1;
-        if self.truth.in_vain < 2 {
+    fn observation_failed(&mut self, why: &str) {
+        self.truth.failed_observations += 1;
+        if self.truth.failed_observations < 2 {
             return;
         }
         let problem = format!("what is in use on the devices is not known: {why}");
         if self.truth.problem.as_ref() != Some(&problem) {
-            self.say(problem.clone());
+            self.log(problem.clone());
         }
         self.truth.problem = Some(problem);
     }
 
-    pub fn look_for_loss(&mut self, device: DeviceId, is_lost: bool) {
-        let was_lost = self.mind.scheduler.state().devices.get(&device).is_some_and(|device| device.lost);
+    pub fn update_lost(&mut self, device: DeviceId, is_lost: bool) {
+        let was_lost = self.core.scheduler.state().devices.get(&device).is_some_and(|device| device.lost);
         match (was_lost, is_lost) {
             (false, true) => {
-                self.say(format!("{device} is lost: nothing starts there until it is back"));
-                self.happen(Event::DeviceLost { device }, None);
+                self.log(format!("{device} is lost: nothing starts there until it is back"));
+                self.step(Event::DeviceLost { device }, None);
             }
             (true, false) => {
-                self.say(format!("{device} is there again"));
-                self.happen(Event::DeviceFound { device }, None);
+                self.log(format!("{device} is there again"));
+                self.step(Event::DeviceFound { device }, None);
             }
             _ => {}
         }
     }
 
     /// Handles an error of a device. An error from which the device does not recover by itself takes it out of service.
-    fn befell(&mut self, Fault { device, xid }: Fault) {
+    fn handle_fault(&mut self, Fault { device, xid }: Fault) {
         if !nvml::is_fatal(xid) {
-            self.say(format!("{device}: Xid error {xid}, of a program's own or contained in it"));
+            self.log(format!("{device}: Xid error {xid}, of a program's own or contained in it"));
             return;
         }
-        self.say(format!("{device}: Xid error {xid}: it needs a reset"));
+        self.log(format!("{device}: Xid error {xid}: it needs a reset"));
         // The device is one of those observed, so this cannot fail.
         let _ = self.drain(device, true);
     }
@@ -236,47 +247,47 @@ impl Dispatch {
         let used = self.truth.devices.get(&device).cloned().unwrap_or_default();
         let clients: Vec<ClientUse> =
             used.clients.iter().map(|(&client, &bytes)| ClientUse { client, bytes }).collect();
-        let foreign = self.truth.in_the_way(device, used.foreign);
-        if !self.mind.scheduler.is_news(device, foreign, &clients) {
+        let foreign = self.truth.foreign_beyond_spare(device, used.foreign);
+        if !self.core.scheduler.is_news(device, foreign, &clients) {
             return;
         }
         let before = self.foreign(device);
-        self.happen(Event::Observed { device, foreign, clients }, None);
+        self.step(Event::Observed { device, foreign, clients }, None);
         let after = self.foreign(device);
         match (before, after) {
             (Bytes::ZERO, Bytes::ZERO) => {}
             (Bytes::ZERO, some) => {
-                self.say(format!(
+                self.log(format!(
                     "{device}: {some} are used by programs that are not scheduled here, and not given away"
                 ));
             }
             (_, Bytes::ZERO) => {
-                self.say(format!("{device} is used by programs that are scheduled here only"))
+                self.log(format!("{device} is used by programs that are scheduled here only"))
             }
             _ => {}
         }
     }
 
     fn foreign(&self, device: DeviceId) -> Bytes {
-        let mut devices = self.mind.scheduler.devices();
+        let mut devices = self.core.scheduler.devices();
         devices.find(|view| view.device == device).map_or(Bytes::ZERO, |view| view.foreign)
     }
 
     /// Acts on a client that uses more than it declared.
-    pub fn overran(&mut self, id: ClientId, measure: Measure, reason: &Reason) {
+    pub fn handle_overrun(&mut self, id: ClientId, measure: Measure, reason: &Reason) {
         self.truth.overruns += 1;
         match measure {
-            Measure::Observe => self.say_of_client(id, reason, "its neighbours get less"),
-            Measure::Throttle => self.say_of_client(id, reason, "its further tasks wait longer"),
+            Measure::Observe => self.log_of_client(id, reason, "its neighbours get less"),
+            Measure::Throttle => self.log_of_client(id, reason, "its further tasks wait longer"),
             Measure::Kill => self.end(id, Ending::Kill, reason),
         }
     }
 
     /// Acts on a task that has its device for longer than permitted.
-    pub fn overstays(&mut self, id: ClientId, ending: Option<Ending>, reason: &Reason) {
+    pub fn handle_overstay(&mut self, id: ClientId, ending: Option<Ending>, reason: &Reason) {
         self.truth.overstays += 1;
         match ending {
-            None => self.say_of_client(id, reason, "it stays, and counts against its user"),
+            None => self.log_of_client(id, reason, "it stays, and counts against its user"),
             Some(ending) => self.end(id, ending, reason),
         }
     }
@@ -289,15 +300,15 @@ impl Dispatch {
             Ending::Kill => (Signal::SIGKILL, "it is ended"),
         };
         match eager_shm::process::signal(&client.peer.pidfd, signal) {
-            Ok(()) => self.say_of_client(id, reason, done),
-            Err(error) => self.say_of_client(id, reason, &format!("it cannot be ended ({error})")),
+            Ok(()) => self.log_of_client(id, reason, done),
+            Err(error) => self.log_of_client(id, reason, &format!("it cannot be ended ({error})")),
         }
     }
 
-    pub fn say_of_client(&mut self, id: ClientId, reason: &Reason, consequence: &str) {
+    pub fn log_of_client(&mut self, id: ClientId, reason: &Reason, consequence: &str) {
         let Some(Client { label, peer, .. }) = self.clients.get(&id) else { return };
         let line = format!("{reason} ({label}, pid {}): {consequence}", peer.pid);
-        self.say_of(Some(peer.uid), line);
+        self.log_of_user(Some(peer.uid), line);
     }
 }
 
@@ -315,7 +326,7 @@ mod tests {
         };
         let clients = BTreeMap::from([(7, ClientId(1)), (8, ClientId(2))]);
         let uses = [used(0, 7, 5), used(0, 9, 2), used(0, 7, 1), used(1, 8, 3), used(0, 10, 4)];
-        let devices = sorted(&uses, &clients);
+        let devices = sum_by_device(&uses, &clients);
         let on = |device| &devices[&DeviceId(device)];
         assert_eq!((on(0).clients[&ClientId(1)], on(0).foreign), (Bytes(6), Bytes(6)));
         assert_eq!((on(1).clients[&ClientId(2)], on(1).foreign), (Bytes(3), Bytes::ZERO));
@@ -328,17 +339,17 @@ mod tests {
         let clients = BTreeMap::from([(ClientId(1), Bytes(6))]);
         let seen = DeviceUse { clients, foreign: Bytes(2), ..DeviceUse::default() };
         let may_use = BTreeMap::from([(ClientId(1), Bytes(10)), (ClientId(2), Bytes(5))]);
-        assert_eq!(of_strangers(Bytes(9), &seen, &may_use), Bytes::ZERO);
-        assert_eq!(of_strangers(Bytes(12), &seen, &may_use), Bytes(3));
-        assert_eq!(of_strangers(Bytes(12), &seen, &BTreeMap::new()), Bytes(12));
+        assert_eq!(foreign_part(Bytes(9), &seen, &may_use), Bytes::ZERO);
+        assert_eq!(foreign_part(Bytes(12), &seen, &may_use), Bytes(3));
+        assert_eq!(foreign_part(Bytes(12), &seen, &BTreeMap::new()), Bytes(12));
     }
 
     #[test]
     fn what_is_kept_for_others_they_may_use() {
         let mut truth = Truth::default();
         truth.begin(Nanos(0), vec![Bytes(100)]);
-        assert_eq!(truth.in_the_way(DeviceId(0), Bytes(100)), Bytes::ZERO);
-        assert_eq!(truth.in_the_way(DeviceId(0), Bytes(130)), Bytes(30));
-        assert_eq!(truth.in_the_way(DeviceId(1), Bytes(30)), Bytes(30));
+        assert_eq!(truth.foreign_beyond_spare(DeviceId(0), Bytes(100)), Bytes::ZERO);
+        assert_eq!(truth.foreign_beyond_spare(DeviceId(0), Bytes(130)), Bytes(30));
+        assert_eq!(truth.foreign_beyond_spare(DeviceId(1), Bytes(30)), Bytes(30));
     }
 }

@@ -3,7 +3,7 @@
 //! Trap: nothing here may ever change anything: only GET and HEAD come this far, and the only request passed on to the
 //! daemon is for a snapshot.
 
-use super::request::{Refusal, Request, is_meant_for_us};
+use super::request::{Refusal, Request, is_for_this_daemon};
 use crate::http::metrics;
 use eager_proto::admin::{AdminReply, from_line};
 use eager_proto::snapshot::Snapshot;
@@ -40,7 +40,7 @@ pub struct Access {
 }
 
 /// A source of snapshots.
-pub trait Knows {
+pub trait SnapshotSource {
     /// The daemon's answer as JSON, with at most `tasks_max` tasks; the error in words.
     fn snapshot(&mut self, tasks_max: u32) -> Result<String, String>;
 }
@@ -88,8 +88,8 @@ impl From<Refusal> for Answer {
 }
 
 /// The answer to a request.
-pub fn answer(request: &Request, access: &Access, daemon: &mut dyn Knows) -> Answer {
-    if !is_meant_for_us(request.host.as_deref(), &access.names) {
+pub fn answer(request: &Request, access: &Access, daemon: &mut dyn SnapshotSource) -> Answer {
+    if !is_for_this_daemon(request.host.as_deref(), &access.names) {
         return Answer::text(
             403,
             "this name is not known here: use the address, or name it with --http-hosts",
@@ -104,7 +104,7 @@ pub fn answer(request: &Request, access: &Access, daemon: &mut dyn Knows) -> Ans
         _ if !access.has_page => Answer::text(404, "the page is off: start the daemon with --web-page"),
         "/api/snapshot" => match daemon.snapshot(PAGE_TASKS_MAX) {
             Ok(body) => Answer { status: 200, media_type: "application/json", body },
-            Err(why) => stuck(&why),
+            Err(why) => unavailable(&why),
         },
         path => {
             let file = FILES.iter().find(|(name, _, _)| *name == path);
@@ -118,21 +118,21 @@ fn is_page(path: &str) -> bool {
     path == "/api/snapshot" || FILES.iter().any(|(name, _, _)| *name == path)
 }
 
-fn stuck(why: &str) -> Answer {
+fn unavailable(why: &str) -> Answer {
     Answer::text(503, &format!("the scheduler does not answer: {why}"))
 }
 
-fn read(daemon: &mut dyn Knows) -> Result<Snapshot, Answer> {
-    let json = daemon.snapshot(0).map_err(|why| stuck(&why))?;
+fn read(daemon: &mut dyn SnapshotSource) -> Result<Snapshot, Answer> {
+    let json = daemon.snapshot(0).map_err(|why| unavailable(&why))?;
     match from_line(json.as_bytes()) {
         Ok(AdminReply::Snapshot(snapshot)) => Ok(*snapshot),
-        Ok(other) => Err(stuck(&format!("{other:?}"))),
-        Err(error) => Err(stuck(&error.to_string())),
+        Ok(other) => Err(unavailable(&format!("{other:?}"))),
+        Err(error) => Err(unavailable(&error.to_string())),
     }
 }
 
 /// Reports whether the scheduler decides at all; and, in words only, whether it does so as configured.
-fn health(daemon: &mut dyn Knows) -> Answer {
+fn health(daemon: &mut dyn SnapshotSource) -> Answer {
     let problems = match read(daemon) {
         Ok(Snapshot { daemon, .. }) => daemon.problems(),
         Err(answer) => return answer,
@@ -141,10 +141,10 @@ fn health(daemon: &mut dyn Knows) -> Answer {
     Answer::text(200, &if words.is_empty() { "ok".into() } else { format!("degraded: {}", words.join("; ")) })
 }
 
-fn metrics_of(daemon: &mut dyn Knows) -> Answer {
+fn metrics_of(daemon: &mut dyn SnapshotSource) -> Answer {
     match read(daemon).map(metrics::exposition) {
         Ok(Ok(body)) => Answer { status: 200, media_type: metrics::MEDIA_TYPE, body },
-        Ok(Err(error)) => stuck(&error.to_string()),
+        Ok(Err(error)) => unavailable(&error.to_string()),
         Err(answer) => answer,
     }
 }
@@ -156,7 +156,7 @@ mod tests {
 
     struct Daemon(Result<DaemonRow, String>);
 
-    impl Knows for Daemon {
+    impl SnapshotSource for Daemon {
         fn snapshot(&mut self, _: u32) -> Result<String, String> {
             let daemon = self.0.clone()?;
             let snapshot = Snapshot { daemon, ..Snapshot::default() };

@@ -51,7 +51,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
 }
 
 /// True if the request is meant for this daemon. `names`: the machine's names besides its addresses.
-pub fn is_meant_for_us(host: Option<&str>, names: &[String]) -> bool {
+pub fn is_for_this_daemon(host: Option<&str>, names: &[String]) -> bool {
     let Some(name) = host.and_then(without_port) else { return false };
     let is_address = name.parse::<IpAddr>().is_ok();
     is_address
@@ -118,7 +118,7 @@ mod tests {
             "192.0.2.7",
             "GPU01.example:1",
         ] {
-            assert!(is_meant_for_us(Some(ours), &names), "{ours}");
+            assert!(is_for_this_daemon(Some(ours), &names), "{ours}");
         }
         for other in [
             "evil.example",
@@ -132,8 +132,8 @@ mod tests {
             "[evil]:80",
             "localhost:",
         ] {
-            assert!(!is_meant_for_us(Some(other), &names), "{other:?}");
+            assert!(!is_for_this_daemon(Some(other), &names), "{other:?}");
         }
-        assert!(!is_meant_for_us(None, &names));
+        assert!(!is_for_this_daemon(None, &names));
     }
 }

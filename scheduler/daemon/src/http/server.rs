@@ -3,7 +3,7 @@
 //! Trap: no connection can be trusted to send or to read. A silent one must be cut off by the clock, and when all
 //! places are taken the oldest goes.
 
-use super::answer::{Access, Answer, Knows, answer};
+use super::answer::{Access, Answer, SnapshotSource, answer};
 use super::request::{HEAD_BYTES_MAX, Refusal, parse};
 use crate::process::processor_time::processor_time;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -68,13 +68,13 @@ struct Connection {
 }
 
 /// Doors, connections, and the source of answers.
-pub struct Server<K: Knows> {
+pub struct Server<K: SnapshotSource> {
     doors: Vec<(Door, Access)>,
     connections: VecDeque<Connection>,
     daemon: K,
 }
 
-impl<K: Knows> Server<K> {
+impl<K: SnapshotSource> Server<K> {
     pub fn new(doors: Vec<(Door, Access)>, daemon: K) -> Server<K> {
         Server { doors, connections: VecDeque::new(), daemon }
     }
@@ -155,14 +155,14 @@ impl<K: Knows> Server<K> {
 
 impl Connection {
     /// False when the connection is over.
-    fn exchange(&mut self, access: &Access, daemon: &mut dyn Knows) -> bool {
+    fn exchange(&mut self, access: &Access, daemon: &mut dyn SnapshotSource) -> bool {
         if self.answer.is_none() && !self.read(access, daemon) {
             return false;
         }
         self.write()
     }
 
-    fn read(&mut self, access: &Access, daemon: &mut dyn Knows) -> bool {
+    fn read(&mut self, access: &Access, daemon: &mut dyn SnapshotSource) -> bool {
         let mut buffer = [0; HEAD_BYTES_MAX];
         let room = HEAD_BYTES_MAX - self.request.len();
         match self.stream.read(&mut buffer[..room]) {

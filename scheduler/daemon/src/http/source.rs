@@ -3,7 +3,7 @@
 //! Trap: the number of viewers must not burden the loop. Answers are kept for a moment, so that the loop is asked a few
 //! times a second at most; and a stuck loop must not hold the thread for long.
 
-use super::answer::Knows;
+use super::answer::SnapshotSource;
 use eager_proto::admin::{AdminRequest, to_line};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, setsockopt, socket, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
@@ -54,7 +54,7 @@ impl AdminSource {
     }
 }
 
-impl Knows for AdminSource {
+impl SnapshotSource for AdminSource {
     fn snapshot(&mut self, tasks_max: u32) -> Result<String, String> {
         let now = Instant::now();
         if let Some((at, answer)) = self.kept.get(&tasks_max)

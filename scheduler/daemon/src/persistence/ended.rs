@@ -48,7 +48,7 @@ struct Open {
 }
 
 impl Open {
-    fn pass(&mut self, now: Nanos) {
+    fn add_elapsed(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.until);
         for (goes_on, sum) in
             [(self.has_device, &mut self.ran), (self.waits, &mut self.waited), (self.is_held, &mut self.held)]
@@ -60,7 +60,7 @@ impl Open {
         self.until = now;
     }
 
-    fn begins(&mut self, task: TaskId, request: &TaskRequest) {
+    fn begin_task(&mut self, task: TaskId, request: &TaskRequest) {
         self.tasks.insert(task);
         if task < self.next_task {
             return;
@@ -75,7 +75,7 @@ impl Open {
     }
 
     /// Takes in the state of the program after a step.
-    fn stands(&mut self, client: &Client, scheduler: &Scheduler) {
+    fn update(&mut self, client: &Client, scheduler: &Scheduler) {
         let tasks = client.tasks.iter().filter_map(|id| scheduler.state().tasks.get(id));
         let (mut wanted, mut granted) = (Bytes::ZERO, Bytes::ZERO);
         (self.waits, self.has_device, self.is_held) = (client.waiting > 0, false, client.held > 0);
@@ -96,7 +96,7 @@ impl Open {
         self.row.grant_bytes = self.row.grant_bytes.max(granted.0);
     }
 
-    fn suffers(&mut self, end: &str, reason: &str) {
+    fn set_end(&mut self, end: &str, reason: &str) {
         self.row.end = end.into();
         self.row.reason = reason.chars().take(REASON_CHARS_MAX).collect();
     }
@@ -152,7 +152,7 @@ impl Ended {
         for task in &open.tasks {
             self.owners.remove(task);
         }
-        open.pass(now);
+        open.add_elapsed(now);
         let ms = |time: Nanos| time.0 / 1_000_000;
         let (ran_ms, waited_ms, held_ms) = (ms(open.ran), ms(open.waited), ms(open.held));
         if open.row.tasks > 0 {
@@ -181,9 +181,9 @@ impl Ended {
     }
 
     /// Notes what was done to a program by anything but the core.
-    pub fn suffers(&mut self, client: ClientId, end: &str, reason: &str) {
+    pub fn set_end(&mut self, client: ClientId, end: &str, reason: &str) {
         if let Some(open) = self.open.get_mut(&client) {
-            open.suffers(end, reason);
+            open.set_end(end, reason);
         }
     }
 
@@ -197,9 +197,9 @@ impl Ended {
     /// Takes in one step, and the scheduler after it.
     pub fn note(&mut self, now: Nanos, scheduler: &Scheduler, event: &Event, actions: &[Action]) {
         match event {
-            Event::TaskBegin { task, client, request } => self.begins(*task, *client, request),
+            Event::TaskBegin { task, client, request } => self.begin_task(*task, *client, request),
             Event::Restored { tasks, .. } => {
-                tasks.iter().for_each(|task| self.begins(task.task, task.client, &task.request));
+                tasks.iter().for_each(|task| self.begin_task(task.task, task.client, &task.request));
             }
             _ => {}
         }
@@ -213,13 +213,13 @@ impl Ended {
         if let Event::Restored { tasks, .. } = event {
             clients.extend(tasks.iter().map(|task| task.client));
         }
-        actions.iter().for_each(|action| self.suffers_by(event, action));
+        actions.iter().for_each(|action| self.set_end_from(event, action));
         for client in clients {
             if let Some(open) = self.open.get_mut(&client)
                 && let Some(known) = scheduler.state().clients.get(&client)
             {
-                open.pass(now);
-                open.stands(known, scheduler);
+                open.add_elapsed(now);
+                open.update(known, scheduler);
                 let gone: Vec<TaskId> = open.tasks.difference(&known.tasks).copied().collect();
                 for task in gone {
                     open.tasks.remove(&task);
@@ -229,14 +229,14 @@ impl Ended {
         }
     }
 
-    fn begins(&mut self, task: TaskId, client: ClientId, request: &TaskRequest) {
+    fn begin_task(&mut self, task: TaskId, client: ClientId, request: &TaskRequest) {
         if let Some(open) = self.open.get_mut(&client) {
-            open.begins(task, request);
+            open.begin_task(task, request);
             self.owners.insert(task, client);
         }
     }
 
-    fn suffers_by(&mut self, event: &Event, action: &Action) {
+    fn set_end_from(&mut self, event: &Event, action: &Action) {
         let owner = action.task().and_then(|task| self.owners.get(&task)).copied();
         let (client, end, reason): (Option<ClientId>, &str, Option<&Reason>) = match action {
             // A program that was refused memory and then got some does not count as refused.
@@ -254,8 +254,8 @@ impl Ended {
         };
         let Some(open) = client.and_then(|client| self.open.get_mut(&client)) else { return };
         match reason {
-            Some(reason) => open.suffers(end, &reason.to_string()),
-            None if open.row.end == end => open.suffers("ended", ""),
+            Some(reason) => open.set_end(end, &reason.to_string()),
+            None if open.row.end == end => open.set_end("ended", ""),
             None => {}
         }
     }
@@ -277,13 +277,13 @@ fn task_of(event: &Event) -> Option<TaskId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::recent::tests::Lived;
+    use crate::policy::recent::tests::TestRun;
     use eager_core::PolicyName;
     use eager_core::event::KernelRequest;
     use eager_units::AccessClass;
 
-    fn told(lived: &Lived) -> Vec<String> {
-        let tell = |row: &ProgramRow| {
+    fn lines(run: &TestRun) -> Vec<String> {
+        let line = |row: &ProgramRow| {
             let gib = |bytes: u64| bytes >> 30;
             format!(
                 "{} tasks {} ran {} waited {} held {} {} {}/{} GiB: {} {}",
@@ -299,53 +299,53 @@ mod tests {
                 row.reason
             )
         };
-        lived.ended.newest(None, 100).iter().map(|row| tell(row).trim_end().to_owned()).collect()
+        run.ended.newest(None, 100).iter().map(|row| line(row).trim_end().to_owned()).collect()
     }
 
     #[test]
     fn times_classes_and_memory_of_a_program_are_summed_up() {
-        let mut lived = Lived::new(PolicyName::EagerB);
-        lived.begin(1, 8); // at 5 s, at once
-        lived.begin(2, 6); // at 6 s, eager
+        let mut run = TestRun::new(PolicyName::EagerB);
+        run.begin(1, 8); // at 5 s, at once
+        run.begin(2, 6); // at 6 s, eager
         let kernel = KernelRequest {
             name: "sum".into(),
             footprint: Bytes(6 << 30),
             static_size: Bytes(6 << 30),
             access: AccessClass::Cyclic,
         };
-        lived.happen(Event::KernelHeld { task: TaskId(2), kernel }); // 7 s
-        lived.begin(3, 5); // 8 s, waits
-        lived.gone(1); // 9 s: the second is promoted, the third starts
-        lived.happen(Event::TaskEnd { task: TaskId(2) }); // 10 s
-        lived.gone(2); // 11 s
-        lived.begin(6, 1); // 12 s: a task of the third program, beside its first
-        lived.gone(3); // 13 s
+        run.step(Event::KernelHeld { task: TaskId(2), kernel }); // 7 s
+        run.begin(3, 5); // 8 s, waits
+        run.gone(1); // 9 s: the second is promoted, the third starts
+        run.step(Event::TaskEnd { task: TaskId(2) }); // 10 s
+        run.gone(2); // 11 s
+        run.begin(6, 1); // 12 s: a task of the third program, beside its first
+        run.gone(3); // 13 s
         assert_eq!(
-            told(&lived),
+            lines(&run),
             [
                 "program 1 tasks 1 ran 4 waited 0 held 0 normal 8/8 GiB: ended",
                 "program 2 tasks 1 ran 4 waited 0 held 2 eager+promoted 6/6 GiB: ended",
                 "program 3 tasks 2 ran 4 waited 1 held 0 eager+promoted+normal 6/6 GiB: ended",
             ]
         );
-        assert!(lived.ended.owners.is_empty() && lived.ended.open.is_empty(), "{:?}", lived.ended);
+        assert!(run.ended.owners.is_empty() && run.ended.open.is_empty(), "{:?}", run.ended);
     }
 
     #[test]
     fn how_it_ended_is_the_last_that_was_done_to_it() {
-        let mut lived = Lived::new(PolicyName::Case);
-        lived.begin(1, 64);
-        lived.begin(2, 64);
-        lived.begin(5, 8); // of the second program too, which made do with less
-        lived.begin(3, 8); // waits
-        lived.happen(Event::Cancelled { task: TaskId(3), by: 7 });
+        let mut run = TestRun::new(PolicyName::Case);
+        run.begin(1, 64);
+        run.begin(2, 64);
+        run.begin(5, 8); // of the second program too, which made do with less
+        run.begin(3, 8); // waits
+        run.step(Event::Cancelled { task: TaskId(3), by: 7 });
         for client in 1..=3 {
-            lived.gone(client);
+            run.gone(client);
         }
-        let told = told(&lived);
-        assert!(told[0].contains("0/64 GiB: refused refused: 64 GiB wanted"), "{told:?}");
-        assert!(told[1].ends_with("8/64 GiB: ended"), "{told:?}");
-        assert!(told[2].contains(": cancelled "), "{told:?}");
+        let lines = lines(&run);
+        assert!(lines[0].contains("0/64 GiB: refused refused: 64 GiB wanted"), "{lines:?}");
+        assert!(lines[1].ends_with("8/64 GiB: ended"), "{lines:?}");
+        assert!(lines[2].contains(": cancelled "), "{lines:?}");
     }
 
     #[test]

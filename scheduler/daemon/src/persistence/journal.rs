@@ -143,7 +143,7 @@ impl Journal {
     }
 
     /// Counts a step that is not recorded.
-    pub fn lose(&mut self) {
+    pub fn count_unrecorded(&mut self) {
         self.steps = self.steps.saturating_add(1);
     }
 }

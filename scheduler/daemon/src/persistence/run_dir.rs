@@ -4,7 +4,7 @@
 //! with the process; only the lock's holder may remove files.
 
 use crate::persistence::whole_file::with_suffix;
-use crate::process::users::{is_anybody, is_own};
+use crate::process::users::{is_own, is_unmapped};
 use eager_proto::place::{
     ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, ENDED_FILE_NAME, HISTORY_FILE_NAME, HTTP_SOCKET_NAME,
     LOCK_FILE_NAME, STATE_FILE_NAME, VGPU_SOCKET_NAME,
@@ -52,7 +52,7 @@ pub struct RunDir {
     path: PathBuf,
     _lock: Flock<File>,
     /// Sockets that stay on drop: another process goes on listening, or keeps them for the next daemon.
-    stay: Vec<PathBuf>,
+    kept_sockets: Vec<PathBuf>,
 }
 
 impl RunDir {
@@ -77,7 +77,7 @@ impl RunDir {
         }
         refuse_movable(path)?;
         let _lock = lock(path)?;
-        let dir = RunDir { path: path.into(), _lock, stay: Vec::new() };
+        let dir = RunDir { path: path.into(), _lock, kept_sockets: Vec::new() };
         // The client socket stays: programs that wait for a daemon to come back see from it that one may.
         let left = [dir.admin_socket(), dir.http_socket(), dir.fresh_client_socket()];
         dir.remove(left.iter().filter(|socket| !given(socket))).map_err(unusable)?;
@@ -90,12 +90,12 @@ impl RunDir {
     }
 
     /// Keeps this socket on exit, so that programs that connect meanwhile wait for the next daemon.
-    pub fn leave(&mut self, socket: PathBuf) {
-        self.stay.push(socket);
+    pub fn keep_socket(&mut self, socket: PathBuf) {
+        self.kept_sockets.push(socket);
     }
 
-    pub fn leaves(&self, socket: &Path) -> bool {
-        self.stay.iter().any(|left| left == socket)
+    pub fn keeps_socket(&self, socket: &Path) -> bool {
+        self.kept_sockets.iter().any(|left| left == socket)
     }
 
     pub fn path(&self) -> &Path {
@@ -116,7 +116,7 @@ impl RunDir {
         self.path.join(STATE_FILE_NAME)
     }
 
-    /// What earlier runs took; see [`crate::policy::learnt`].
+    /// What earlier runs took; see [`crate::policy::run_history`].
     pub fn history_file(&self) -> PathBuf {
         self.path.join(HISTORY_FILE_NAME)
     }
@@ -151,7 +151,7 @@ fn refuse_movable(path: &Path) -> Result<(), RunDirError> {
         let found = std::fs::metadata(folder).map_err(unusable)?;
         let is_open = found.mode() & OTHERS_WRITE != 0 && found.mode() & STICKY == 0;
         let who = match found.uid() {
-            uid if !is_own(uid) && !is_anybody(uid) => format!("uid {uid}"),
+            uid if !is_own(uid) && !is_unmapped(uid) => format!("uid {uid}"),
             _ if is_open => "every user".into(),
             _ => continue,
         };
@@ -216,6 +216,6 @@ impl Drop for RunDir {
         // Best effort: the next daemon cleans up as well. The lock file stays: without it two daemons could lock two
         // different files of one name.
         let ours = [self.client_socket(), self.admin_socket(), self.http_socket()];
-        let _ = self.remove(ours.iter().filter(|socket| !self.leaves(socket)));
+        let _ = self.remove(ours.iter().filter(|socket| !self.keeps_socket(socket)));
     }
 }

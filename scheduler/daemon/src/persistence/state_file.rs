@@ -264,7 +264,7 @@ impl StateFile {
     }
 
     /// Retries a failed file, if it is time. The failure has been reported already.
-    pub fn try_again_if_due(&mut self, now: Nanos) {
+    pub fn retry_if_due(&mut self, now: Nanos) {
         if self.retry_at.is_some_and(|at| at <= now) {
             let _ = self.write(now, Vec::new(), true);
         }

@@ -1,7 +1,7 @@
 //! The core under guard: its steps, what is counted and learnt of them, and a watch over the policy.
 
-pub mod learnt;
-pub mod mind;
+pub mod guarded_core;
 pub mod recent;
+pub mod run_history;
 pub mod tally;
 pub mod watchdog;

@@ -44,15 +44,15 @@ impl Recent {
                 for task in tasks {
                     let request = (task.request.function.clone(), task.requirement.0);
                     self.begin(now, scheduler, task.task, task.client, request);
-                    self.goes_on(now, task.task, task.class, Some(task.device));
+                    self.add_span(now, task.task, task.class, Some(task.device));
                 }
             }
             _ => {}
         }
         for action in actions {
             match action {
-                Action::Bind { task, device, class, .. } => self.goes_on(now, *task, *class, Some(*device)),
-                Action::Regrant { task, class, .. } => self.goes_on(now, *task, *class, None),
+                Action::Bind { task, device, class, .. } => self.add_span(now, *task, *class, Some(*device)),
+                Action::Regrant { task, class, .. } => self.add_span(now, *task, *class, None),
                 Action::Refuse { task, reason } => self.refused(now, *task, reason),
                 _ => {}
             }
@@ -95,7 +95,7 @@ impl Recent {
     }
 
     /// Adds a span. `device`: none where the task stays.
-    fn goes_on(&mut self, now: Nanos, task: TaskId, class: Class, device: Option<DeviceId>) {
+    fn add_span(&mut self, now: Nanos, task: TaskId, class: Class, device: Option<DeviceId>) {
         let Some((_, life)) = self.open.get_mut(&task) else { return };
         let (from_ms, spans) = (ms(now), life.spans.len());
         let Some(last) = life.spans.last_mut() else { return };
@@ -153,7 +153,7 @@ pub mod tests {
 
     /// A scheduler with one device of 10 GiB, stepped once per second.
     #[derive(Debug)]
-    pub struct Lived {
+    pub struct TestRun {
         scheduler: Scheduler,
         pub recent: Recent,
         pub tally: Tally,
@@ -161,11 +161,11 @@ pub mod tests {
         pub steps: u64,
     }
 
-    impl Lived {
-        pub fn new(policy: PolicyName) -> Lived {
+    impl TestRun {
+        pub fn new(policy: PolicyName) -> TestRun {
             let scheduler = Scheduler::new(policy, Options::default());
             let (recent, tally, ended) = (Recent::default(), Tally::default(), Ended::default());
-            let mut lived = Lived { scheduler, recent, tally, ended, steps: 0 };
+            let mut run = TestRun { scheduler, recent, tally, ended, steps: 0 };
             let profile = DeviceProfile {
                 name: "test".into(),
                 capacity: Bytes(10 << 30),
@@ -174,25 +174,20 @@ pub mod tests {
                 blocks_per_sm: 32,
                 faults_stall: false,
             };
-            lived.happen(Event::DeviceAdded { device: DeviceId(0), profile });
+            run.step(Event::DeviceAdded { device: DeviceId(0), profile });
             for client in 1..=3 {
                 let label = format!("program {client}");
-                lived.ended.enter(ClientId(client), 0, 0, &label, lived.now(), 0);
-                lived.happen(Event::ClientConnected {
-                    client: ClientId(client),
-                    uid: 0,
-                    label,
-                    informed: false,
-                });
+                run.ended.enter(ClientId(client), 0, 0, &label, run.now(), 0);
+                run.step(Event::ClientConnected { client: ClientId(client), uid: 0, label, informed: false });
             }
-            lived
+            run
         }
 
         fn now(&self) -> Nanos {
             Nanos::from_secs(self.steps)
         }
 
-        pub fn happen(&mut self, event: Event) {
+        pub fn step(&mut self, event: Event) {
             self.steps += 1;
             let (now, mut actions) = (self.now(), Vec::new());
             self.scheduler.step(now, event.clone(), &mut actions);
@@ -204,7 +199,7 @@ pub mod tests {
         /// Ends a program's process.
         pub fn gone(&mut self, client: u64) {
             self.ended.leave(ClientId(client), Nanos::from_secs(self.steps + 1), 0);
-            self.happen(Event::ClientGone { client: ClientId(client) });
+            self.step(Event::ClientGone { client: ClientId(client) });
         }
 
         /// Begins a task; the three clients take turns.
@@ -214,12 +209,12 @@ pub mod tests {
                 function: "main".into(),
                 ..TaskRequest::default()
             };
-            self.happen(Event::TaskBegin { task: TaskId(id), client: ClientId((id - 1) % 3 + 1), request });
+            self.step(Event::TaskBegin { task: TaskId(id), client: ClientId((id - 1) % 3 + 1), request });
         }
 
         /// Each task, its spans with their first seconds, and its end.
-        fn told(&self) -> Vec<String> {
-            let tell = |life: Life| {
+        fn lines(&self) -> Vec<String> {
+            let line = |life: Life| {
                 let spans = life.spans.iter().map(|span| {
                     let device = span.device.map_or(String::new(), |device| format!("@{device}"));
                     format!("{}{device} from {}", span.state, span.from_ms / 1000)
@@ -228,20 +223,20 @@ pub mod tests {
                 let parts: Vec<String> = spans.chain([end]).collect();
                 format!("{} {}: {}", life.task, life.label, parts.join(", "))
             };
-            self.recent.lives(self.now(), 100).into_iter().map(tell).collect()
+            self.recent.lives(self.now(), 100).into_iter().map(line).collect()
         }
     }
 
     #[test]
     fn a_task_is_followed_from_its_request_to_its_end() {
-        let mut lived = Lived::new(PolicyName::EagerB);
-        lived.begin(1, 8);
-        lived.begin(2, 6);
-        lived.begin(3, 5);
-        lived.happen(Event::TaskEnd { task: TaskId(1) });
-        lived.happen(Event::ClientGone { client: ClientId(2) });
+        let mut run = TestRun::new(PolicyName::EagerB);
+        run.begin(1, 8);
+        run.begin(2, 6);
+        run.begin(3, 5);
+        run.step(Event::TaskEnd { task: TaskId(1) });
+        run.step(Event::ClientGone { client: ClientId(2) });
         assert_eq!(
-            lived.told(),
+            run.lines(),
             [
                 "1 program 1: normal@0 from 5, until 8",
                 "2 program 2: eager@0 from 6, promoted@0 from 8, until 9",
@@ -252,22 +247,22 @@ pub mod tests {
 
     #[test]
     fn a_refused_task_has_its_reason_and_an_old_one_is_forgotten() {
-        let mut lived = Lived::new(PolicyName::Case);
-        lived.begin(1, 64);
-        let lives = lived.recent.lives(lived.now(), 100);
+        let mut run = TestRun::new(PolicyName::Case);
+        run.begin(1, 64);
+        let lives = run.recent.lives(run.now(), 100);
         assert!(lives[0].refused.starts_with("refused: 64 GiB wanted"), "{:?}", lives[0]);
-        lived.steps += KEPT_MS / 1000 + 1;
-        assert_eq!(lived.told(), Vec::<String>::new());
+        run.steps += KEPT_MS / 1000 + 1;
+        assert_eq!(run.lines(), Vec::<String>::new());
     }
 
     #[test]
     fn no_number_of_tasks_makes_it_grow_for_ever() {
-        let mut lived = Lived::new(PolicyName::Case);
+        let mut run = TestRun::new(PolicyName::Case);
         for id in 1..=(ENDED_MAX as u64 + 10) {
-            lived.begin(id, 1);
-            lived.happen(Event::TaskEnd { task: TaskId(id) });
+            run.begin(id, 1);
+            run.step(Event::TaskEnd { task: TaskId(id) });
         }
-        assert_eq!(lived.recent.ended.len(), ENDED_MAX);
-        assert_eq!(lived.recent.lives(lived.now(), 7).len(), 7, "no more than were asked for");
+        assert_eq!(run.recent.ended.len(), ENDED_MAX);
+        assert_eq!(run.recent.lives(run.now(), 7).len(), 7, "no more than were asked for");
     }
 }

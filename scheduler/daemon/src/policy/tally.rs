@@ -133,41 +133,41 @@ fn add(counts: &mut BTreeMap<String, u64>, key: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::recent::tests::Lived;
+    use crate::policy::recent::tests::TestRun;
     use eager_core::PolicyName;
     use eager_core::event::KernelRequest;
     use eager_units::{AccessClass, Bytes};
 
     #[test]
     fn what_was_decided_is_counted_once() {
-        let mut lived = Lived::new(PolicyName::EagerB);
-        lived.begin(1, 8);
-        lived.begin(2, 6);
-        lived.begin(3, 11);
+        let mut run = TestRun::new(PolicyName::EagerB);
+        run.begin(1, 8);
+        run.begin(2, 6);
+        run.begin(3, 11);
         let kernel = KernelRequest {
             name: "sum".into(),
             footprint: Bytes(1),
             static_size: Bytes(1),
             access: AccessClass::Cyclic,
         };
-        lived.happen(Event::KernelHeld { task: TaskId(2), kernel });
-        lived.happen(Event::TaskEnd { task: TaskId(1) });
-        let counts = lived.tally.counts();
+        run.step(Event::KernelHeld { task: TaskId(2), kernel });
+        run.step(Event::TaskEnd { task: TaskId(1) });
+        let counts = run.tally.counts();
         let of = |class: &str| (counts.started[class], counts.wait_seconds[class].count());
         assert_eq!((of("normal"), of("eager")), ((1, 1), (1, 1)));
         assert_eq!((counts.promoted, counts.ended, counts.held_kernels), (1, 1, 1));
         let refused: Vec<_> = counts.refused.iter().filter(|(_, count)| **count > 0).collect();
         assert_eq!(refused, [(&"too-large".to_owned(), &1)]);
-        assert_eq!(counts.decision_seconds.count(), lived.steps);
+        assert_eq!(counts.decision_seconds.count(), run.steps);
     }
 
     #[test]
     fn a_wait_is_as_long_as_it_was() {
-        let mut lived = Lived::new(PolicyName::Case);
-        lived.begin(1, 8);
-        lived.begin(2, 6);
-        lived.happen(Event::TaskEnd { task: TaskId(1) });
-        let waits = &lived.tally.counts().wait_seconds["normal"];
+        let mut run = TestRun::new(PolicyName::Case);
+        run.begin(1, 8);
+        run.begin(2, 6);
+        run.step(Event::TaskEnd { task: TaskId(1) });
+        let waits = &run.tally.counts().wait_seconds["normal"];
         // The second task's request comes one step before the first task's end, and a step is a second.
         assert_eq!((waits.count(), waits.sum), (2, 1.0));
     }

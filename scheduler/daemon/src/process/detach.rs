@@ -54,14 +54,14 @@ pub fn start() -> anyhow::Result<ExitCode> {
 }
 
 /// Leaves the terminal, and sends all further log lines into the log file. Runs in the background process.
-pub fn leave(run_dir: &Path) -> anyhow::Result<()> {
+pub fn enter_background(run_dir: &Path) -> anyhow::Result<()> {
     let path = run_dir.join(LOG);
     let cannot = || format!("cannot write {}", path.display());
     let log = OpenOptions::new().append(true).create(true).mode(LOG_MODE).open(&path).with_context(cannot)?;
     let starter = std::io::stderr().as_fd().try_clone_to_owned().context("standard error")?;
     dup2_stderr(&log).with_context(cannot)?;
     let _ = LOG_PATH.set(path.clone());
-    bound_log();
+    limit_log_size();
     *STARTER.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(starter);
     // Fails where the process leads a session already, which is just as good.
     let _ = setsid();
@@ -70,7 +70,7 @@ pub fn leave(run_dir: &Path) -> anyhow::Result<()> {
 
 /// Moves a log that has become too large into the older piece; called after each line. Where there is no room for that
 /// piece its lines are lost, so that the limit holds all the same.
-pub fn bound_log() {
+pub fn limit_log_size() {
     let Some(path) = LOG_PATH.get() else { return };
     // Measures the open file, whatever file is at the log's path by now.
     let Ok(log) = std::io::stderr().as_fd().try_clone_to_owned().map(File::from) else { return };
@@ -96,7 +96,7 @@ fn keep_older(path: &Path) -> std::io::Result<()> {
 }
 
 /// Releases the starting command's output after the ready line, so that its reader does not wait for an open pipe.
-pub fn serves() {
+pub fn release_starter() {
     let starter = STARTER.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
     if starter.is_some()
         && let Ok(nothing) = OpenOptions::new().write(true).open("/dev/null")
@@ -106,7 +106,7 @@ pub fn serves() {
 }
 
 /// Writes a line to the starting command, if the daemon does not serve yet.
-pub fn tell_starter(line: &str) {
+pub fn report_to_starter(line: &str) {
     let starter = STARTER.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
     if let Some(starter) = starter {
         let _ = writeln!(File::from(starter), "{line}");

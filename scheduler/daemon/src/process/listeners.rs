@@ -6,7 +6,7 @@
 
 use crate::persistence::run_dir::RunDir;
 use crate::process::exit::Unservable;
-use crate::process::service_manager::{Kept, ServiceManager};
+use crate::process::service_manager::{KeptDescriptors, ServiceManager};
 use anyhow::{Context, bail};
 use eager_shm::packet::BACKLOG;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -35,7 +35,11 @@ pub struct Listeners {
 
 /// Takes the sockets that were handed down, and makes the rest. A daemon of root is open to all users, any other only
 /// to its own user; what a caller may ask is decided later, by its uid.
-pub fn open(run_dir: &RunDir, kept: &mut Kept, manager: &ServiceManager) -> anyhow::Result<Listeners> {
+pub fn open(
+    run_dir: &RunDir,
+    kept: &mut KeptDescriptors,
+    manager: &ServiceManager,
+) -> anyhow::Result<Listeners> {
     // Sockets are created closed to other users, and opened afterwards as far as needed.
     umask(Mode::from_bits_truncate(0o177));
     let is_root = Uid::effective().is_root();
@@ -85,7 +89,7 @@ fn listens(socket: &OwnedFd) -> bool {
 }
 
 /// Takes the handed-down socket at `path`.
-fn at(kept: &mut Kept, path: &Path, wanted: SockType) -> anyhow::Result<Option<OwnedFd>> {
+fn at(kept: &mut KeptDescriptors, path: &Path, wanted: SockType) -> anyhow::Result<Option<OwnedFd>> {
     let Some(socket) = kept.take_if(|socket| is_at(socket, path)).pop() else { return Ok(None) };
     if getsockopt(&socket, sockopt::SockType).context("a socket of the service manager")? != wanted {
         let directive = if wanted == SockType::SeqPacket { "ListenSequentialPacket" } else { "ListenStream" };
@@ -101,7 +105,11 @@ fn unblock(socket: &OwnedFd) -> nix::Result<()> {
     fcntl(socket, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(drop)
 }
 
-fn for_clients(run_dir: &RunDir, kept: &mut Kept, manager: &ServiceManager) -> anyhow::Result<OwnedFd> {
+fn for_clients(
+    run_dir: &RunDir,
+    kept: &mut KeptDescriptors,
+    manager: &ServiceManager,
+) -> anyhow::Result<OwnedFd> {
     let path = run_dir.client_socket();
     if let Some(listener) = kept.take_listener(&path) {
         return Ok(listener);

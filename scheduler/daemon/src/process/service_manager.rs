@@ -31,16 +31,16 @@ impl ServiceManager {
         ServiceManager { socket: get(ENV_NOTIFY_SOCKET).and_then(|place| connect(&place).ok()) }
     }
 
-    pub fn is_there(&self) -> bool {
+    pub fn is_present(&self) -> bool {
         self.socket.is_some()
     }
 
     pub fn ready(&self) {
-        self.tell("READY=1", &[]);
+        self.notify("READY=1", &[]);
     }
 
     pub fn stopping(&self) {
-        self.tell("STOPPING=1", &[]);
+        self.notify("STOPPING=1", &[]);
     }
 
     /// Has the manager keep a listener. `path` is its socket file; a file that replaces it gives another name.
@@ -59,14 +59,14 @@ impl ServiceManager {
     }
 
     fn keep(&self, name: &str, kept: BorrowedFd<'_>) {
-        self.tell(&format!("FDSTORE=1\nFDNAME={name}"), &[kept.as_raw_fd()]);
+        self.notify(&format!("FDSTORE=1\nFDNAME={name}"), &[kept.as_raw_fd()]);
     }
 
     fn forget(&self, name: &str) {
-        self.tell(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), &[]);
+        self.notify(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), &[]);
     }
 
-    fn tell(&self, message: &str, descriptors: &[i32]) {
+    fn notify(&self, message: &str, descriptors: &[i32]) {
         if let Some(socket) = &self.socket {
             // A message that cannot be sent is dropped, see the module.
             let _ = packet::send(socket.as_fd(), message.as_bytes(), descriptors);
@@ -95,11 +95,11 @@ fn client_name(ClientId(id): ClientId) -> String {
 
 /// Descriptors that the manager kept of an earlier daemon, or made for this one. Names may repeat.
 #[derive(Debug, Default)]
-pub struct Kept(Vec<(String, OwnedFd)>);
+pub struct KeptDescriptors(Vec<(String, OwnedFd)>);
 
-impl Kept {
-    pub fn from_environment(get: impl Fn(&str) -> Option<OsString>) -> Kept {
-        Kept(eager_shm::inherited::take(get))
+impl KeptDescriptors {
+    pub fn from_environment(get: impl Fn(&str) -> Option<OsString>) -> KeptDescriptors {
+        KeptDescriptors(eager_shm::inherited::take(get))
     }
 
     /// Takes the listener of the socket that is at `path` now.
@@ -130,7 +130,7 @@ impl Kept {
     }
 
     /// Has the manager drop the descriptors that were not taken.
-    pub fn forget_rest(&mut self, manager: &ServiceManager) {
+    pub fn drop_untaken(&mut self, manager: &ServiceManager) {
         std::mem::take(&mut self.0).iter().for_each(|(name, _)| manager.forget(name));
     }
 }

@@ -10,15 +10,15 @@ use nix::unistd::Uid;
 use std::sync::LazyLock;
 
 /// The uid of all unmapped users, if there are any. Where every user is mapped, it is a real user's.
-static NOBODY: LazyLock<Option<u32>> = LazyLock::new(|| {
-    let told = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
-    let number = told.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(65_534);
+static UNMAPPED_UID: LazyLock<Option<u32>> = LazyLock::new(|| {
+    let text = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
+    let number = text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(65_534);
     Some(number).filter(|uid| !is_mapped_here(*uid))
 });
 
 /// True if the uid stands for unmapped users, who cannot be told apart.
-pub fn is_anybody(uid: u32) -> bool {
-    *NOBODY == Some(uid)
+pub fn is_unmapped(uid: u32) -> bool {
+    *UNMAPPED_UID == Some(uid)
 }
 
 /// Root and the daemon's own user: no limit of rates holds for them, and what belongs to them is trusted.
@@ -30,7 +30,7 @@ pub fn is_own(uid: u32) -> bool {
 /// The daemon's own user is unmapped.
 pub fn check() -> Result<(), Unservable> {
     let uid = Uid::effective().as_raw();
-    if !is_anybody(uid) {
+    if !is_unmapped(uid) {
         return Ok(());
     }
     Err(Unservable(format!(

@@ -34,7 +34,7 @@ impl Door {
 
 impl Shell {
     /// Adds both sockets to the poller, and removes those that rest.
-    pub(crate) fn listen_or_not(&mut self) {
+    pub(crate) fn update_doors(&mut self) {
         let (parts, poller) = (&self.parts, &self.poller);
         let both = [
             (&mut self.programs_door, parts.listener.as_fd(), Source::Listener),
@@ -50,7 +50,7 @@ impl Shell {
         }
     }
 
-    pub(crate) fn rest_no_longer(&mut self, now: Nanos) {
+    pub(crate) fn end_rests(&mut self, now: Nanos) {
         for door in [&mut self.programs_door, &mut self.admin_door] {
             door.resumes_at = door.resumes_at.filter(|at| *at > now);
         }
@@ -65,7 +65,7 @@ impl Shell {
         self.programs_door.resumes_at = self.charge_newcomers(&users, begun);
         if let Err(errno) = accepted {
             self.programs_door.resumes_at = Some(Nanos(now.0.saturating_add(PAUSE_NS.0)));
-            self.parts.dispatch.say(format!("cannot accept more programs now: {errno}"));
+            self.parts.dispatch.log(format!("cannot accept more programs now: {errno}"));
         }
     }
 
@@ -80,7 +80,7 @@ impl Shell {
         self.admin_door.resumes_at = self.charge_newcomers(&users, begun);
         if let Err(errno) = accepted {
             self.admin_door.resumes_at = Some(Nanos(now.0.saturating_add(PAUSE_NS.0)));
-            self.parts.dispatch.say(format!("cannot accept more questions now: {errno}"));
+            self.parts.dispatch.log(format!("cannot accept more questions now: {errno}"));
         }
     }
 

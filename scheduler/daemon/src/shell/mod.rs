@@ -75,7 +75,7 @@ pub struct Shell {
     pub(crate) newcomers: Newcomers,
     pub(crate) backlog: Backlog,
     /// Newcomers that sent a hello and are greeted next, one of each user in a turn.
-    late: VecDeque<u64>,
+    greet_next: VecDeque<u64>,
     /// Clients that closed their connections and live, and until when they keep what they have.
     closing: BTreeMap<ClientId, Nanos>,
     pub(crate) programs_door: Door,
@@ -114,7 +114,7 @@ impl Shell {
             poller,
             newcomers,
             backlog: Backlog::default(),
-            late: VecDeque::new(),
+            greet_next: VecDeque::new(),
             closing: BTreeMap::new(),
             programs_door: Door::default(),
             admin_door: Door::default(),
@@ -136,35 +136,35 @@ impl Shell {
         if let Some(server) = &mut self.parts.server
             && dispatch.clients.values().any(|client| client.socket.is_some())
         {
-            server.stays_for_programs();
+            server.keep_for_programs();
         }
         dispatch.manager.stopping();
-        let written = dispatch.mind.learnt.write_at_end(dispatch.now());
-        dispatch.wrote_history(written);
+        let written = dispatch.core.run_history.write_at_end(dispatch.now());
+        dispatch.log_history_write(written);
         dispatch.write_ended(true);
         end
     }
 
     fn turn(&mut self) -> anyhow::Result<Flow> {
-        self.listen_or_not();
+        self.update_doors();
         let ready = self.poller.wait(self.timeout_ms()).context("epoll")?;
         self.parts.dispatch.quotas.begin_turn();
         if ready.contains(&Source::Server) {
-            self.renew_server()?;
+            self.restart_ended_server()?;
         }
         if ready.contains(&Source::Clock) {
-            self.keep_time()?;
+            self.answer_clock()?;
         }
         let mut flow = Flow::GoOn;
         for &source in ready.iter().filter(|source| matches!(source, Source::Signals | Source::Death(_))) {
             match source {
-                Source::Death(client) => self.parts.dispatch.bury(client),
+                Source::Death(client) => self.parts.dispatch.remove_client(client),
                 _ if self.read_signals()? == Flow::Stop => flow = Flow::Stop,
                 _ => {}
             }
         }
         self.serve_backlog();
-        for id in std::mem::take(&mut self.late) {
+        for id in std::mem::take(&mut self.greet_next) {
             self.greet(id)?;
         }
         for source in ready {
@@ -179,18 +179,18 @@ impl Shell {
                 Source::Death(_) | Source::Server => {}
             }
         }
-        self.keep_deadlines();
+        self.handle_deadlines();
         Ok(if self.stops_when_idle && !self.parts.dispatch.has_tasks() { Flow::Stop } else { flow })
     }
 
     fn timeout_ms(&self) -> Option<u64> {
-        if self.backlog.is_due() || !self.late.is_empty() {
+        if self.backlog.is_due() || !self.greet_next.is_empty() {
             return Some(0);
         }
         let dispatch = &self.parts.dispatch;
         let closed = self.closing.values().copied().min();
         // A virtual clock sends a message by itself when the core has something to do.
-        let core = dispatch.mind.scheduler.next_deadline().filter(|_| !dispatch.mind.is_told_time());
+        let core = dispatch.core.scheduler.next_deadline().filter(|_| !dispatch.core.has_virtual_time());
         let own = [
             self.backlog.next_deadline(),
             self.newcomers.next_deadline(),
@@ -198,7 +198,7 @@ impl Shell {
             self.admin_door.resumes_at,
             self.parts.admin.next_deadline(),
             self.starvation_check_at,
-            dispatch.mind.learnt.next_write(),
+            dispatch.core.run_history.next_write(),
             dispatch.next_ended_write(),
             dispatch.state.next_try(),
         ];
@@ -220,18 +220,18 @@ impl Shell {
     }
 
     /// Starts a new virtual GPU server in place of one that has ended.
-    fn renew_server(&mut self) -> anyhow::Result<()> {
+    fn restart_ended_server(&mut self) -> anyhow::Result<()> {
         let Some(server) = &mut self.parts.server else { return Ok(()) };
         if !server.has_ended() {
             return Ok(());
         }
         self.poller.remove(&*server);
-        let said = server.start_again()?;
+        let said = server.restart()?;
         if Uid::effective().is_root() {
             listeners::open_to_all(server.socket())?;
         }
         self.poller.add(Source::Server, &*server).context("epoll")?;
-        self.parts.dispatch.say(said);
+        self.parts.dispatch.log(said);
         Ok(())
     }
 
@@ -253,8 +253,8 @@ impl Shell {
     }
 
     fn observe(&mut self) {
-        if let Some(look) = self.parts.observer.as_ref().and_then(Observer::take) {
-            self.parts.dispatch.observe(look);
+        if let Some(report) = self.parts.observer.as_ref().and_then(Observer::take) {
+            self.parts.dispatch.observe(report);
             self.forget_unseen();
         }
     }
@@ -300,7 +300,7 @@ impl Shell {
             self.closing.remove(id);
             // A client that came back meanwhile stays.
             if self.parts.dispatch.clients.get(id).is_some_and(|client| client.gone_at.is_some()) {
-                self.parts.dispatch.bury(*id);
+                self.parts.dispatch.remove_client(*id);
             }
         }
     }
@@ -331,7 +331,7 @@ impl Shell {
         match allowed {
             Allowance::Requests(_) => {}
             Allowance::NextTurn => {
-                self.late.push_back(id);
+                self.greet_next.push_back(id);
                 return Ok(());
             }
             Allowance::NotBefore(at) => {
@@ -379,30 +379,30 @@ impl Shell {
         flow
     }
 
-    fn keep_deadlines(&mut self) {
+    fn handle_deadlines(&mut self) {
         let now = self.parts.dispatch.now();
         self.newcomers.expire(now);
-        self.late.extend(self.newcomers.put_off_until(now));
+        self.greet_next.extend(self.newcomers.put_off_until(now));
         self.parts.admin.expire(now);
-        self.rest_no_longer(now);
+        self.end_rests(now);
         let over: Vec<ClientId> =
             self.closing.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
         self.forget(&over);
         self.tick();
         let dispatch = &mut self.parts.dispatch;
-        let written = dispatch.mind.learnt.write_if_due(now);
-        dispatch.wrote_history(written);
+        let written = dispatch.core.run_history.write_if_due(now);
+        dispatch.log_history_write(written);
         dispatch.write_ended(false);
-        dispatch.state.try_again_if_due(now);
+        dispatch.state.retry_if_due(now);
         self.look_for_starvation(now);
     }
 
     /// Steps the core if its deadline has passed.
     pub(crate) fn tick(&mut self) {
         let dispatch = &mut self.parts.dispatch;
-        let now = dispatch.mind.decides_at();
-        if dispatch.mind.scheduler.next_deadline().is_some_and(|deadline| deadline <= now) {
-            dispatch.happen(Event::Tick, None);
+        let now = dispatch.core.decision_time();
+        if dispatch.core.scheduler.next_deadline().is_some_and(|deadline| deadline <= now) {
+            dispatch.step(Event::Tick, None);
         }
     }
 
@@ -410,7 +410,7 @@ impl Shell {
     /// virtual clock, where an hour may pass in a moment.
     fn look_for_starvation(&mut self, now: Nanos) {
         let dispatch = &mut self.parts.dispatch;
-        if dispatch.mind.reverted.is_some() || dispatch.mind.is_told_time() || !dispatch.has_tasks() {
+        if dispatch.core.reverted.is_some() || dispatch.core.has_virtual_time() || !dispatch.has_tasks() {
             self.starvation_check_at = None;
             return;
         }
@@ -419,7 +419,7 @@ impl Shell {
             return;
         }
         if self.starvation_check_at.is_some()
-            && let Some(why) = watchdog::starved(&dispatch.mind.scheduler, now, limit)
+            && let Some(why) = watchdog::starved(&dispatch.core.scheduler, now, limit)
         {
             dispatch.revert(why);
         }

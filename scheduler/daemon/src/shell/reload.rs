@@ -49,29 +49,29 @@ impl Shell {
             return;
         }
         match self.parts.source.read() {
-            Ok(settings) => self.take_in(settings),
+            Ok(settings) => self.apply_settings(settings),
             Err(error) => {
-                self.parts.dispatch.say(format!("the settings stay as they are: {error}"));
+                self.parts.dispatch.log(format!("the settings stay as they are: {error}"));
             }
         }
     }
 
-    fn take_in(&mut self, new: Settings) {
+    fn apply_settings(&mut self, new: Settings) {
         let dispatch = &mut self.parts.dispatch;
         let left_out = takes_restart(&self.parts.settings, &new);
         if !left_out.is_empty() {
-            dispatch.say(format!("changed and not taken in before a restart: {}", left_out.join(", ")));
+            dispatch.log(format!("changed and not taken in before a restart: {}", left_out.join(", ")));
         }
         self.parts.clients_max = new.clients_max.min(crate::clients_for(self.parts.descriptors));
         dispatch.quotas.set(new.clients_per_user, new.users);
-        dispatch.mind.set_journal_max(new.journal_max.0);
+        dispatch.core.set_journal_max(new.journal_max.0);
         fault::point("reloaded");
         self.switch_policy(new.policy);
         let dispatch = &mut self.parts.dispatch;
-        if dispatch.mind.scheduler.options().limits != new.options.limits {
-            dispatch.happen(Event::LimitsSet { limits: new.options.limits }, None);
+        if dispatch.core.scheduler.options().limits != new.options.limits {
+            dispatch.step(Event::LimitsSet { limits: new.options.limits }, None);
         }
-        dispatch.say("settings read again".into());
+        dispatch.log("settings read again".into());
     }
 
     /// Sets the policy only if the file names another one than before: a policy that was set by hand stays until then.
@@ -82,7 +82,7 @@ impl Shell {
         let dispatch = &mut self.parts.dispatch;
         match dispatch.set_policy(policy) {
             Ok(_) => self.parts.settings.policy = policy,
-            Err(error) => dispatch.say(format!("the policy of the settings is not set: {error}")),
+            Err(error) => dispatch.log(format!("the policy of the settings is not set: {error}")),
         }
     }
 }

@@ -16,7 +16,7 @@ const DEATH_MS_MAX: u16 = 1000;
 
 impl Shell {
     /// Answers the clock's messages.
-    pub(crate) fn keep_time(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn answer_clock(&mut self) -> anyhow::Result<()> {
         let lost = "the virtual GPU server's clock is gone";
         while let Some(settle) = self.parts.clock.as_mut().and_then(|clock| clock.asked().transpose()) {
             let settled = self.settle(&settle.context(lost)?);
@@ -28,7 +28,7 @@ impl Shell {
     }
 
     fn settle(&mut self, settle: &Settle) -> Settled {
-        self.parts.dispatch.mind.tell_time(Nanos(settle.now.0));
+        self.parts.dispatch.core.set_virtual_time(Nanos(settle.now.0));
         let clients: Vec<ClientId> = self.parts.dispatch.clients.keys().copied().collect();
         for client in clients {
             // Without the limits per user, which are in real time.
@@ -36,17 +36,17 @@ impl Shell {
             self.served(client, served);
         }
         for pid in &settle.gone {
-            self.bury_process(*pid);
+            self.remove_process(*pid);
         }
         self.tick();
         let changed =
             settle.sleepers.iter().map(|s| self.parts.dispatch.answer_changed(s.pid, s.slot, s.seen));
         let awake = (0..).zip(changed).filter(|(_, changed)| *changed).map(|(index, _)| index).collect();
-        let deadline = self.parts.dispatch.mind.scheduler.next_deadline();
+        let deadline = self.parts.dispatch.core.scheduler.next_deadline();
         Settled { awake, deadline: deadline.map(|at| eager_gpu_model::Nanos(at.0)) }
     }
 
-    fn bury_process(&mut self, pid: u32) {
+    fn remove_process(&mut self, pid: u32) {
         let is_it = |client: &&ClientId| {
             self.parts.dispatch.clients.get(*client).is_some_and(|c| u32::try_from(c.peer.pid) == Ok(pid))
         };
@@ -56,7 +56,7 @@ impl Shell {
             let mut death = [PollFd::new(client.peer.pidfd.as_fd(), PollFlags::POLLIN)];
             // An error only means that the death is seen later.
             if poll(&mut death, PollTimeout::from(DEATH_MS_MAX)).is_ok_and(|ready| ready > 0) {
-                self.parts.dispatch.bury(id);
+                self.parts.dispatch.remove_client(id);
             }
         }
     }

@@ -8,7 +8,7 @@ mod store;
 mod supervise;
 
 pub use store::now_ms;
-pub use supervise::asked;
+pub use supervise::run_internal_verb;
 
 use crate::verbs::run::{self, RunFlags};
 use crate::{print, say, tables};
@@ -84,7 +84,7 @@ pub fn submit(flags: &SubmitFlags, words: &[OsString]) -> anyhow::Result<()> {
 pub fn jobs(flags: &JobsFlags) -> anyhow::Result<()> {
     let jobs = Store::of_this_user()?.jobs()?;
     if flags.json {
-        let jobs: Vec<store::Told> = jobs.iter().map(Job::told).collect();
+        let jobs: Vec<store::JobInfo> = jobs.iter().map(Job::info).collect();
         print(&(serde_json::to_string_pretty(&Listed { reply: "jobs", jobs: &jobs })? + "\n"));
     } else {
         print(&tables::jobs(&jobs.iter().map(Job::row).collect::<Vec<_>>()));
@@ -95,7 +95,7 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<()> {
 #[derive(Debug, Serialize)]
 struct Listed<'a> {
     reply: &'a str,
-    jobs: &'a [store::Told],
+    jobs: &'a [store::JobInfo],
 }
 
 /// Waits for jobs, and returns the exit code of the first that did not end with 0.

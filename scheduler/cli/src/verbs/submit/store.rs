@@ -31,7 +31,7 @@ pub const LOST: &str = "lost: the process that watched over it was killed, or th
 
 /// The request of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct JobRequest {
     /// Milliseconds since 1970.
     pub submitted_ms: u64,
     pub folder: String,
@@ -59,7 +59,7 @@ impl End {
 
 /// A job, as printed for scripts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Told {
+pub struct JobInfo {
     pub job: u64,
     /// `runs`, `ended`, `lost`, `damaged`.
     pub state: &'static str,
@@ -168,13 +168,13 @@ impl Store {
         let too_many = (over.len() + 1).saturating_sub(ENDED_MAX);
         over.into_iter().take(too_many).for_each(|job| job.remove());
         let folder = std::env::current_dir().context("the current folder")?;
-        let asked = Asked {
+        let request = JobRequest {
             submitted_ms: now_ms(),
             folder: folder.to_string_lossy().into_owned(),
             words: words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         };
         let job = self.fresh(next)?;
-        match job.fill(&asked) {
+        match job.fill(&request) {
             Ok(lock) => Ok((job, lock)),
             Err(error) => {
                 job.remove();
@@ -206,7 +206,7 @@ impl Job {
         &self.folder
     }
 
-    fn fill(&self, asked: &Asked) -> std::io::Result<File> {
+    fn fill(&self, request: &JobRequest) -> std::io::Result<File> {
         let lock = private_file(&self.folder.join("lock"))?;
         lock.try_lock()?;
         private_file(&self.folder.join("log"))?;
@@ -214,7 +214,7 @@ impl Job {
         state.write_all(&padded("")?)?;
         state.sync_all()?;
         // Written last: a folder without it is no job yet.
-        private_file(&self.folder.join("job.json"))?.write_all(&serde_json::to_vec(asked)?)?;
+        private_file(&self.folder.join("job.json"))?.write_all(&serde_json::to_vec(request)?)?;
         Ok(lock)
     }
 
@@ -265,7 +265,7 @@ impl Job {
         Ok(self.end()?.map_or(State::Lost, State::Ended))
     }
 
-    fn asked(&self) -> Option<Asked> {
+    fn request(&self) -> Option<JobRequest> {
         let mut text = Vec::new();
         let file = File::open(self.folder.join("job.json")).ok()?;
         file.take(JOB_BYTES_MAX).read_to_end(&mut text).ok()?;
@@ -273,17 +273,17 @@ impl Job {
     }
 
     /// Describes the job for scripts.
-    pub fn told(&self) -> Told {
-        let asked = self.asked();
-        let submitted_ms = asked.as_ref().map(|asked| asked.submitted_ms);
-        let (folder, words) = asked.map(|asked| (asked.folder, asked.words)).unwrap_or_default();
+    pub fn info(&self) -> JobInfo {
+        let request = self.request();
+        let submitted_ms = request.as_ref().map(|request| request.submitted_ms);
+        let (folder, words) = request.map(|request| (request.folder, request.words)).unwrap_or_default();
         let (state, end) = match self.state() {
             Ok(State::Runs) => ("runs", None),
             Ok(State::Lost) => ("lost", None),
             Ok(State::Ended(end)) => ("ended", Some(end)),
             Err(_) => ("damaged", None),
         };
-        Told {
+        JobInfo {
             job: self.id,
             state,
             exit_code: end.as_ref().and_then(|end| end.code),
@@ -297,7 +297,7 @@ impl Job {
     }
 
     pub fn row(&self) -> JobRow {
-        let Told { job, state, exit_code, signal, submitted_ms, ended_ms, words, .. } = self.told();
+        let JobInfo { job, state, exit_code, signal, submitted_ms, ended_ms, words, .. } = self.info();
         let exit = ended_ms.map_or("-".into(), |_| exit(exit_code, signal));
         let until = ended_ms.or_else(|| (state == "runs").then(now_ms));
         let took_ms = submitted_ms.zip(until).map(|(begun, until)| until.saturating_sub(begun));

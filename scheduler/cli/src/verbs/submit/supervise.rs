@@ -28,7 +28,7 @@ const LAST_OUTPUT: Duration = Duration::from_secs(2);
 
 /// Handles command lines of jobs: supervises a job and returns the exit code as `Err`, or returns the words of an
 /// `eager run` as `Ok`. None for any other command line.
-pub fn asked(arguments: &[OsString]) -> Option<Result<Vec<OsString>, ExitCode>> {
+pub fn run_internal_verb(arguments: &[OsString]) -> Option<Result<Vec<OsString>, ExitCode>> {
     let (word, rest) = arguments.split_first()?;
     match word.to_str()? {
         WORD => Some(Err(supervise(rest).map_or_else(|error| crate::fail(&error), |()| ExitCode::SUCCESS))),

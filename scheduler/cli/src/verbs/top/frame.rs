@@ -2,12 +2,12 @@
 //!
 //! Trap: text that does not fit must be cut here, with a mark; the terminal would cut it without one.
 
+use super::answers::LatestAnswers;
 use super::bar::{self, Memory};
 use super::columns;
 use super::line::{Line, Tone};
 use super::plot;
 use super::rates::Rates;
-use super::seen::Seen;
 use super::text::{cut, pad, width, wrap};
 use super::view::View;
 use crate::{people, tables};
@@ -27,10 +27,10 @@ pub struct Room {
 const OTHER_LINES: usize = 8;
 
 /// Lays out the screen.
-pub fn frame(seen: &Seen, view: &View, room: Room) -> Vec<Line> {
-    let Seen { snapshot, rates, trouble, .. } = seen;
+pub fn frame(answers: &LatestAnswers, view: &View, room: Room) -> Vec<Line> {
+    let LatestAnswers { snapshot, rates, trouble, .. } = answers;
     let mut lines = head(snapshot, trouble.as_deref(), room.columns);
-    if view.helps && room.rows.is_some() {
+    if view.shows_help && room.rows.is_some() {
         lines.extend(help(room.columns));
         lines.truncate(room.rows.unwrap_or(usize::MAX));
         return lines;
@@ -44,7 +44,7 @@ pub fn frame(seen: &Seen, view: &View, room: Room) -> Vec<Line> {
     lines.push(Line::default());
     let rows = view.rows(snapshot);
     let selected = view.selected_index(&rows);
-    let below = below(seen, view, selected.and_then(|at| rows.get(at).copied()), room);
+    let below = below(answers, view, selected.and_then(|at| rows.get(at).copied()), room);
     let left = room.rows.map(|all| all.saturating_sub(lines.len() + below.len()));
     lines.extend(tasks(snapshot, &rows, room.rows.and(selected), room.columns, left));
     if let Some(left) = room.rows.map(|all| all.saturating_sub(lines.len() + below.len())) {
@@ -234,18 +234,18 @@ fn tasks(
 }
 
 /// Lines for the selected task's reason and the keys.
-fn below(seen: &Seen, view: &View, selected: Option<&TaskRow>, room: Room) -> Vec<Line> {
+fn below(answers: &LatestAnswers, view: &View, selected: Option<&TaskRow>, room: Room) -> Vec<Line> {
     let Some(rows) = room.rows else { return Vec::new() };
     let mut lines = vec![Line::default()];
     if let Some(row) = selected {
         let most = if view.explains { rows / 2 } else { 1 };
-        let said = seen.explanation(row.task);
+        let said = answers.explanation(row.task);
         lines.extend(clipped(explain(row, view.explains, said, room.columns), most, "lines"));
     }
     if let Some(said) = &view.said {
         lines.push(Line::of(Tone::Warning, cut(said, room.columns)));
     }
-    lines.push(keys(&seen.snapshot, view, room.columns));
+    lines.push(keys(&answers.snapshot, view, room.columns));
     lines
 }
 
@@ -311,7 +311,7 @@ fn keys(snapshot: &Snapshot, view: &View, columns: usize) -> Line {
             pad(&format!("filter: {}_  (Enter: keep, Esc: clear)", view.filter), columns, false),
         );
     }
-    if let Some((task, label)) = &view.may_cancel {
+    if let Some((task, label)) = &view.cancel_question {
         let asked = format!("cancel task {task} ({label})?  y yes, any other key no");
         return Line::of(Tone::Header, pad(&asked, columns, false));
     }

@@ -1,8 +1,9 @@
 //! `eager top`: shows devices and tasks as they change, on a terminal; elsewhere prints one frame as text.
 //!
-//! Trap: a stuck daemon must not block the keyboard. A second thread asks the daemon ([`seen`]), and its answers are
+//! Trap: a stuck daemon must not block the keyboard. A second thread asks the daemon ([`answers`]), and its answers are
 //! shown when they come.
 
+mod answers;
 mod bar;
 mod columns;
 mod frame;
@@ -10,13 +11,13 @@ mod line;
 mod plot;
 mod rates;
 mod screen;
-mod seen;
 mod text;
 mod view;
 
 use super::Question;
 use super::look::json;
 use crate::daemon::DaemonPlace;
+use answers::{Asker, LatestAnswers};
 use anyhow::Context;
 use clap::Args;
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -24,7 +25,6 @@ use eager_proto::admin::AdminReply;
 use eager_proto::snapshot::Snapshot;
 use frame::Room;
 use ratatui::DefaultTerminal;
-use seen::{Asker, Seen};
 use std::io::IsTerminal;
 use std::time::Duration;
 pub use view::Sort;
@@ -61,7 +61,7 @@ pub fn interval(text: &str) -> Result<Duration, String> {
 /// Shows the screen until the user quits. Returns text to print after that.
 pub fn top(flags: TopFlags) -> anyhow::Result<String> {
     let place = DaemonPlace::find(flags.question.which.run_dir.clone())?;
-    let first = seen::snapshot(&place)?;
+    let first = answers::snapshot(&place)?;
     let view = View { sort: flags.sort, filter: flags.filter.clone(), ..View::default() };
     if flags.question.json {
         return json(&AdminReply::Snapshot(Box::new(first)));
@@ -74,7 +74,7 @@ pub fn top(flags: TopFlags) -> anyhow::Result<String> {
     let asker = Asker::start(place, flags.interval);
     let mut terminal =
         ratatui::try_init().context("this terminal cannot be drawn on; use `eager top --once`")?;
-    let done = show(&mut terminal, Seen::new(first), view, asker, colours);
+    let done = show(&mut terminal, LatestAnswers::new(first), view, asker, colours);
     ratatui::restore();
     done.map(|()| String::new())
 }
@@ -85,13 +85,13 @@ fn as_text(snapshot: Snapshot, view: &View) -> String {
     } else {
         PIPE_COLUMNS
     };
-    let lines = frame::frame(&Seen::new(snapshot), view, Room { columns, rows: None });
+    let lines = frame::frame(&LatestAnswers::new(snapshot), view, Room { columns, rows: None });
     lines.iter().map(|line| line.text().trim_end().to_owned() + "\n").collect()
 }
 
 fn show(
     terminal: &mut DefaultTerminal,
-    mut seen: Seen,
+    mut answers: LatestAnswers,
     mut view: View,
     mut asker: Asker,
     colours: bool,
@@ -100,11 +100,11 @@ fn show(
     while !view.is_over {
         if is_new {
             terminal
-                .draw(|canvas| paint(canvas, &seen, &view, colours))
+                .draw(|canvas| paint(canvas, &answers, &view, colours))
                 .context("cannot draw on the terminal")?;
         }
-        is_new = wait_for_keys(&mut view, &seen.snapshot)?;
-        asker.explain(view.explained_task(&seen.snapshot));
+        is_new = wait_for_keys(&mut view, &answers.snapshot)?;
+        asker.explain(view.explained_task(&answers.snapshot));
         if let Some(act) = view.wanted.take() {
             asker.act(act);
         }
@@ -113,17 +113,17 @@ fn show(
             is_new = true;
         }
         for news in asker.news().filter(|_| !view.is_paused) {
-            seen.take_in(news);
+            answers.update(news);
             is_new = true;
         }
     }
     Ok(())
 }
 
-fn paint(canvas: &mut ratatui::Frame<'_>, seen: &Seen, view: &View, colours: bool) {
+fn paint(canvas: &mut ratatui::Frame<'_>, answers: &LatestAnswers, view: &View, colours: bool) {
     let area = canvas.area();
     let room = Room { columns: area.width.into(), rows: Some(area.height.into()) };
-    let lines = frame::frame(seen, view, room);
+    let lines = frame::frame(answers, view, room);
     screen::draw(&lines, area, colours, canvas.buffer_mut());
 }
 

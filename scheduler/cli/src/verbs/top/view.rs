@@ -95,10 +95,10 @@ pub struct View {
     pub is_paused: bool,
     pub is_over: bool,
     /// True if all keys are shown.
-    pub helps: bool,
+    pub shows_help: bool,
     pub hides_plots: bool,
     /// Task, and its program's name, that is cancelled if the next key confirms it.
-    pub may_cancel: Option<(u64, String)>,
+    pub cancel_question: Option<(u64, String)>,
     /// Request to the daemon; the caller takes it and sends it.
     pub wanted: Option<AdminRequest>,
     /// Result of that request, shown until the next key.
@@ -136,11 +136,11 @@ impl View {
             return self.type_into_filter(key);
         }
         self.said = None;
-        if std::mem::take(&mut self.helps) {
+        if std::mem::take(&mut self.shows_help) {
             self.is_over = key == Key::Char('q');
             return;
         }
-        if let Some((task, _)) = self.may_cancel.take() {
+        if let Some((task, _)) = self.cancel_question.take() {
             if matches!(key, Key::Char('y' | 'Y')) {
                 let (signal, ends_waiting) = ("SIGTERM".into(), false);
                 self.wanted = Some(AdminRequest::Cancel { task, signal, ends_waiting });
@@ -148,10 +148,10 @@ impl View {
             return;
         }
         match key {
-            Key::Char('?') => self.helps = true,
+            Key::Char('?') => self.shows_help = true,
             Key::Char('g') => self.hides_plots = !self.hides_plots,
             Key::Char('c') => {
-                self.may_cancel = self.on_selected(snapshot, |row| (row.task, row.label.clone()))
+                self.cancel_question = self.on_selected(snapshot, |row| (row.task, row.label.clone()))
             }
             Key::Char('h') => {
                 self.wanted = self.on_selected(snapshot, |row| AdminRequest::Hold { task: row.task });
@@ -292,9 +292,9 @@ mod tests {
     fn a_task_is_cancelled_after_a_question_and_held_and_released_at_once() {
         let mut view = View::default();
         press(&mut view, "jcn");
-        assert_eq!((&view.wanted, &view.may_cancel), (&None, &None), "no");
+        assert_eq!((&view.wanted, &view.cancel_question), (&None, &None), "no");
         press(&mut view, "c");
-        assert_eq!(view.may_cancel, Some((2, "BFS".into())));
+        assert_eq!(view.cancel_question, Some((2, "BFS".into())));
         press(&mut view, "y");
         let (signal, ends_waiting) = ("SIGTERM".into(), false);
         assert_eq!(view.wanted.take(), Some(AdminRequest::Cancel { task: 2, signal, ends_waiting }));
@@ -303,11 +303,15 @@ mod tests {
         press(&mut view, "u");
         assert_eq!(view.wanted.take(), Some(AdminRequest::Release { task: 2 }));
         view.press(Key::Char('c'), &Snapshot::default());
-        assert_eq!(view.may_cancel, None, "there is no task");
+        assert_eq!(view.cancel_question, None, "there is no task");
         press(&mut view, "?");
-        assert!(view.helps);
+        assert!(view.shows_help);
         press(&mut view, "s");
-        assert_eq!((view.helps, view.sort), (false, Sort::Task), "any key goes back, and does nothing else");
+        assert_eq!(
+            (view.shows_help, view.sort),
+            (false, Sort::Task),
+            "any key goes back, and does nothing else"
+        );
     }
 
     #[test]

@@ -24,8 +24,8 @@ fn whole(value: impl Into<u64>) -> Vec<Sample> {
     one(Value::Whole(value.into()))
 }
 
-fn says(labels: &[&str]) -> Vec<Sample> {
-    vec![Sample { labels: labels.iter().map(|&label| label.to_owned()).collect(), value: Value::Says }]
+fn info(labels: &[&str]) -> Vec<Sample> {
+    vec![Sample { labels: labels.iter().map(|&label| label.to_owned()).collect(), value: Value::Info }]
 }
 
 /// One value for each key.
@@ -105,11 +105,11 @@ use Kind::{Counter, Gauge, Histogram, Info};
 pub(super) const METRICS: &[Metric] = &[
     Metric {
         labels: &["version"],
-        ..plain("build", Info, "Version of the daemon.", |it| says(&[&it.daemon.version]))
+        ..plain("build", Info, "Version of the daemon.", |it| info(&[&it.daemon.version]))
     },
     Metric {
         labels: &["policy"],
-        ..plain("policy", Info, "The policy that decides now.", |it| says(&[&it.daemon.policy]))
+        ..plain("policy", Info, "The policy that decides now.", |it| info(&[&it.daemon.policy]))
     },
     Metric {
         unit: SECONDS,

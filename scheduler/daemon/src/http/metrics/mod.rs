@@ -53,7 +53,7 @@ enum Value {
     Real(f64),
     Whole(u64),
     Spread(Distribution),
-    Says,
+    Info,
 }
 
 impl Metric {
@@ -69,7 +69,7 @@ impl Metric {
         for sample in (self.samples)(snapshot) {
             let labels: Vec<(&str, String)> = self.labels.iter().copied().zip(sample.labels).collect();
             match sample.value {
-                Value::Says => metric.encode_info(&labels)?,
+                Value::Info => metric.encode_info(&labels)?,
                 value if labels.is_empty() => put(self.kind, &value, &mut metric)?,
                 value => put(self.kind, &value, &mut metric.encode_family(&labels)?)?,
             }
@@ -88,7 +88,7 @@ fn put(kind: Kind, value: &Value, metric: &mut MetricEncoder<'_>) -> fmt::Result
             let all: Vec<(f64, u64)> = buckets.chain([(f64::INFINITY, spread.beyond)]).collect();
             metric.encode_histogram::<NoLabelSet>(spread.sum, spread.count(), &all, None)
         }
-        (_, Value::Says) => Ok(()),
+        (_, Value::Info) => Ok(()),
     }
 }
 

@@ -20,7 +20,7 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// The history and its file.
 #[derive(Debug)]
-pub struct Learnt {
+pub struct RunHistory {
     history: History,
     path: PathBuf,
     /// [`History::learnt`] at the last write.
@@ -30,10 +30,10 @@ pub struct Learnt {
     problem: Option<String>,
 }
 
-impl Learnt {
+impl RunHistory {
     /// Reads the history of earlier daemons. A file that cannot be used is put aside and begun anew; the second value
     /// is the message to log.
-    pub fn open(path: PathBuf) -> (Learnt, Option<String>) {
+    pub fn open(path: PathBuf) -> (RunHistory, Option<String>) {
         let (history, damage) = match read(&path) {
             Ok(history) => (history, None),
             Err(why) => {
@@ -44,7 +44,7 @@ impl Learnt {
             }
         };
         let written = history.learnt();
-        (Learnt { history, path, written, not_before: Nanos(0), problem: None }, damage)
+        (RunHistory { history, path, written, not_before: Nanos(0), problem: None }, damage)
     }
 
     /// Adds the estimate for a task that begins to the event, if earlier runs of it are known. This happens under every

@@ -22,7 +22,7 @@ pub struct Explained {
 }
 
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct LatestAnswers {
     pub snapshot: Snapshot,
     pub rates: Rates,
     pub explained: Option<Explained>,
@@ -33,14 +33,14 @@ pub struct Seen {
 /// Answer of the daemon, or why there is none.
 type News = Result<(Snapshot, Option<Explained>), String>;
 
-impl Seen {
-    pub fn new(snapshot: Snapshot) -> Seen {
-        let mut seen = Seen::default();
-        seen.take_in(Ok((snapshot, None)));
-        seen
+impl LatestAnswers {
+    pub fn new(snapshot: Snapshot) -> LatestAnswers {
+        let mut answers = LatestAnswers::default();
+        answers.update(Ok((snapshot, None)));
+        answers
     }
 
-    pub fn take_in(&mut self, news: News) {
+    pub fn update(&mut self, news: News) {
         match news {
             Ok((mut snapshot, mut explained)) => {
                 let after = std::mem::take(&mut snapshot.after);
@@ -96,15 +96,15 @@ fn act(place: &DaemonPlace, request: &AdminRequest) -> String {
 /// Thread that asks the daemon at intervals.
 #[derive(Debug)]
 pub struct Asker {
-    wish: Sender<Wish>,
-    wished: Option<u64>,
+    orders: Sender<Order>,
+    explained_task: Option<u64>,
     news: Receiver<News>,
     said: Receiver<String>,
 }
 
 /// Order for the thread, handled before it asks again.
 #[derive(Debug)]
-enum Wish {
+enum Order {
     /// Explain this task from now on.
     Explain(Option<u64>),
     Act(AdminRequest),
@@ -114,21 +114,21 @@ impl Asker {
     /// Starts the thread, which ends when [`Asker`] is dropped.
     pub fn start(place: DaemonPlace, interval: Duration) -> Asker {
         let (tell, news) = sync_channel(1);
-        let (wish, wishes) = channel();
+        let (orders, incoming) = channel();
         let (answer, said) = channel();
         std::thread::spawn(move || {
             let mut explains = None;
             loop {
-                let first = match wishes.recv_timeout(interval) {
-                    Ok(wish) => Some(wish),
+                let first = match incoming.recv_timeout(interval) {
+                    Ok(order) => Some(order),
                     Err(RecvTimeoutError::Timeout) => None,
                     Err(RecvTimeoutError::Disconnected) => break,
                 };
-                for wish in first.into_iter().chain(wishes.try_iter()) {
-                    match wish {
-                        Wish::Explain(task) => explains = task,
+                for order in first.into_iter().chain(incoming.try_iter()) {
+                    match order {
+                        Order::Explain(task) => explains = task,
                         // Sending fails only when the thread is about to end.
-                        Wish::Act(request) => drop(answer.send(act(&place, &request))),
+                        Order::Act(request) => drop(answer.send(act(&place, &request))),
                     }
                 }
                 let said = snapshot(&place).map_err(|error| format!("{error:#}"));
@@ -138,21 +138,21 @@ impl Asker {
                 }
             }
         });
-        Asker { wish, wished: None, news, said }
+        Asker { orders, explained_task: None, news, said }
     }
 
     /// Requests explanations of this task from now on, at once.
     pub fn explain(&mut self, task: Option<u64>) {
-        if std::mem::replace(&mut self.wished, task) != task {
+        if std::mem::replace(&mut self.explained_task, task) != task {
             // Sending cannot fail while this exists: the thread ends only with it.
-            let _ = self.wish.send(Wish::Explain(task));
+            let _ = self.orders.send(Order::Explain(task));
         }
     }
 
     /// Requests an action, at once.
     pub fn act(&self, request: AdminRequest) {
         // Sending cannot fail while this exists: the thread ends only with it.
-        let _ = self.wish.send(Wish::Act(request));
+        let _ = self.orders.send(Order::Act(request));
     }
 
     /// Returns results of actions, one line each.

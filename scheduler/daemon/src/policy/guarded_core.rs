@@ -5,8 +5,8 @@
 
 use crate::persistence::ended::Ended;
 use crate::persistence::journal::{self, Journal};
-use crate::policy::learnt::Learnt;
 use crate::policy::recent::Recent;
+use crate::policy::run_history::RunHistory;
 use crate::policy::tally::Tally;
 use crate::policy::watchdog::Heartbeat;
 use eager_core::action::Action;
@@ -21,11 +21,11 @@ use std::time::Instant;
 
 /// A change of the journal's state in a step that is worth a log line.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Recording {
+pub enum JournalChange {
     /// Nothing is recorded from here on.
     Failed(String),
     /// Steps are recorded again.
-    GoesOn,
+    Resumed,
 }
 
 /// The policy panicked: the step has no effect.
@@ -34,13 +34,13 @@ pub struct Panicked;
 
 /// Scheduler, journal, clock, and the history of earlier runs.
 #[derive(Debug)]
-pub struct Mind {
+pub struct GuardedCore {
     pub scheduler: Scheduler,
     /// Why `case` decides in place of the policy that was asked for.
     pub reverted: Option<String>,
     /// What is wrong with the policy although its last step counts. The reader that takes it replaces the policy.
     pub complaint: Option<String>,
-    pub learnt: Learnt,
+    pub run_history: RunHistory,
     pub tally: Tally,
     pub recent: Recent,
     pub ended: Ended,
@@ -52,28 +52,28 @@ pub struct Mind {
     pub journal_problem: Option<String>,
     started: Instant,
     /// Time of the virtual clock as of its last message; none in real time.
-    told: Option<Nanos>,
+    virtual_time: Option<Nanos>,
     heartbeat: Arc<Heartbeat>,
 }
 
-impl Mind {
+impl GuardedCore {
     /// Starts the journal, without devices yet. `Err`: there can never be a journal at that path; a full disk only
-    /// gives a [`Mind::journal_problem`].
+    /// gives a [`GuardedCore::journal_problem`].
     pub fn new(
         scheduler: Scheduler,
-        learnt: Learnt,
+        run_history: RunHistory,
         mut journal: Journal,
         started: Instant,
-    ) -> std::io::Result<Mind> {
+    ) -> std::io::Result<GuardedCore> {
         let journal_problem = match journal.begin(&scheduler, Nanos::default()) {
             Err(error) if !journal::may_pass(&error) => return Err(error),
             begun => begun.err().map(|error| error.to_string()),
         };
-        Ok(Mind {
+        Ok(GuardedCore {
             scheduler,
             reverted: None,
             complaint: None,
-            learnt,
+            run_history,
             tally: Tally::default(),
             recent: Recent::default(),
             ended: Ended::default(),
@@ -82,7 +82,7 @@ impl Mind {
             journal,
             journal_problem,
             started,
-            told: None,
+            virtual_time: None,
             heartbeat: Arc::default(),
         })
     }
@@ -96,17 +96,17 @@ impl Mind {
     }
 
     /// The time in which decisions are made: that of the virtual clock if there is one.
-    pub fn decides_at(&self) -> Nanos {
-        self.told.unwrap_or_else(|| self.now())
+    pub fn decision_time(&self) -> Nanos {
+        self.virtual_time.unwrap_or_else(|| self.now())
     }
 
     /// Makes all further decisions at this time, until the next call.
-    pub fn tell_time(&mut self, now: Nanos) {
-        self.told = Some(now);
+    pub fn set_virtual_time(&mut self, now: Nanos) {
+        self.virtual_time = Some(now);
     }
 
-    pub fn is_told_time(&self) -> bool {
-        self.told.is_some()
+    pub fn has_virtual_time(&self) -> bool {
+        self.virtual_time.is_some()
     }
 
     /// Monotonic time since the daemon started.
@@ -116,14 +116,14 @@ impl Mind {
 
     /// Runs one step of the core, and writes its line if there is a journal. Adds the history's estimate to the event
     /// first.
-    pub fn step(&mut self, event: &mut Event) -> (Result<Vec<Action>, Panicked>, Option<Recording>) {
+    pub fn step(&mut self, event: &mut Event) -> (Result<Vec<Action>, Panicked>, Option<JournalChange>) {
         if let Event::DeviceAdded { device, profile } = event {
             self.devices.push((*device, profile.clone()));
         }
-        let now = self.decides_at();
+        let now = self.decision_time();
         let begun = self.now();
         let prepared = self.journal.prepare(&self.scheduler, begun);
-        self.learnt.estimate(event);
+        self.run_history.estimate(event);
         let (scheduler, decided) = (&mut self.scheduler, event.clone());
         let mut actions = Vec::new();
         self.heartbeat.begin(begun);
@@ -133,44 +133,44 @@ impl Mind {
         self.heartbeat.end();
         let took = self.now().saturating_sub(begun);
         if done.is_err() {
-            self.journal.lose();
-            return (Err(Panicked), self.recorded(prepared));
+            self.journal.count_unrecorded();
+            return (Err(Panicked), self.note_journal(prepared));
         }
         let dropped = self.scheduler.anomalies().get(&Anomaly::DroppedProposal).copied().unwrap_or_default();
         if std::mem::replace(&mut self.dropped, dropped) < dropped && self.reverted.is_none() {
             self.complaint = Some("proposed what the ledger does not allow".into());
         }
-        self.learnt.note(now, event, &actions);
+        self.run_history.note(now, event, &actions);
         self.tally.note(&self.scheduler, event, &actions, took);
         self.recent.note(now, &self.scheduler, event, &actions);
         self.ended.note(now, &self.scheduler, event, &actions);
         if !self.journal.is_on() {
-            self.journal.lose();
-            return (Ok(actions), self.recorded(prepared));
+            self.journal.count_unrecorded();
+            return (Ok(actions), self.note_journal(prepared));
         }
         let line = JournalLine { now, event: event.clone(), actions };
         let written = self.journal.record(&line, begun);
-        (Ok(line.actions), self.recorded(prepared.and_then(|again| written.map(|()| again))))
+        (Ok(line.actions), self.note_journal(prepared.and_then(|again| written.map(|()| again))))
     }
 
     /// Keeps the result of writing the journal; `Ok(true)`: recording goes on after a failure.
-    fn recorded(&mut self, written: std::io::Result<bool>) -> Option<Recording> {
+    fn note_journal(&mut self, written: std::io::Result<bool>) -> Option<JournalChange> {
         match written {
             Ok(false) => None,
             Ok(true) => {
                 self.journal_problem = None;
-                Some(Recording::GoesOn)
+                Some(JournalChange::Resumed)
             }
             Err(error) => {
                 let why = error.to_string();
                 self.journal_problem = Some(why.clone());
-                Some(Recording::Failed(why))
+                Some(JournalChange::Failed(why))
             }
         }
     }
 
     /// Notes that `case` decides in place of the configured policy, with all that the scheduler knew.
-    pub fn reverted(&mut self, why: String) {
+    pub fn mark_reverted(&mut self, why: String) {
         self.reverted = Some(why);
         self.tally.policy_fell_back();
         self.complaint = None;
@@ -186,7 +186,7 @@ impl Mind {
     pub fn replace(&mut self, why: String) -> std::io::Result<()> {
         self.scheduler = Scheduler::new(PolicyName::Case, self.scheduler.options().clone());
         self.dropped = 0;
-        self.reverted(why);
+        self.mark_reverted(why);
         let journal = self.journal.begin(&self.scheduler, self.now());
         self.journal_problem = journal.as_ref().err().map(std::io::Error::to_string);
         for (device, profile) in std::mem::take(&mut self.devices) {
