@@ -32,7 +32,7 @@ use crate::persistence::ended_file::EndedFile;
 use crate::persistence::journal::{Journal, Place};
 use crate::persistence::run_dir::RunDir;
 use crate::persistence::run_dir::RunDirError;
-use crate::persistence::state_file::StateFile;
+use crate::persistence::state_file::{Kept, StateFile};
 use crate::policy::guarded_core::GuardedCore;
 use crate::policy::run_history::RunHistory;
 use crate::policy::watchdog;
@@ -152,50 +152,24 @@ fn open(
     let clients_max = settings.clients_max.min(clients_for(descriptors));
     let (state, mut old, damage) = StateFile::open(&run_dir.state_file(), identity::boot());
     let devices = Devices::open(&settings, &run_dir.vgpu_socket(), &mut old)?;
-    let summary = devices.summary();
     let mut dispatch = open_dispatch(&settings, run_dir, &devices, state, manager)?;
     log_leftovers(&devices, damage, &mut dispatch);
-    if devices.clock.is_some() {
-        dispatch.core.set_virtual_time(Nanos(0));
-    }
-    add_devices(&devices, &mut dispatch);
-    let taken_over = dispatch.take_over(old, kept);
-    dispatch.begin_state();
-    (0..)
-        .map(DeviceId)
-        .zip(&devices.statuses)
-        .for_each(|(device, status)| dispatch.apply_status(device, *status));
+    let taken_over = restore(&devices, old, kept, &mut dispatch);
     let Listeners { clients, admin, http, tcp } = listeners::open(run_dir, kept, &dispatch.manager)?;
     kept.drop_untaken(&dispatch.manager);
     let doors = http::open(http, tcp, run_dir, &settings.http, settings.reverted.is_some())?;
     doors.problem.iter().for_each(|problem| dispatch.log(problem.clone()));
     let handed_down = handed_down(&clients, &admin, &doors, run_dir).context("listeners")?;
-    let journal_folder = settings.journal.as_ref().map(|path| path.parent().unwrap_or(Path::new(".")));
-    // The driver is reached through files in /dev, some of which are opened only when they are needed.
-    let driver = devices.nvml.is_some().then_some(Path::new("/dev"));
-    let writable: Vec<&Path> = std::iter::once(run_dir.path()).chain(journal_folder).chain(driver).collect();
-    let confinement = harden::confine(&writable);
-    let limit = Nanos::from_secs(settings.watchdog);
-    let heartbeat = dispatch.core.heartbeat();
-    let reverted = settings.reverted.is_some();
-    watchdog::start(heartbeat, dispatch.core.started(), limit, reverted, handed_down).context("watchdog")?;
+    let confinement = confine(&settings, &devices, run_dir);
+    start_watchdog(&settings, &dispatch, handed_down)?;
     let observer = start_observer(&settings, &devices, run_dir).context("observer")?;
     if observer.is_some() {
         let now = dispatch.now();
         dispatch.truth.begin(now, devices.spare.clone());
     }
-    let again = if taken_over > 0 { format!(", {taken_over} programs taken over") } else { String::new() };
-    let ready = format!(
-        "eagerd: ready: {summary}, policy {}, socket {}{}{again}",
-        dispatch.core.scheduler.policy(),
-        run_dir.client_socket().display(),
-        doors.summary()
-    );
+    let ready = ready_line(&devices, &dispatch, run_dir, &doors, taken_over);
     doors.serve().context("http thread")?;
-    dispatch.manager.ready();
-    // The starting process may not read this output.
-    let _ = writeln!(std::io::stdout(), "{ready}");
-    detach::release_starter();
+    announce(&ready, &dispatch.manager);
     let parts = Parts {
         dispatch,
         listener: clients,
@@ -208,11 +182,76 @@ fn open(
         clients_max,
         confinement,
         descriptors,
-        starved_after: limit,
+        starved_after: Nanos::from_secs(settings.watchdog),
         settings,
         source,
     };
     Shell::new(parts).context("epoll")
+}
+
+/// Adds the devices to the core, takes over the clients of an earlier daemon, and returns how many.
+fn restore(
+    devices: &Devices,
+    old: Kept,
+    kept: &mut service_manager::KeptDescriptors,
+    dispatch: &mut Dispatch,
+) -> usize {
+    if devices.clock.is_some() {
+        dispatch.core.set_virtual_time(Nanos(0));
+    }
+    add_devices(devices, dispatch);
+    let taken_over = dispatch.take_over(old, kept);
+    dispatch.begin_state();
+    for (device, status) in (0..).map(DeviceId).zip(&devices.statuses) {
+        dispatch.apply_status(device, *status);
+    }
+    taken_over
+}
+
+/// Gives up what the daemon does not need any more. Returns the parts that hold, for `eager info`.
+fn confine(settings: &Settings, devices: &Devices, run_dir: &RunDir) -> String {
+    let journal_folder = settings.journal.as_ref().map(|path| path.parent().unwrap_or(Path::new(".")));
+    // The driver is reached through files in /dev, some of which are opened only when they are needed.
+    let driver = devices.nvml.is_some().then_some(Path::new("/dev"));
+    let writable: Vec<&Path> = std::iter::once(run_dir.path()).chain(journal_folder).chain(driver).collect();
+    harden::confine(&writable)
+}
+
+/// Starts the thread that restarts the daemon when the policy hangs.
+fn start_watchdog(
+    settings: &Settings,
+    dispatch: &Dispatch,
+    listeners: Vec<(String, OwnedFd)>,
+) -> anyhow::Result<()> {
+    let (heartbeat, started) = (dispatch.core.heartbeat(), dispatch.core.started());
+    let limit = Nanos::from_secs(settings.watchdog);
+    watchdog::start(heartbeat, started, limit, settings.reverted.is_some(), listeners).context("watchdog")
+}
+
+/// The line that reports that the daemon serves.
+fn ready_line(
+    devices: &Devices,
+    dispatch: &Dispatch,
+    run_dir: &RunDir,
+    doors: &Doors,
+    taken_over: usize,
+) -> String {
+    let again = if taken_over > 0 { format!(", {taken_over} programs taken over") } else { String::new() };
+    format!(
+        "eagerd: ready: {}, policy {}, socket {}{}{again}",
+        devices.summary(),
+        dispatch.core.scheduler.policy(),
+        run_dir.client_socket().display(),
+        doors.summary()
+    )
+}
+
+/// Reports to the service manager, and to the command that started the daemon, that the daemon serves.
+fn announce(ready: &str, manager: &ServiceManager) {
+    manager.ready();
+    // The starting process may not read this output.
+    let _ = writeln!(std::io::stdout(), "{ready}");
+    detach::release_starter();
 }
 
 /// Logs what an earlier daemon left: virtual GPUs with programs on them, and a damaged state file.

@@ -119,9 +119,15 @@ fn main() {
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 
-/// Runs one case. Descriptors in `held` stay open until the process ends.
+/// Runs one case.
 fn run(socket: &Path, case: &Case) {
-    let held: &mut Vec<OwnedFd> = Box::leak(Box::default());
+    if !run_as_client(socket, case) && !run_flood(socket, case) {
+        run_on_raw_socket(socket, case);
+    }
+}
+
+/// Runs a case that is an honest client for most of its life. False if the case is none of these.
+fn run_as_client(socket: &Path, case: &Case) -> bool {
     if let Some(step) = case.die_at {
         honest_life(socket, step);
     } else if let Some(mib) = case.hold {
@@ -137,31 +143,27 @@ fn run(socket: &Path, case: &Case) {
         std::mem::forget(client);
     } else if case.double_release {
         double_release(socket);
-    } else if let Some(bytes) = case.packet {
-        held.push(first_packet(socket, &vec![0xff; bytes]));
-    } else if let Some(major) = case.version {
-        held.push(first_packet(socket, Hello { major, ..Hello::new("other") }.as_bytes()));
-    } else if case.wrong_doorbell {
-        let raw = Raw::meet(socket);
-        send(raw.socket.as_fd(), &[1, 2], &[]).or_end();
-        held.push(raw.socket);
-    } else if let Some(count) = case.descriptors {
-        let raw = Raw::meet(socket);
-        let file = File::open("/dev/null").expect("/dev/null");
-        for _ in 0..50 {
-            send(raw.socket.as_fd(), &[1], &vec![file.as_raw_fd(); count]).or_end();
-        }
-        held.push(raw.socket);
-    } else if let Some(ahead) = case.ring_head {
-        let raw = Raw::meet(socket);
-        raw.publish(ahead);
-        held.push(raw.socket);
-    } else if let Some(ms) = case.scribble {
-        scribble(socket, Duration::from_millis(ms));
-    } else if case.reshape {
-        held.push(reshape(socket));
-    } else if let Some(count) = case.silent {
-        silent(socket, count, held);
+    } else if let Some(uid) = case.become_uid {
+        let client = connect(socket, "another");
+        setuid(Uid::from_raw(uid)).expect("root becomes anybody");
+        println!("{}", begin_and_wait(&client, slot(0), 10 << 20));
+        std::mem::forget(client);
+    } else if case.starved {
+        let next = File::open("/dev/null").expect("/dev/null").as_raw_fd() as u64;
+        // Room for the connection, and none for the pages that come with the answer.
+        setrlimit(Resource::RLIMIT_NOFILE, next + 1, next + 1).expect("less is always allowed");
+        let met = ClientConnection::connect(socket, &Hello::new("starved"), LONG);
+        println!("{}", met.expect_err("no descriptor for the pages"));
+    } else {
+        return false;
+    }
+    true
+}
+
+/// Runs a case of many connections, tasks or requests. False if the case is none of these.
+fn run_flood(socket: &Path, case: &Case) -> bool {
+    if let Some(count) = case.silent {
+        silent(socket, count);
     } else if let Some(count) = case.waiting {
         waiting(socket, count);
     } else if let Some(ms) = case.reconnect {
@@ -176,6 +178,37 @@ fn run(socket: &Path, case: &Case) {
         flood(socket, Duration::from_millis(ms));
     } else if let Some(count) = case.log_flood {
         (0..count).for_each(|_| drop(first_packet(socket, &[0xff; 10])));
+    } else {
+        return false;
+    }
+    true
+}
+
+/// Runs a case that breaks the protocol, below the client library.
+fn run_on_raw_socket(socket: &Path, case: &Case) {
+    if let Some(bytes) = case.packet {
+        keep_open(first_packet(socket, &vec![0xff; bytes]));
+    } else if let Some(major) = case.version {
+        keep_open(first_packet(socket, Hello { major, ..Hello::new("other") }.as_bytes()));
+    } else if case.wrong_doorbell {
+        let raw = Raw::meet(socket);
+        send(raw.socket.as_fd(), &[1, 2], &[]).or_end();
+        keep_open(raw.socket);
+    } else if let Some(count) = case.descriptors {
+        let raw = Raw::meet(socket);
+        let file = File::open("/dev/null").expect("/dev/null");
+        for _ in 0..50 {
+            send(raw.socket.as_fd(), &[1], &vec![file.as_raw_fd(); count]).or_end();
+        }
+        keep_open(raw.socket);
+    } else if let Some(ahead) = case.ring_head {
+        let raw = Raw::meet(socket);
+        raw.publish(ahead);
+        keep_open(raw.socket);
+    } else if let Some(ms) = case.scribble {
+        scribble(socket, Duration::from_millis(ms));
+    } else if case.reshape {
+        keep_open(reshape(socket));
     } else if let Some(client) = case.impersonate {
         let resume = Some(Resume { client, sequence_floor: 0, reserved: 0 });
         let packet = Opening { hello: Hello::new("impostor"), resume }.encode();
@@ -183,19 +216,13 @@ fn run(socket: &Path, case: &Case) {
         send(socket.as_fd(), &packet, &[]).or_end();
         println!("{}", answer(&socket).reason());
     } else if case.deaf {
-        held.push(first_packet(socket, Hello::new("deaf").as_bytes()));
-    } else if let Some(uid) = case.become_uid {
-        let client = connect(socket, "another");
-        setuid(Uid::from_raw(uid)).expect("root becomes anybody");
-        println!("{}", begin_and_wait(&client, slot(0), 10 << 20));
-        std::mem::forget(client);
-    } else if case.starved {
-        let next = File::open("/dev/null").expect("/dev/null").as_raw_fd() as u64;
-        // Room for the connection, and none for the pages that come with the answer.
-        setrlimit(Resource::RLIMIT_NOFILE, next + 1, next + 1).expect("less is always allowed");
-        let met = ClientConnection::connect(socket, &Hello::new("starved"), LONG);
-        println!("{}", met.expect_err("no descriptor for the pages"));
+        keep_open(first_packet(socket, Hello::new("deaf").as_bytes()));
     }
+}
+
+/// Keeps a connection open until the process ends.
+fn keep_open(socket: OwnedFd) {
+    std::mem::forget(socket);
 }
 
 /// Results that fail because the daemon has ended, or has cut this client off.
@@ -345,13 +372,14 @@ fn crowd(socket: &Path, count: usize) {
 
 /// Opens silent connections. The soft limit of descriptors is raised as far as it goes, since this needs more than the
 /// usual one. Each connection that the daemon evicts makes room for a further one.
-fn silent(socket: &Path, count: usize, held: &mut Vec<OwnedFd>) {
+fn silent(socket: &Path, count: usize) {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         // If this fails, the old limit has to do.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
-    held.extend((0..count).map_while(|_| any_stream(socket)));
-    println!("{} connections", held.len());
+    let connections: Vec<OwnedFd> = (0..count).map_while(|_| any_stream(socket)).collect();
+    println!("{} connections", connections.len());
+    connections.into_iter().for_each(keep_open);
 }
 
 /// Connects to either socket: the daemon's keeps packets apart, the virtual GPU server's does not.
