@@ -57,13 +57,14 @@ enum Verb {
     /// N ended, 125 for a lost one.
     #[command(after_help = "Examples:\n  eager wait\n  eager wait 3 4")]
     Wait(WaitFlags),
-    /// Print what a submitted job has printed.
+    /// Print the output of a submitted job.
     #[command(after_help = "Examples:\n  eager log 3\n  eager log -f")]
     Log(LogFlags),
-    /// Run a program alone on a virtual GPU, and say what each kernel took and touched.
+    /// Run a program alone on a virtual GPU, and show the time and memory of each kernel.
     #[command(after_help = "Examples:\n  eager profile ./train\n  eager profile --out train.json ./train")]
     Profile(profile::ProfileFlags),
-    /// Time a GPU that nobody else uses, write a card file that describes it, and show how the model's times compare.
+    /// Time a GPU that no other program uses, write a card file that describes it, and show how the model's times
+    /// compare.
     #[command(
         after_help = "Examples:\n  eager calibrate --out lab-h200.toml\n  eager calibrate --virtual H200"
     )]
@@ -90,29 +91,29 @@ enum Verb {
     /// List the waiting tasks in the order in which they are tried.
     #[command(after_help = "Examples:\n  eager queue\n  eager queue --json")]
     Queue(Question),
-    /// Say why a task waits or runs as it does, or what a device has to do with each task.
+    /// Explain why a task waits or runs as it does, or what each task has or lacks on a device.
     #[command(after_help = "Examples:\n  eager explain 12\n  eager explain gpu 1\n  eager explain pid 4242")]
     Explain(ExplainFlags),
-    /// Take a task back: a waiting one is refused, its allocations fail; the program of a running one is asked to end. Your
-    /// own, or any for root.
+    /// Cancel a task: a waiting task is refused and its allocations fail; the program of a running task gets SIGTERM.
+    /// Only your own tasks, or any as root.
     #[command(
         after_help = "Examples:\n  eager cancel 12\n  eager cancel 12 --signal KILL     # ends a waiting program, too"
     )]
     Cancel(CancelFlags),
-    /// Keep a waiting task from starting until it is released. Your own, or any for root.
+    /// Keep a waiting task from starting until it is released. Only your own tasks, or any as root.
     #[command(after_help = "Examples:\n  eager hold 12\n  eager release 12")]
     Hold(TaskFlags),
-    /// Let a held task start again; it stands last in the queue.
+    /// Let a held task start again; it goes to the end of the queue.
     #[command(after_help = "Examples:\n  eager release 12")]
     Release(TaskFlags),
-    /// Change which of your own waiting tasks go first: of a task's program, now and for its later tasks. Nobody
-    /// else's place in the queue changes. Your own, or any for root.
+    /// Change which of your own waiting tasks go first: those of this task's program, now and later. The places of
+    /// other users in the queue stay. Only your own tasks, or any as root.
     #[command(after_help = "Examples:\n  eager priority 12 10\n  eager priority 12 -5")]
     Priority(PriorityFlags),
     /// Show which policy decides, or set another.
     #[command(after_help = "Examples:\n  eager policy\n  eager policy set case")]
     Policy(PolicyFlags),
-    /// Start nothing new on a device; what runs there goes on. For root and the daemon's own user.
+    /// Start no new tasks on a device; running tasks go on. For root and the daemon's own user.
     #[command(
         after_help = "Examples:\n  eager drain 1\n  eager ps           # when no task is on GPU 1 any more, it is free"
     )]
@@ -125,7 +126,7 @@ enum Verb {
         after_help = "Examples:\n  eager trace journal.jsonl\n  eager trace journal.jsonl --out night.pftrace"
     )]
     Trace(trace::TraceFlags),
-    /// Check what Eager needs on this machine, and say how to mend what is missing; exit code 1 if something fails.
+    /// Check what Eager needs on this machine, and say how to fix what is missing; exit code 1 if a check fails.
     #[command(after_help = "Examples:\n  eager doctor\n  eager doctor --json")]
     Doctor(doctor::DoctorFlags),
     /// Start, stop or show NVIDIA's Multi-Process Service (MPS), under which kernels of several programs run at once.
@@ -139,7 +140,8 @@ enum Verb {
     /// Write a man page for each verb.
     #[command(after_help = "Examples:\n  eager man --out ~/.local/share/man/man1")]
     Man(ManFlags),
-    /// Stop the daemon, if nothing runs or waits; running programs keep their devices. For root and the daemon's own user.
+    /// Stop the daemon, if no task runs or waits; running programs keep their devices. For root and the daemon's own
+    /// user.
     #[command(after_help = "Examples:\n  eager shutdown\n  eager shutdown --when-idle")]
     Shutdown(ShutdownFlags),
 }

@@ -196,7 +196,7 @@ pub fn notes(daemon: &DaemonRow) -> String {
     }
     if daemon.unattached > 0 {
         lines +=
-            &format!("{} programs have not come back since the daemon was restarted\n", daemon.unattached);
+            &format!("{} programs have not reconnected since the daemon was restarted\n", daemon.unattached);
     }
     if daemon.overruns > 0 {
         lines += &format!("{} times a program used more than it declared\n", daemon.overruns);
@@ -223,7 +223,7 @@ pub fn unaccounted(rows: &[DeviceRow]) -> String {
         let (device, foreign) = (row.device, size(row.foreign_bytes));
         let beyond = size(row.unaccounted_bytes.saturating_sub(row.foreign_bytes));
         format!(
-            "GPU {device}: in use and not given away: {foreign} by programs that are not scheduled, {beyond} \
+            "GPU {device}: in use but not granted: {foreign} by programs that are not scheduled, {beyond} \
              beyond what was declared\n"
         )
     };
@@ -346,7 +346,7 @@ waits: there is no device yet           12  anna
             survives_restart: false,
             overstays: 0,
             overruns: 2,
-            usage_problem: "the devices have not said for 12 s what is in use".into(),
+            usage_problem: "the devices have not reported memory use for 12 s".into(),
             state_problem: "No space left".into(),
             journal_problem: "No space left".into(),
             history_problem: String::new(),
@@ -375,11 +375,11 @@ eagerd 0.2.0 (2183783342f3), pid 99, policy eager-opt, up 1m01s: 3 programs, 2 t
 policy reverted: eager-opt panicked
 the state file cannot be written (No space left): a restart would lose what is granted
 the journal cannot be written (No space left): what is decided is not recorded
-the devices have not said for 12 s what is in use
-2 programs have not come back since the daemon was restarted
+the devices have not reported memory use for 12 s
+2 programs have not reconnected since the daemon was restarted
 2 times a program used more than it declared
 GPU 0: drained for 1h02m: nothing new starts there, 2 tasks run
-GPU 0: in use and not given away: 2 GiB by programs that are not scheduled, 1 GiB beyond what was declared
+GPU 0: in use but not granted: 2 GiB by programs that are not scheduled, 1 GiB beyond what was declared
 GPU  NAME       KIND     STATE    MEMORY  GRANTED  CONTEXTS     FREE   OVER  RESIDENT  PINNED  UTIL  NORMAL  EAGER
   0  V100-16GB  virtual  drained  16 GiB   12 GiB   300 MiB  724 MiB  1 MiB    15 GiB   3 GiB   87%       1      1
 ";

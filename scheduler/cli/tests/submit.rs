@@ -170,7 +170,7 @@ fn a_time_limit_ends_what_ignores_it() {
     let stubborn = "trap '' TERM; while :; do sleep 0.1; done";
     let (code, _, said) = place.eager(&[&["run"], &limit[..], &["sh", "-c", stubborn]].concat());
     let expected = "eager: the time limit of 1 s is over: the program gets SIGTERM\n\
-                    eager: it is still there: it gets SIGKILL\n";
+                    eager: the program has not ended: it gets SIGKILL\n";
     assert_eq!((code, said.as_str()), (None, expected));
     // A program that handles SIGTERM ends with its own exit code, a quick program is not affected, and neither has an
     // extra child.
@@ -237,7 +237,7 @@ fn a_full_disk_does_not_stop_the_program_or_hide_its_end() {
     let left = std::fs::read_dir(dir.path().join("eager/jobs")).expect("jobs").count();
     let unmounted = Command::new("umount").arg(dir.path()).status().expect("umount");
     assert!(unmounted.success());
-    assert!(code == Some(6) && said.contains("its log is not whole: "), "{code:?} {said}");
+    assert!(code == Some(6) && said.contains("its log is incomplete: "), "{code:?} {said}");
     assert!(next == Some(1) && why.contains("the files of a job"), "{next:?} {why}");
     assert_eq!(left, 1);
 }

@@ -257,8 +257,7 @@ fn announce(ready: &str, manager: &ServiceManager) {
 /// Logs what an earlier daemon left: virtual GPUs with programs on them, and a damaged state file.
 fn log_leftovers(devices: &Devices, damage: Option<String>, dispatch: &mut Dispatch) {
     if devices.server.as_ref().is_some_and(VirtualGpus::was_running) {
-        dispatch
-            .log("the virtual GPU server of an earlier daemon is there, with the programs on it".to_owned());
+        dispatch.log("the virtual GPU server of an earlier daemon still runs, with its programs".to_owned());
     }
     if let Some(damage) = damage {
         dispatch.log(format!("the state file of an earlier daemon is {damage}"));

@@ -91,7 +91,7 @@ function showDaemon(snapshot) {
     `${it.running} running · ${it.waiting} waiting`;
   const notes = [];
   if (it.policy_state.startsWith("reverted")) notes.push(`policy ${it.policy_state}`);
-  if (it.unattached > 0) notes.push(`${it.unattached} programs have not come back since the daemon was restarted`);
+  if (it.unattached > 0) notes.push(`${it.unattached} programs have not reconnected since the daemon was restarted`);
   if (it.overruns > 0) notes.push(`${it.overruns} times a program used more than it declared`);
   for (const device of snapshot.devices) {
     if (device.drained_ms != null) notes.push(`GPU ${device.device}: drained for ${time(device.drained_ms)}: nothing new starts there`);

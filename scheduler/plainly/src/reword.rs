@@ -131,7 +131,7 @@ mod tests {
         let words = Words {
             noun: "setting",
             unknown: "there is no setting",
-            others: "`eagerd --help` lists those that there are",
+            others: "`eagerd --help` lists all settings",
             elsewhere: vec!["eager_per_device".to_owned()],
         };
         for (theirs, ours) in [

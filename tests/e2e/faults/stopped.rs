@@ -142,7 +142,7 @@ fn holder_is_stopped(arguments: &[&str], program: &Path, users: [Option<u32>; 2]
     eprintln!("{arguments:?}: eager kernels ran {took:?} after the daemon was asked why they wait");
     let (line, rest) = reads.join().expect("its output");
     assert_eq!(line, "works\n");
-    assert!(explain().contains("Its kernels have ended, and nobody waits for them"), "{}", explain());
+    assert!(explain().contains("Its kernels have ended, and no task waits for them"), "{}", explain());
 
     holder.signal(Signal::SIGCONT);
     // Both programs compute again, and each finds the values that it wrote.

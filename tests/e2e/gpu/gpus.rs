@@ -192,7 +192,7 @@ fn a_driver_that_does_not_answer_any_more_costs_nobody_a_grant() {
         let problem = daemon.ask("info")["daemon"]["usage_problem"].as_str().expect("text").to_owned();
         if problem.is_empty() { Err("no problem with the devices") } else { Ok(problem) }
     });
-    assert!(problem.starts_with("the devices have not said for "), "{problem:?}");
+    assert!(problem.starts_with("the devices have not reported memory use for "), "{problem:?}");
     let holder = daemon.reserve("100GiB", &["sleep", "1000"]);
     wait_for(&daemon, |device| device["granted_bytes"].as_u64() >= Some(100 * GIB));
     drop(holder);

@@ -57,7 +57,7 @@ fn a_wait_is_seen_explained_held_and_cancelled() {
     let (code, said) = refused(&run(&mut eager(&daemon, &["cancel", &task])));
     assert_eq!(
         (code, said),
-        (Some(1), format!("eager: the daemon says: there is no task {task}: `eager ps` lists them\n"))
+        (Some(1), format!("eager: the daemon says: there is no task {task}: `eager ps` lists all tasks\n"))
     );
 }
 

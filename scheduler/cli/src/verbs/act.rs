@@ -51,10 +51,10 @@ pub struct CancelFlags {
 pub struct ShutdownFlags {
     #[command(flatten)]
     pub which: WhichDaemon,
-    /// Also while tasks run or wait: what starts after that is not scheduled.
+    /// Stop even while tasks run or wait: programs that start later are not scheduled.
     #[arg(long)]
     pub force: bool,
-    /// As soon as nothing runs or waits any more.
+    /// Stop as soon as no task runs or waits.
     #[arg(long, conflicts_with = "force")]
     pub when_idle: bool,
 }

@@ -26,13 +26,13 @@ const ENV_VGPU_HOST_FACTOR: &str = "EAGER_VGPU_HOST_FACTOR";
 
 #[derive(Debug, Args)]
 pub struct CalibrateFlags {
-    /// The card file to write; it must not be there yet [default: the device's name and `.toml`].
+    /// The card file to write; it must not exist yet [default: the device's name and `.toml`].
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
     /// The card's name [default: the device's].
     #[arg(long)]
     name: Option<String>,
-    /// Calibrate a virtual GPU, in place of the machine's own: to see what this does.
+    /// Calibrate a virtual GPU in place of the machine's own, to try this verb.
     #[arg(long = "virtual", value_name = "CARDS", value_parser = card_list)]
     cards: Option<String>,
     /// Size of the buffers that are copied, moved and read.
@@ -44,8 +44,8 @@ pub struct CalibrateFlags {
     /// Multiply-adds of each thread where arithmetic is timed.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(16..=1_000_000))]
     work: u64,
-    /// The program, where eagercc cannot make it: compiled elsewhere from `virtual-gpu/model/calibrate/calibrate.cu`
-    /// [default: made on the spot].
+    /// The calibration program, if eagercc cannot compile it here: compiled elsewhere from
+    /// `virtual-gpu/model/calibrate/calibrate.cu` [default: compiled when needed].
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
     /// Print the measures as JSON.
@@ -79,7 +79,7 @@ pub fn calibrate(flags: CalibrateFlags) -> anyhow::Result<()> {
     let name = flags.name.clone().unwrap_or_else(|| measured.card_name());
     let out = place(&measured);
     let file = measured.card_file(&name, &Options::default());
-    let file = file.map_err(|why| anyhow!("what the calibration program printed makes no card: {why}"))?;
+    let file = file.map_err(|why| anyhow!("the calibration program's output describes no card: {why}"))?;
     if let Err(error) = write_new(&out, &file) {
         // Another process has created the file meanwhile. The measurement took minutes, so its result is printed.
         print(&file);
@@ -90,7 +90,7 @@ pub fn calibrate(flags: CalibrateFlags) -> anyhow::Result<()> {
         .and_then(|command| run_program(command, |_| Ok(())))
         .and_then(|text| read(&text));
     let modelled = modelled.with_context(|| {
-        format!("the card is in {}, and what the model makes of it is not known", out.display())
+        format!("the card is in {}, but the model could not be run with it", out.display())
     })?;
     let measures = measured.compare(&modelled);
     if flags.json {
@@ -111,7 +111,7 @@ fn default_path(name: &str) -> PathBuf {
 /// Finds errors of the path before the measurement, which takes minutes.
 fn check_place(out: &Path) -> anyhow::Result<()> {
     let shown = out.display();
-    ensure!(out.symlink_metadata().is_err(), "{shown} is there already: name another file, or move it away");
+    ensure!(out.symlink_metadata().is_err(), "{shown} exists already: name another file, or move it away");
     as_card_entry(out)?;
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let writable = tempfile::tempfile_in(folder);
@@ -127,9 +127,7 @@ fn write_new(out: &Path, file: &str) -> std::io::Result<()> {
 fn as_card_entry(out: &Path) -> anyhow::Result<String> {
     let path = std::path::absolute(out)?;
     let text = path.to_str().filter(|text| !text.contains(',')).map(str::to_owned);
-    text.with_context(|| {
-        format!("{}: a card file whose path has a comma cannot stand in a list of cards", path.display())
-    })
+    text.with_context(|| format!("{}: the path of a card file must not contain a comma", path.display()))
 }
 
 /// Returns the path in a form that is recognised as a file and not as a card's name.
@@ -139,7 +137,7 @@ fn as_file_argument(out: &Path) -> String {
 }
 
 fn read(text: &str) -> anyhow::Result<Measured> {
-    Measured::read(text).map_err(|error| anyhow!("what the calibration program printed: {error}"))
+    Measured::read(text).map_err(|error| anyhow!("the calibration program's output: {error}"))
 }
 
 /// Compiles the program with the eagercc beside this executable.
@@ -151,7 +149,7 @@ fn compile_program(executable: &Path, folder: &Path) -> anyhow::Result<PathBuf> 
     command.args(["-O2", "--eager-no-instrument"]).arg(&source).arg("-o").arg(&program);
     let output = command.output().with_context(|| format!("cannot run {}", compiler.display()))?;
     let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().next().unwrap_or("it said nothing").to_owned();
+    let said = said.lines().next().unwrap_or("it printed no message").to_owned();
     ensure!(output.status.success(), "eagercc cannot make the calibration program ({said}): give --program");
     Ok(program)
 }
@@ -211,14 +209,14 @@ fn run_program(
     out.read_to_end(&mut bytes).with_context(cannot_run)?;
     let status = child.wait().with_context(cannot_run)?;
     ensure!(status.success(), "the calibration program failed ({status}): {}", last_line(&mut errors));
-    String::from_utf8(bytes).context("what the calibration program printed")
+    String::from_utf8(bytes).context("the calibration program's output")
 }
 
 fn last_line(errors: &mut File) -> String {
     let mut bytes = Vec::new();
     let read = errors.rewind().and_then(|()| errors.read_to_end(&mut bytes));
     let said = String::from_utf8_lossy(&bytes);
-    read.ok().and_then(|_| said.lines().last()).unwrap_or("it said nothing").to_owned()
+    read.ok().and_then(|_| said.lines().last()).unwrap_or("it printed no message").to_owned()
 }
 
 fn table(measures: &[Comparison]) -> String {

@@ -237,7 +237,10 @@ fn daemon(which: &WhichDaemon) -> Vec<Check> {
             vec![directory, answers(&daemon, devices.len()), programs(&place), restart(&daemon)]
         }
         Ok(_) => {
-            vec![directory, Check::fail("daemon", "it answers something else", "use programs of one build")]
+            vec![
+                directory,
+                Check::fail("daemon", "it sent an unexpected answer", "use programs of one build"),
+            ]
         }
         Err(error) => vec![
             directory,
@@ -262,11 +265,11 @@ fn answers(daemon: &DaemonRow, devices: usize) -> Check {
 fn programs(place: &DaemonPlace) -> Check {
     let socket = place.client_socket();
     match eager_shm::connect_seqpacket(&socket, std::time::Duration::from_secs(5)) {
-        Ok(_) => Check::ok("client socket", format!("{} takes programs of yours", socket.display())),
+        Ok(_) => Check::ok("client socket", format!("{} accepts your programs", socket.display())),
         Err(errno) => Check::fail(
             "client socket",
             format!("{}: {errno}", socket.display()),
-            "a daemon of root serves everybody, one of another user only them: start one of your own",
+            "root's daemon serves all users, any other only its own user: start one of your own",
         ),
     }
 }

@@ -83,11 +83,11 @@ pub fn run_internal_verb(arguments: &[OsString]) -> Option<ExitCode> {
 
 fn times(arguments: &[OsString]) -> anyhow::Result<(Duration, Duration)> {
     let time = |index: usize| arguments.get(index)?.to_str()?.parse().ok().map(Duration::from_millis);
-    time(0).zip(time(1)).context("no times")
+    time(0).zip(time(1)).context("the time limit: its times are missing")
 }
 
 fn program() -> anyhow::Result<OwnedFd> {
-    std::io::stdin().as_fd().try_clone_to_owned().context("the program's handle")
+    std::io::stdin().as_fd().try_clone_to_owned().context("the time limit: a handle of the program")
 }
 
 fn pass_on(arguments: &[OsString]) -> anyhow::Result<()> {
@@ -100,7 +100,7 @@ fn pass_on(arguments: &[OsString]) -> anyhow::Result<()> {
 fn keep(arguments: &[OsString]) -> anyhow::Result<()> {
     let (limit, grace) = times(arguments)?;
     // In a session of its own, the keeper survives a Ctrl-C that the program survives.
-    nix::unistd::setsid().context("a session of its own")?;
+    nix::unistd::setsid().context("the time limit: a session of its own")?;
     let program = program()?;
     if ended_within(&program, limit)? {
         return Ok(());
@@ -109,7 +109,7 @@ fn keep(arguments: &[OsString]) -> anyhow::Result<()> {
     say(&format!("the time limit of {shown_limit} is over: the program gets SIGTERM"));
     send(&program, Signal::SIGTERM)?;
     if !ended_within(&program, grace)? {
-        say("it is still there: it gets SIGKILL");
+        say("the program has not ended: it gets SIGKILL");
         send(&program, Signal::SIGKILL)?;
     }
     Ok(())

@@ -17,7 +17,7 @@ pub struct CompletionsFlags {
 
 #[derive(Debug, Args)]
 pub struct ManFlags {
-    /// Folder for the pages, one for each verb; made if it is not there.
+    /// Folder for the pages, one for each verb; created if it is missing.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }

@@ -33,9 +33,9 @@ pub struct MpsFlags {
 enum Action {
     /// Start it for the programs of this user (of every user: as root).
     Start,
-    /// End it, if no program uses it.
+    /// Stop it, if no program uses it.
     Stop {
-        /// Let its programs go on for so long, then end it under them.
+        /// Let its programs run for so long, then stop it even if some still run.
         #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=WITHIN_SECONDS_MAX))]
         within: Option<u64>,
     },
@@ -91,7 +91,7 @@ fn start(folder: &Path) -> anyhow::Result<String> {
                  eagerd counts on that from its next start\n"
             ));
         }
-        ensure!(Instant::now() < until, "{CONTROL} -d ended well, and no MPS is there after it");
+        ensure!(Instant::now() < until, "{CONTROL} -d succeeded, but MPS does not run");
         std::thread::sleep(POLL_INTERVAL);
     }
 }
@@ -150,7 +150,7 @@ fn numbers(text: &str) -> Vec<u32> {
 
 fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.is_empty() { "it printed nothing".to_owned() } else { line }
+    if line.is_empty() { "it printed no message".to_owned() } else { line }
 }
 
 /// Returns the output of the control program for the command `words`.

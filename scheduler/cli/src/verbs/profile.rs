@@ -32,8 +32,8 @@ pub struct ProfileFlags {
     /// Keep the profile in this file, as JSON: `eager run --profile FILE` takes it.
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Measure on the machine's own GPU, which nobody else may use meanwhile: the blocks of 2 MiB that each kernel touches.
-    /// The program must fit, and runs much slower.
+    /// Measure on the machine's own GPU, which no other program may use meanwhile: the blocks of 2 MiB that each kernel
+    /// touches. The program must fit, and runs much slower.
     #[arg(long, conflicts_with_all = ["cards", "memory_scale"])]
     gpu: bool,
     /// The virtual GPUs [default: 1xV100-16GB].
@@ -68,7 +68,7 @@ impl Method {
     fn line(self) -> &'static str {
         match self {
             Method::Pages => "touched: blocks of 2 MiB whose pages left the host for the GPU",
-            Method::FreeMemory => "touched: as much as what is free on the GPU fell",
+            Method::FreeMemory => "touched: the drop in the GPU's free memory",
             Method::None => "touched: not measured, these are the static sizes",
         }
     }
@@ -172,7 +172,7 @@ LAUNCHES  TIME ms  STATIC MiB  TOUCHED MiB: 4 KiB  64 KiB  2 MiB  ACCESS       G
 LAUNCHES  STATIC MiB  TOUCHED MiB  ACCESS    KERNEL\n       \
 3       4.000        2.000  unknown   large\n       \
 1       1.000        1.000  one-pass  small
-eager: touched: as much as what is free on the GPU fell\n";
+eager: touched: the drop in the GPU's free memory\n";
         assert_eq!(table(serde_json::from_str(text).expect("JSON")), expected);
     }
 }

@@ -53,15 +53,15 @@ pub struct RunFlags {
     /// Name of the program in tables and the journal [default: the executable's name].
     #[arg(long)]
     label: Option<String>,
-    /// Which of your own waiting tasks go first: -100 to 100, the higher the earlier; nobody else's place in the
-    /// queue changes [default: 0].
+    /// Which of your own waiting tasks go first: -100 to 100, the higher the earlier; the places of other users in the
+    /// queue stay [default: 0].
     #[arg(long, value_name = "N", conflicts_with = "plain", allow_negative_numbers = true, value_parser = priority)]
     priority: Option<i8>,
     /// Device memory for a program that was not compiled by eagercc, such as `8GiB`: waits for it, and holds it until the
     /// program ends.
     #[arg(long, value_name = "SIZE", conflicts_with = "plain", allow_negative_numbers = true, value_parser = nonzero_size)]
     mem: Option<Size>,
-    /// That much on each of so many GPUs [default: 1].
+    /// Number of GPUs, with that much memory on each [default: 1].
     #[arg(short = 'n', long, value_name = "N", requires = "mem", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u8).range(1..=TASK_SLOTS as i64))]
     gpus: Option<u8>,
@@ -78,14 +78,14 @@ pub struct RunFlags {
     /// JSON file of measured kernel footprints.
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Say nothing of a wait; else one line says after a second why the program waits.
+    /// Print nothing while the program waits; otherwise one line says after a second why it waits.
     #[arg(short, long)]
     quiet: bool,
     /// Exit status of a program that ends with 0 although its work on a virtual GPU failed; 0: its own [default: 1].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     fault_status: Option<u8>,
-    /// Where no daemon comes within EAGER_CONNECT_MAX seconds [default: 10], run the program unscheduled; else it is
-    /// not run.
+    /// If no daemon is found within EAGER_CONNECT_MAX seconds [default: 10], run the program unscheduled; otherwise it
+    /// does not run.
     #[arg(long, conflicts_with_all = ["plain", "mem", "after"])]
     or_plain: bool,
     /// Run without a daemon, on a virtual GPU of the program's own.
@@ -94,7 +94,7 @@ pub struct RunFlags {
     /// The program's own virtual GPUs [default: 1xV100-16GB].
     #[arg(long = "virtual", value_name = "CARDS", requires = "plain", value_parser = card_list)]
     cards: Option<String>,
-    /// Real seconds per modelled second of the program's own virtual GPUs; 0: nobody waits [default: 1].
+    /// Real seconds per modelled second of the program's own virtual GPUs; 0: without waiting [default: 1].
     #[arg(long, value_name = "X", requires = "plain", allow_negative_numbers = true, value_parser = parse_nonnegative)]
     time_scale: Option<f64>,
     /// Modelled bytes per program byte of the program's own virtual GPUs [default: 1].
@@ -320,8 +320,9 @@ fn environment(
 
 fn prepend(folder: &Path, path: Option<&OsStr>) -> anyhow::Result<OsString> {
     let rest = path.filter(|path| !path.is_empty()).map(std::env::split_paths).into_iter().flatten();
-    std::env::join_paths(std::iter::once(folder.to_path_buf()).chain(rest))
-        .with_context(|| format!("{} cannot stand in LD_LIBRARY_PATH", folder.display()))
+    std::env::join_paths(std::iter::once(folder.to_path_buf()).chain(rest)).with_context(|| {
+        format!("{} cannot be part of LD_LIBRARY_PATH: its path contains a colon", folder.display())
+    })
 }
 
 #[cfg(test)]

@@ -74,14 +74,14 @@ fn look(dispatch: &Dispatch, about: About<'_>, request: &AdminRequest) -> Option
 fn explain_task(dispatch: &Dispatch, task: TaskId) -> Result<AdminReply, String> {
     let scheduler = &dispatch.core.scheduler;
     let sentences = scheduler.explain_task(task, dispatch.core.decision_time());
-    let mut sentences = sentences.ok_or_else(|| format!("there is no {task}: `eager ps` lists them"))?;
+    let mut sentences = sentences.ok_or_else(|| format!("there is no {task}: `eager ps` lists all tasks"))?;
     sentences.extend(dispatch.explain_stopped(task));
     Ok(AdminReply::Explained { sentences, devices: waiting::outlook_rows(scheduler, task) })
 }
 
 fn explain_device(dispatch: &Dispatch, device: DeviceId) -> Result<AdminReply, String> {
     let sentences = dispatch.core.scheduler.explain_device(device, dispatch.core.decision_time());
-    let sentences = sentences.ok_or_else(|| format!("there is no {device}: `eager info` lists them"))?;
+    let sentences = sentences.ok_or_else(|| format!("there is no {device}: `eager info` lists all GPUs"))?;
     Ok(AdminReply::Explained { sentences, devices: Vec::new() })
 }
 
@@ -118,7 +118,7 @@ fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<Str
         | AdminRequest::After { .. }
         | AdminRequest::Policy
         | AdminRequest::Explain { .. }
-        | AdminRequest::ExplainDevice { .. } => Err("this only looks".into()),
+        | AdminRequest::ExplainDevice { .. } => Err("this request changes nothing".into()),
     }
 }
 
@@ -136,11 +136,11 @@ fn shut_down(dispatch: &Dispatch, force: bool, when_idle: bool) -> Result<String
     let running = rows.len() - waiting;
     let tasks = format!("running tasks: {running}, waiting: {waiting}: {}{more}", names.join(", "));
     if when_idle {
-        Ok(format!("the daemon ends when nothing runs or waits any more; {tasks}"))
+        Ok(format!("the daemon ends when no task runs or waits any more; {tasks}"))
     } else {
         Err(format!(
-            "{tasks}. `eager shutdown --when-idle` ends the daemon when they have ended, `--force` now: they keep their \
-             devices, and what starts after that is not scheduled"
+            "{tasks}. `eager shutdown --when-idle` ends the daemon when they have ended, `--force` ends it now: they \
+             keep their devices, and programs that start later are not scheduled"
         ))
     }
 }
@@ -149,7 +149,7 @@ fn drain(dispatch: &mut Dispatch, device: u32, drained: bool) -> Result<String, 
     let is_new = dispatch.drain(DeviceId(device), drained).map_err(|error| error.to_string())?;
     let already = if is_new { "" } else { " already" };
     Ok(if drained {
-        format!("GPU {device} is drained{already}: nothing new starts there, and what runs there goes on")
+        format!("GPU {device} is drained{already}: no new task starts there, and running tasks go on")
     } else {
         format!("GPU {device} takes tasks{}", if is_new { " again" } else { already })
     })

@@ -1,4 +1,5 @@
-//! The admin socket: questions, and answers as rows for people.
+//! The admin socket, through which `eager` and the web page talk to the daemon: [`server`] reads requests and limits
+//! users, [`answers`] carries each request out, [`tables`] and [`waiting`] build the rows of the answers.
 
 pub mod answers;
 pub mod server;

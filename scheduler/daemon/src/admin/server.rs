@@ -97,7 +97,7 @@ impl Rates {
             return Ok(());
         }
         if *questions > USER_QUESTIONS_MAX {
-            return Err(format!("more than {USER_QUESTIONS_MAX} questions of uid {} in a second", by.uid));
+            return Err(format!("uid {} sent more than {USER_QUESTIONS_MAX} requests in a second", by.uid));
         }
         let burst = USER_TIME_BURST.0 * USER_TIME_PART;
         let paid_at = self.paid_at.get(&by.uid).copied().unwrap_or_default();
@@ -249,7 +249,7 @@ impl AdminServer {
                 is_answered = true;
                 answer(by, request)
             }
-            (Ok(()), Err(error)) => AdminReply::Error { message: format!("not a question: {error}") },
+            (Ok(()), Err(error)) => AdminReply::Error { message: format!("not a valid request: {error}") },
         });
         let is_over = open.is_over;
         if is_over && !was_over {
@@ -284,7 +284,7 @@ impl AdminServer {
 
 /// Answer to a user who has all permitted connections already.
 fn too_many_connections(uid: u32) -> AdminReply {
-    AdminReply::Busy { message: format!("uid {uid} has too many connections that ask nothing") }
+    AdminReply::Busy { message: format!("uid {uid} has too many connections without a request") }
 }
 
 /// Writes a reply as far as the socket takes it, on a connection that is about to be closed.

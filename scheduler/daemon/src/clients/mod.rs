@@ -1,4 +1,5 @@
-//! Programs that connect: from the connection to their task slots, and what one user may take.
+//! Programs that use the daemon: new connections ([`newcomers`]), the processes behind them ([`identity`]), their task
+//! slots ([`slots`]), and the limits of one user ([`quota`], [`places`]).
 
 pub mod identity;
 pub mod newcomers;

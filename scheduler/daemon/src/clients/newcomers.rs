@@ -252,7 +252,7 @@ fn make_pages(
         return Err(Refusal::UserQuota { uid: peer.uid, limit: has });
     }
     let made = ClientPages::create().map_err(|error| {
-        dispatch.log(format!("no pages for pid {}: {error}", peer.pid));
+        dispatch.log(format!("cannot create shared memory for pid {}: {error}", peer.pid));
         Refusal::Resources
     })?;
     let (uid, now) = (peer.uid, dispatch.now());

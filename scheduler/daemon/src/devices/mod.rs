@@ -81,13 +81,13 @@ impl Devices {
                 let source = VirtualSource { cards, time_scale, memory_scale, clock, host_factor, mps };
                 let server = VirtualGpus::open(source, vgpu_socket)?;
                 let infos = eager_vgpu_link::query_devices(vgpu_socket)
-                    .context("the virtual GPU server does not tell its devices")?;
+                    .context("the virtual GPU server does not report its devices")?;
                 let context = eager_gpu_model::Options::default().context_memory().div_ceil(memory_scale);
                 let clock = match clock {
                     Clock::Real => None,
                     Clock::Virtual => Some(
                         DaemonLink::connect(vgpu_socket)
-                            .context("the virtual GPU server keeps no clock for the daemon")?,
+                            .context("the virtual GPU server has no clock for the daemon")?,
                     ),
                 };
                 Devices {
@@ -203,7 +203,7 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<DeviceProfile>> {
     let text = std::fs::read_to_string(path).with_context(|| Unservable(place.to_string()))?;
     let devices: Vec<DeviceInFile> = serde_json::from_str(&text)
         .map_err(|error| Unservable(format!("{place}:{}:{}: {error}", error.line(), error.column())))?;
-    anyhow::ensure!(!devices.is_empty(), Unservable(format!("{place}: no devices in it")));
+    anyhow::ensure!(!devices.is_empty(), Unservable(format!("{place}: the file lists no devices")));
     Ok(devices
         .into_iter()
         .map(|device| DeviceProfile {

@@ -44,7 +44,7 @@ pub fn load() -> Result<&'static Nvml, String> {
 
 /// What NVML reports of each GPU, or why it reports nothing.
 pub fn gpus(nvml: &Nvml, faults_stall: bool) -> anyhow::Result<Vec<ReportedGpu>> {
-    let count = nvml.device_count().context("NVML does not tell how many GPUs there are")?;
+    let count = nvml.device_count().context("NVML does not report the number of GPUs")?;
     Ok((0..count).map(|number| report_of(nvml, number, faults_stall)).collect())
 }
 

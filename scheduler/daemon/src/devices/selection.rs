@@ -81,7 +81,7 @@ impl ReportedGpu {
     fn served(self) -> Result<Gpu, String> {
         let profile = self.profile?;
         let uuid = self.uuid.ok_or("it has no uuid")?;
-        let bytes = parse_uuid(&uuid).ok_or_else(|| format!("its uuid `{uuid}` is none"))?;
+        let bytes = parse_uuid(&uuid).ok_or_else(|| format!("its uuid `{uuid}` is invalid"))?;
         Ok(Gpu { uuid, bytes, profile })
     }
 }

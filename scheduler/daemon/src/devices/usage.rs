@@ -99,9 +99,13 @@ impl UsageSource for VirtualUsage {
             None => Socket::connect(&self.socket).map_err(|error| error.to_string())?,
         };
         let reply = link.call(Request::Uses).map_err(|error| error.to_string())?;
-        let Reply::Uses(uses) = reply else { return Err(format!("{reply:?} for uses")) };
+        let Reply::Uses(uses) = reply else {
+            return Err(format!("unexpected answer to a request for memory use: {reply:?}"));
+        };
         let reply = link.call(Request::Activity).map_err(|error| error.to_string())?;
-        let Reply::Activity(now) = reply else { return Err(format!("{reply:?} for what was done")) };
+        let Reply::Activity(now) = reply else {
+            return Err(format!("unexpected answer to a request for activity: {reply:?}"));
+        };
         self.link = Some(link);
         let usage = |used: &eager_vgpu_link::ProcessUse| {
             let pid = i32::try_from(used.pid).unwrap_or(0);

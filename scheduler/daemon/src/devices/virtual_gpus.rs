@@ -132,7 +132,7 @@ impl VirtualGpus {
         let (child, attendance) = start(&self.source, &self.socket).context(said.clone())?;
         (self.child, self.attendance, self.started) = (Some(child), attendance, Instant::now());
         Ok(format!(
-            "{said}: a new one serves; CUDA calls of programs that were on it fail until they start again"
+            "{said}: a new one was started; programs that used it get CUDA errors until they are restarted"
         ))
     }
 }
@@ -172,7 +172,7 @@ fn attach(socket: &Path) -> anyhow::Result<Option<Attendance>> {
             // A server of another build, or one that is about to end: it ends with its last program.
             Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(200)),
             Err(error) => bail!(Unservable(format!(
-                "{}: the virtual GPU server of an earlier daemon still serves programs: {error}; wait for them to end",
+                "{}: the virtual GPU server of an earlier daemon still serves programs and cannot be used ({error}): wait for the programs to end",
                 socket.display()
             ))),
         }
@@ -192,8 +192,8 @@ fn end_server(mut attendance: Attendance, socket: &Path) -> anyhow::Result<()> {
     }
     let cards: Vec<&str> = serving.iter().map(|card| card.name.as_str()).collect();
     bail!(Unservable(format!(
-        "{}: programs of an earlier daemon are on its virtual GPUs ({}, pid {pid}), which are not those asked for: wait for \
-         them to end, or start with the same ones",
+        "{}: programs of an earlier daemon use its virtual GPUs ({}, pid {pid}), which differ from the requested ones: wait \
+         for the programs to end, or request the same virtual GPUs",
         socket.display(),
         cards.join(", ")
     )))

@@ -19,7 +19,7 @@ fn monotonic_ns() -> u64 {
 
 /// The named device does not exist.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no GPU {device}: `eager info` lists them")]
+#[error("there is no GPU {device}: `eager info` lists all GPUs")]
 pub struct NoSuchDevice {
     device: u32,
 }
@@ -61,7 +61,7 @@ impl Dispatch {
             self.state.drained(device.0, at_ns);
             self.step(Event::Drained { device }, None);
         } else {
-            self.log(format!("{device} was drained, and is not there any more"));
+            self.log(format!("{device} was drained, and is missing now"));
         }
     }
 
@@ -70,7 +70,7 @@ impl Dispatch {
         match status {
             DeviceStatus::Served => {}
             DeviceStatus::NotServed => {
-                self.log(format!("{device} is not served any more: what runs there may end there"));
+                self.log(format!("{device} is not served any more: tasks that run there may finish"));
                 // The device was added, so this cannot fail.
                 let _ = self.drain(device, true);
             }

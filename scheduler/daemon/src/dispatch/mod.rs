@@ -324,7 +324,7 @@ impl Dispatch {
                     client.strikes
                 });
                 if strikes > STRIKES_MAX {
-                    return Err(format!("sent {STRIKES_MAX} requests that make no sense"));
+                    return Err(format!("sent {STRIKES_MAX} invalid requests"));
                 }
                 self.answer_only(id, &request);
             }
@@ -368,7 +368,7 @@ impl Dispatch {
     pub fn log_history_write(&mut self, written: std::io::Result<()>) {
         if let Err(error) = written {
             self.log(format!(
-                "the history of runs cannot be written ({error}): it is tried again, a restart would not know it"
+                "the history of runs cannot be written ({error}): the daemon retries; a restart would lose the latest runs"
             ));
         }
     }
@@ -386,7 +386,7 @@ impl Dispatch {
         let written = if is_end { file.write_at_end(ended, now) } else { file.write_if_due(ended, now) };
         if let Err(error) = written {
             self.log(format!(
-                "the list of ended programs cannot be written ({error}): it is tried again, a restart would not know it"
+                "the list of ended programs cannot be written ({error}): the daemon retries; a restart would lose the latest ones"
             ));
         }
     }
@@ -414,7 +414,7 @@ impl Dispatch {
                 }
                 // There is no policy left to fall back to: the event is dropped, and everything else goes on.
                 Err(Panicked) => {
-                    self.log("the plain policy panicked: an event is dropped".into());
+                    self.log("the fallback policy panicked: one event is dropped".into());
                     continue;
                 }
             };
@@ -471,7 +471,7 @@ impl Dispatch {
             match action {
                 Action::Overrun { client, measure, reason } => self.handle_overrun(*client, *measure, reason),
                 Action::Stranded { client, reason, .. } => {
-                    self.log_of_client(*client, reason, "its calls fail, and what it had there is gone");
+                    self.log_of_client(*client, reason, "its CUDA calls fail, and its memory there is lost");
                 }
                 Action::Overstay { client, ending, reason, .. } => {
                     self.handle_overstay(*client, *ending, reason)
@@ -506,7 +506,7 @@ impl Dispatch {
     fn log_state_write(&mut self, written: std::io::Result<()>) {
         if let Err(error) = written {
             self.log(format!(
-                "the state file cannot be written ({error}): scheduling goes on, a restart would not know of it"
+                "the state file cannot be written ({error}): scheduling goes on, but a restart would lose what is granted"
             ));
         }
     }

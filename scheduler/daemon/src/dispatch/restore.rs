@@ -57,7 +57,7 @@ impl Dispatch {
             .filter(|task| !devices.contains_key(&task.device))
             .map(|Restored { task, device, .. }| {
                 format!(
-                    "{task} goes on, and {device} is not served any more: what it holds there is in no ledger"
+                    "{task} goes on, but {device} is not served any more: its memory there is not counted"
                 )
             })
             .collect();
@@ -146,7 +146,9 @@ impl Dispatch {
         let lost: Vec<DeviceId> = devices.filter(|device| device.lost).map(|device| device.id).collect();
         self.log(format!("the policy {policy} {why}: case decides from now on"));
         if let Err(error) = self.core.replace(format!("{policy} {why}")) {
-            self.log(format!("the journal cannot be begun anew ({error}): scheduling goes on without it"));
+            self.log(format!(
+                "no new journal can be started ({error}): scheduling goes on without a journal"
+            ));
         }
         let (bound, waiting) = self.all_tasks();
         let clients: Vec<Event> = self

@@ -20,12 +20,14 @@ type Outcome = Result<String, String>;
 impl Dispatch {
     /// The uid of a task's user, if the caller may `act` on the task.
     fn may_steer(&self, by: Caller, task: TaskId, act: &str) -> Result<u32, String> {
-        let missing = || format!("there is no {task}: `eager ps` lists them");
+        let missing = || format!("there is no {task}: `eager ps` lists all tasks");
         let uid = self.core.scheduler.task(task).map(|view| view.uid).ok_or_else(missing)?;
         if uid == by.uid || by.is_owner() {
             return Ok(uid);
         }
-        Err(format!("{task} is of uid {uid}: only they, root and the daemon's own user may {act} it"))
+        Err(format!(
+            "{task} belongs to uid {uid}: only that user, root and the daemon's own user may {act} it"
+        ))
     }
 
     fn waits(&self, task: TaskId) -> bool {
@@ -56,11 +58,11 @@ impl Dispatch {
         };
         if uid != by.uid && !by.is_owner() {
             return Err(format!(
-                "{task} is held by uid {uid}: only they, root and the daemon's own user may release it"
+                "{task} is held by uid {uid}: only that user, root and the daemon's own user may release it"
             ));
         }
         self.set_hold(task, None, Event::Released { task });
-        Ok(format!("{task} is released, and stands last in the queue"))
+        Ok(format!("{task} is released, and is last in the queue"))
     }
 
     /// Sets the priority of a program's tasks among those of its user: of the waiting task, and of tasks that begin
@@ -82,7 +84,7 @@ impl Dispatch {
         }
         self.flush();
         let when = if waits { "" } else { " from its next task on: this one runs already" };
-        Ok(format!("the program of {task} has priority {priority} among its user's own{when}"))
+        Ok(format!("the program of {task} has priority {priority} among its user's tasks{when}"))
     }
 
     fn set_hold(&mut self, task: TaskId, held_by: Option<u32>, event: Event) {
@@ -109,19 +111,19 @@ impl Dispatch {
             return Ok(sent.unwrap_or_default());
         }
         self.step(Event::Cancelled { task, by: by.uid }, None);
-        let refused = format!("{task} is refused: its program is told that there is no memory for it");
+        let refused = format!("{task} is refused: its program gets an out-of-memory error");
         Ok(sent.map_or(refused.clone(), |sent| format!("{refused}; {sent}")))
     }
 
     fn send_signal(&mut self, by: Caller, uid: u32, task: TaskId, signal: &str) -> Outcome {
-        let signal =
-            Signal::from_str(signal).map_err(|_| format!("`{signal}` is no signal; one is SIGTERM"))?;
+        let signal = Signal::from_str(signal)
+            .map_err(|_| format!("`{signal}` is not a signal; use one such as SIGTERM"))?;
         let client = self.owner(task).map(|(client, _)| client);
         let found = client.and_then(|client| Some((client, &self.clients.get(&client)?.peer)));
         let (client, peer) = found.ok_or_else(|| format!("{task} has no process any more"))?;
         // A process that has changed its user since it connected is not the caller's to end.
         if !by.is_owner() && identity::real_uid(peer.pid) != Some(by.uid) {
-            return Err(format!("pid {} of {task} is not uid {uid}'s any more", peer.pid));
+            return Err(format!("pid {} of {task} does not run as uid {uid} any more", peer.pid));
         }
         eager_shm::process::signal(&peer.pidfd, signal)
             .map_err(|error| format!("pid {}: {error}", peer.pid))?;
@@ -139,7 +141,9 @@ impl Dispatch {
         }
         self.step(Event::PolicySet { policy }, None);
         if self.core.scheduler.policy() != policy {
-            return Err(format!("{before} stays: not all that runs could keep its device under {policy}"));
+            return Err(format!(
+                "{before} stays: some running tasks could not keep their devices under {policy}"
+            ));
         }
         self.core.reverted = None;
         self.publish_everything();

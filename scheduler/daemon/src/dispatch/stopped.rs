@@ -45,7 +45,7 @@ impl Dispatch {
             return;
         };
         let line =
-            format!("{label} (pid {pid}) is stopped, and its kernels have ended: nobody waits for them");
+            format!("{label} (pid {pid}) is stopped, and its kernels have ended: no task waits for them");
         self.log_of_user(Some(uid), line);
     }
 
@@ -99,7 +99,7 @@ impl Dispatch {
                 )
             });
             let frozen = state.clients.get(&other.client).is_some_and(|client| client.frozen);
-            let ended = if frozen { ". Its kernels have ended, and nobody waits for them" } else { "" };
+            let ended = if frozen { ". Its kernels have ended, and no task waits for them" } else { "" };
             Some(format!("{} (pid {pid}) is stopped, by a signal or a debugger{holds}{ended}.", client.label))
         };
         state.tasks.values().filter(concerns).take(LOOKS_MAX).filter_map(describe).collect()

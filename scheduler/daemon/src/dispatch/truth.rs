@@ -122,7 +122,7 @@ impl Truth {
             return self.problem.clone();
         }
         let age = now.saturating_sub(self.seen_at?);
-        (age > STALE_NS).then(|| format!("the devices have not said for {age} what is in use"))
+        (age > STALE_NS).then(|| format!("the devices have not reported memory use for {age}"))
     }
 }
 
@@ -210,7 +210,7 @@ impl Dispatch {
         if self.truth.failed_observations < 2 {
             return;
         }
-        let problem = format!("what is in use on the devices is not known: {why}");
+        let problem = format!("memory use on the devices is unknown: {why}");
         if self.truth.problem.as_ref() != Some(&problem) {
             self.log(problem.clone());
         }
@@ -225,7 +225,7 @@ impl Dispatch {
                 self.step(Event::DeviceLost { device }, None);
             }
             (true, false) => {
-                self.log(format!("{device} is there again"));
+                self.log(format!("{device} is back"));
                 self.step(Event::DeviceFound { device }, None);
             }
             _ => {}
@@ -235,10 +235,10 @@ impl Dispatch {
     /// Handles an error of a device. An error from which the device does not recover by itself takes it out of service.
     fn handle_fault(&mut self, Fault { device, xid }: Fault) {
         if !nvml::is_fatal(xid) {
-            self.log(format!("{device}: Xid error {xid}, of a program's own or contained in it"));
+            self.log(format!("{device}: Xid error {xid}, caused by one program and limited to it"));
             return;
         }
-        self.log(format!("{device}: Xid error {xid}: it needs a reset"));
+        self.log(format!("{device}: Xid error {xid}: the device needs a reset"));
         // The device is one of those observed, so this cannot fail.
         let _ = self.drain(device, true);
     }
@@ -258,12 +258,10 @@ impl Dispatch {
             (Bytes::ZERO, Bytes::ZERO) => {}
             (Bytes::ZERO, some) => {
                 self.log(format!(
-                    "{device}: {some} are used by programs that are not scheduled here, and not given away"
+                    "{device}: {some} are used by programs that Eager does not schedule, and are not granted"
                 ));
             }
-            (_, Bytes::ZERO) => {
-                self.log(format!("{device} is used by programs that are scheduled here only"))
-            }
+            (_, Bytes::ZERO) => self.log(format!("{device} is used by scheduled programs only now")),
             _ => {}
         }
     }
@@ -277,8 +275,8 @@ impl Dispatch {
     pub fn handle_overrun(&mut self, id: ClientId, measure: Measure, reason: &Reason) {
         self.truth.overruns += 1;
         match measure {
-            Measure::Observe => self.log_of_client(id, reason, "its neighbours get less"),
-            Measure::Throttle => self.log_of_client(id, reason, "its further tasks wait longer"),
+            Measure::Observe => self.log_of_client(id, reason, "other tasks get less"),
+            Measure::Throttle => self.log_of_client(id, reason, "its later tasks wait longer"),
             Measure::Kill => self.end(id, Ending::Kill, reason),
         }
     }
@@ -287,7 +285,7 @@ impl Dispatch {
     pub fn handle_overstay(&mut self, id: ClientId, ending: Option<Ending>, reason: &Reason) {
         self.truth.overstays += 1;
         match ending {
-            None => self.log_of_client(id, reason, "it stays, and counts against its user"),
+            None => self.log_of_client(id, reason, "it keeps the device, and counts against its user"),
             Some(ending) => self.end(id, ending, reason),
         }
     }
@@ -296,8 +294,8 @@ impl Dispatch {
     fn end(&mut self, id: ClientId, ending: Ending, reason: &Reason) {
         let Some(client) = self.clients.get(&id) else { return };
         let (signal, done) = match ending {
-            Ending::Terminate => (Signal::SIGTERM, "it is asked to end"),
-            Ending::Kill => (Signal::SIGKILL, "it is ended"),
+            Ending::Terminate => (Signal::SIGTERM, "it gets SIGTERM"),
+            Ending::Kill => (Signal::SIGKILL, "it gets SIGKILL"),
         };
         match eager_shm::process::signal(&client.peer.pidfd, signal) {
             Ok(()) => self.log_of_client(id, reason, done),

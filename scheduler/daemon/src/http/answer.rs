@@ -92,16 +92,16 @@ pub fn answer(request: &Request, access: &Access, daemon: &mut dyn SnapshotSourc
     if !is_for_this_daemon(request.host.as_deref(), &access.names) {
         return Answer::text(
             403,
-            "this name is not known here: use the address, or name it with --http-hosts",
+            "this host name is not configured: use the address, or add the name with --http-hosts",
         );
     }
     match request.path.as_str() {
         "/healthz" => health(daemon),
         "/metrics" => metrics_of(daemon),
         path if !is_page(path) => {
-            Answer::text(404, "there is /metrics, /healthz and, where it is on, / (the page)")
+            Answer::text(404, "not found: there is /metrics, /healthz and, if enabled, / (the web page)")
         }
-        _ if !access.has_page => Answer::text(404, "the page is off: start the daemon with --web-page"),
+        _ if !access.has_page => Answer::text(404, "the web page is off: start the daemon with --web-page"),
         "/api/snapshot" => match daemon.snapshot(PAGE_TASKS_MAX) {
             Ok(body) => Answer { status: 200, media_type: "application/json", body },
             Err(why) => unavailable(&why),

@@ -33,7 +33,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
         Ok(Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
             return Err(Refusal(431, "the request's head is too long"));
         }
-        Err(_) => return Err(Refusal(400, "this is no HTTP request")),
+        Err(_) => return Err(Refusal(400, "this is not an HTTP request")),
     }
     let is_head = match head.method {
         Some("GET") => false,
@@ -43,7 +43,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
     let mut hosts = head.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("host"));
     let host = hosts.next().map(|field| String::from_utf8_lossy(field.value).into_owned());
     if hosts.next().is_some() {
-        return Err(Refusal(400, "more than one Host"));
+        return Err(Refusal(400, "more than one Host field"));
     }
     let target = head.path.unwrap_or("/");
     let path = target.split(['?', '#']).next().unwrap_or("/").to_owned();

@@ -1,4 +1,5 @@
-//! Files of the daemon: the run directory, what survives a restart, and what is kept for people.
+//! Files of the daemon: the run directory with its lock and sockets ([`run_dir`]), the state that the next daemon takes
+//! over ([`state_file`]), and records for people: the [`journal`] and the programs that have ended ([`ended`]).
 
 pub mod ended;
 pub mod ended_file;

@@ -29,7 +29,7 @@ pub enum RunDirError {
     Unusable { path: PathBuf, error: std::io::Error },
     #[error("{} belongs to uid {uid}; give another with --run-dir DIR", path.display())]
     NotOurs { path: PathBuf, uid: u32 },
-    #[error("{}: every user may write there, and change what a daemon knows; close it with chmod o-w", path.display())]
+    #[error("{}: every user may write there and change the daemon's files; remove that permission with chmod o-w", path.display())]
     OpenToAll { path: PathBuf },
     #[error(
         "{} lies in {}, where {who} can rename it and put another in its place; give another with --run-dir DIR",
@@ -38,7 +38,7 @@ pub enum RunDirError {
     )]
     Movable { path: PathBuf, folder: PathBuf, who: String },
     #[error(
-        "{}: somebody holds this lock, and as its mode is others than a daemon can; remove the file if no daemon runs",
+        "{}: some process holds this lock, and other users can open it; remove the file if no daemon runs",
         path.display()
     )]
     LockOpenToAll { path: PathBuf },

@@ -66,11 +66,9 @@ pub struct KeptDevice {
 /// Damage of a file that an earlier daemon left.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum Damage {
-    #[error(
-        "of another release (version {0} of its lines, this one reads {VERSION}); what programs hold by it is not known"
-    )]
+    #[error("from another release (version {0}, this one reads {VERSION}); what programs hold is not known")]
     Version(u32),
-    #[error("damaged: {0}; what came before is used")]
+    #[error("damaged: {0}; the lines before are used")]
     Line(String),
     #[error("not readable: {0}")]
     Unreadable(String),
@@ -189,7 +187,7 @@ pub fn load(bytes: &[u8]) -> (Kept, Option<Damage>) {
             // The daemon died while it wrote this line, so no program saw the change.
             _ if cut && index > 0 => return (kept, None),
             Ok(_) => {
-                let why = format!("line {place}: a header where none belongs, or none");
+                let why = format!("line {place}: the header is missing or in the wrong place");
                 return (kept, Some(Damage::Line(why)));
             }
             Err(error) => return (kept, Some(Damage::Line(format!("line {place}: {error}")))),

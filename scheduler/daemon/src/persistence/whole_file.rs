@@ -22,7 +22,7 @@ pub fn read(path: &Path, bytes_max: u64) -> std::io::Result<Vec<u8>> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() {
-        return Err(std::io::Error::new(ErrorKind::InvalidInput, "it is no file"));
+        return Err(std::io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
     }
     if found.len() > bytes_max {
         return Err(ErrorKind::FileTooLarge.into());

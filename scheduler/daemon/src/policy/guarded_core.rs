@@ -138,7 +138,7 @@ impl GuardedCore {
         }
         let dropped = self.scheduler.anomalies().get(&Anomaly::DroppedProposal).copied().unwrap_or_default();
         if std::mem::replace(&mut self.dropped, dropped) < dropped && self.reverted.is_none() {
-            self.complaint = Some("proposed what the ledger does not allow".into());
+            self.complaint = Some("proposed a grant that the ledger does not allow".into());
         }
         self.run_history.note(now, event, &actions);
         self.tally.note(&self.scheduler, event, &actions, took);

@@ -1,4 +1,5 @@
-//! The core under guard: its steps, what is counted and learnt of them, and a watch over the policy.
+//! The scheduler's core inside the daemon: [`guarded_core`] runs its steps and survives a policy that panics,
+//! [`watchdog`] detects one that hangs or starves a task, and the other files count the steps and learn from them.
 
 pub mod guarded_core;
 pub mod recent;

@@ -61,7 +61,7 @@ pub fn start(
 }
 
 fn restart(limit: Nanos, reverted: bool, listeners: &[(String, OwnedFd)]) -> ! {
-    let why = format!("did not come to a decision within {limit}");
+    let why = format!("made no decision within {limit}");
     // If standard error is closed, the line has no reader.
     let _ = writeln!(std::io::stderr(), "eagerd: the policy {why}: starting again");
     if !reverted {

@@ -8,10 +8,10 @@ pub const CONFIGURATION: u8 = 78;
 
 /// For `--help`, from which the manual is made.
 pub const HELP: &str = "Exit status:
-  0   it was told to end
-  1   something failed: to start it again may help
+  0   it was stopped on request
+  1   something failed; starting it again may help
   2   the command line is wrong
-  78  it did not start, and will not before a setting, a permission or what else it names is changed";
+  78  it cannot start until a setting, a permission or whatever its message names is changed";
 
 /// The settings ask for something that cannot be done here; the text says what to change.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,5 @@
-//! The daemon as a process: how it starts, what it gives up, who starts it, what it logs and how it ends.
+//! The daemon as a process of the operating system: how it starts ([`detach`], [`service_manager`], [`listeners`]), which
+//! rights it gives up ([`harden`]), what it logs ([`log`]) and how it ends ([`exit`]).
 
 pub mod date;
 pub mod detach;

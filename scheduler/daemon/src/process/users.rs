@@ -34,7 +34,7 @@ pub fn check() -> Result<(), Unservable> {
         return Ok(());
     }
     Err(Unservable(format!(
-        "this user namespace does not map the daemon's user: it would take everybody (uid {uid}) for its owner; map it, as with \
+        "this user namespace does not map the daemon's user: every unmapped user (uid {uid}) would count as its owner; map it, as with \
          `unshare --map-current-user`"
     )))
 }

@@ -40,14 +40,14 @@ pub struct Config {
     #[arg(long = "virtual", value_name = "CARDS", value_parser = card_list)]
     #[serde(rename = "virtual", deserialize_with = "cards_in_file")]
     pub virtual_devices: Option<String>,
-    /// Real seconds per modelled second of the virtual GPUs; 0: nobody waits [default: 1].
+    /// Real seconds per modelled second of the virtual GPUs; 0: without waiting [default: 1].
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = parse_nonnegative)]
     pub time_scale: Option<f64>,
     /// Modelled bytes per program byte of the virtual GPUs: 1024 lets a small program stand for a large one [default: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_scale: Option<u64>,
-    /// What time is on the virtual GPUs: `real` (scaled), or `virtual`: modelled device time and the programs' own host
-    /// time, whatever this machine takes to compute the results [default: real].
+    /// Clock of the virtual GPUs: `real` (scaled), or `virtual`: modelled device time and the programs' own host time,
+    /// however long this machine takes to compute the results [default: real].
     #[arg(long, value_enum)]
     pub clock: Option<Clock>,
     /// On a virtual clock: modelled seconds per second of processor time of a program's own threads [default: 1].
@@ -60,10 +60,10 @@ pub struct Config {
     /// other devices are named].
     #[arg(long, value_name = "GPUS", conflicts_with_all = ["virtual_devices", "devices_file"])]
     pub gpus: Option<Selection>,
-    /// Decide for the devices described in a JSON file, which nobody serves (dry runs and tests).
+    /// Schedule on devices that exist only as a description in a JSON file (dry runs and tests).
     #[arg(long, value_name = "FILE.json", conflicts_with = "virtual_devices")]
     pub devices_file: Option<PathBuf>,
-    /// How to decide: the name of a policy, as `eagerd --help` lists them [default: eager-fair].
+    /// The scheduling policy, by its name; `eagerd --help` lists all policies [default: eager-fair].
     #[arg(long, help = policy_help())]
     pub policy: Option<PolicyName>,
     /// Memory that may be granted on each device, such as `12GiB` [default: all of it].
@@ -72,10 +72,11 @@ pub struct Config {
     /// Directory of the sockets [default: $XDG_RUNTIME_DIR/eager, or /run/eager for root].
     #[arg(long, value_name = "DIR")]
     pub run_dir: Option<PathBuf>,
-    /// Write every event and decision to this file. What is older is in FILE.1, FILE.2 and so on.
+    /// Write every event and decision to this file. Older entries are in FILE.1, FILE.2 and so on.
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
-    /// What all files of the journal may take together, such as `2GiB`: the oldest go first; 0: no limit [default: 512MiB].
+    /// Largest size of all files of the journal together, such as `2GiB`; the oldest are removed first; 0: no limit
+    /// [default: 512MiB].
     #[arg(long, value_name = "SIZE")]
     pub journal_max: Option<Size>,
     /// Programs served at once [default: 1024].
@@ -84,49 +85,49 @@ pub struct Config {
     /// Programs of one user served at once [default: three quarters of clients-max].
     #[arg(long, value_name = "N")]
     pub clients_per_user: Option<usize>,
-    /// Replace the policy by `case` when it takes longer for a decision, or leaves a task that fits waiting for longer;
-    /// at most 30 [default: 30].
+    /// Replace the policy by `case` if a decision takes longer than this, or if a task that fits waits longer; at most
+    /// 30 [default: 30].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=WATCHDOG_SECONDS_MAX))]
     pub watchdog: Option<u64>,
-    /// Look every so many milliseconds what is really in use on the devices; 0: never. Never on a virtual clock
-    /// [default: 500].
+    /// Interval in milliseconds at which the real memory use of the devices is observed; 0: never. Never on a virtual
+    /// clock [default: 500].
     #[arg(long, value_name = "MS")]
     pub observe_ms: Option<u64>,
-    /// What is in use on the devices, read again at each look (dry runs and tests).
+    /// Memory use of the devices, read again at each observation (dry runs and tests).
     #[arg(long, value_name = "FILE.json", hide = true)]
     pub uses_file: Option<PathBuf>,
-    /// What becomes of a program that uses more device memory than it declared: observe (its neighbours get less), throttle
-    /// (its further tasks wait 10 s longer), kill [default: observe].
+    /// What happens to a program that uses more device memory than it declared: observe (other tasks get less),
+    /// throttle (its later tasks wait 10 s longer), kill [default: observe].
     #[arg(long, value_name = "MEASURE")]
     pub overrun: Option<Measure>,
-    /// Memory that the tasks of one user may have in sum, waiting and running, with their programs' contexts, such as
-    /// `64GiB`; who asks for more waits [default: no limit].
+    /// Memory that all tasks of one user may have together, waiting and running, with their programs' contexts, such as
+    /// `64GiB`; tasks beyond that wait [default: no limit].
     #[arg(long, value_name = "SIZE")]
     pub memory_per_user: Option<Size>,
     /// Tasks of one user that may wait; one more is refused [default: no limit].
     #[arg(long, value_name = "N")]
     pub waiting_per_user: Option<u32>,
-    /// Tasks of one user in the queue at once; more wait behind it, in order, so that decisions for others do not look
-    /// at them [default: 128].
+    /// Tasks of one user in the queue at once; further tasks wait behind it, in order, and do not slow down decisions
+    /// for other users [default: 128].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub queued_per_user: Option<u32>,
     /// Longest time that a task may have its device [default: no limit].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=TASK_SECONDS_MAX))]
     pub task_seconds_max: Option<u64>,
-    /// What becomes of a program whose task has its device for longer: observe (it is said and counted), end (SIGTERM, and
-    /// SIGKILL 10 s later) [default: observe].
+    /// What happens to a program whose task has its device for longer: observe (it is logged and counted), end
+    /// (SIGTERM, and SIGKILL 10 s later) [default: observe].
     #[arg(long, value_name = "MEASURE")]
     pub overstay: Option<Overstay>,
-    /// Serve these users only, by number or name, such as `1000,anna` [default: everybody].
+    /// Serve these users only, by number or name, such as `1000,anna` [default: all users].
     #[arg(long, value_name = "USER,…", value_delimiter = ',')]
     pub allow_uids: Option<Vec<UserName>>,
-    /// Never serve these users, whoever is allowed [default: nobody].
+    /// Never serve these users, even if they are allowed [default: none].
     #[arg(long, value_name = "USER,…", value_delimiter = ',')]
     pub deny_uids: Option<Vec<UserName>>,
-    /// Serve members of these groups, besides the users of --allow-uids [default: everybody].
+    /// Serve members of these groups, besides the users of --allow-uids [default: all users].
     #[arg(long, value_name = "GROUP,…", value_delimiter = ',')]
     pub allow_gids: Option<Vec<GroupName>>,
-    /// Never serve members of these groups, whoever is allowed [default: nobody].
+    /// Never serve members of these groups, even if they are allowed [default: none].
     #[arg(long, value_name = "GROUP,…", value_delimiter = ',')]
     pub deny_gids: Option<Vec<GroupName>>,
     /// Serve metrics and health over HTTP at this address too, such as 9690 or 0.0.0.0:9690; without an address only to
@@ -136,27 +137,27 @@ pub struct Config {
     /// Serve the web page there too: it shows programs' labels and process ids to whoever reaches the address.
     #[arg(long, num_args = 0..=1, default_missing_value = "true")]
     pub web_page: Option<bool>,
-    /// What this machine is called in addresses of browsers and scrapers, such as `gpu01,gpu01.example` [default: nothing;
-    /// its addresses and localhost only].
+    /// Names of this machine in the addresses that browsers and scrapers use, such as `gpu01,gpu01.example` [default:
+    /// none; its addresses and localhost only].
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub http_hosts: Option<Vec<String>>,
-    /// Why `case` decides whatever the policy: given by the daemon to itself when it starts again.
+    /// Why `case` decides in place of the policy; the daemon passes this to itself when it restarts.
     #[arg(long, hide = true)]
     #[serde(skip)]
     pub reverted: Option<String>,
     /// Settings of the policy, from the file's `[options]`.
     #[arg(skip)]
     pub options: Option<Options>,
-    /// Read settings from this TOML file; flags come first.
+    /// Read settings from this TOML file; flags take precedence.
     #[arg(long, value_name = "FILE.toml")]
     #[serde(skip)]
     pub config: Option<PathBuf>,
-    /// Print the settings that hold, as such a file, and end.
+    /// Print the effective settings as such a file, and exit.
     #[arg(long)]
     #[serde(skip)]
     pub show_config: bool,
-    /// Serve in the background: end when programs can connect, or with the error. What the daemon says then is in eagerd.log
-    /// in the run directory.
+    /// Serve in the background: this command ends when programs can connect, or with the error. The daemon's messages
+    /// then go to eagerd.log in the run directory.
     #[arg(long)]
     #[serde(skip)]
     pub detach: bool,
@@ -257,7 +258,7 @@ pub struct World<'a> {
 
 fn policy_help() -> String {
     let policies = PolicyName::help(&PolicyName::all_for_devices());
-    format!("How to decide [default: eager-fair]. A task starts{policies}")
+    format!("Scheduling policy [default: eager-fair]. A task starts{policies}")
 }
 
 impl Config {
@@ -456,7 +457,7 @@ fn parse_file(path: &Path, text: &str) -> Result<Config, ConfigError> {
     let words = eager_plainly::Words {
         noun: "setting",
         unknown: "there is no setting",
-        others: "`eagerd --help` lists those that there are",
+        others: "`eagerd --help` lists all settings",
         elsewhere: option_names(),
     };
     eager_plainly::parse(text, &words).map_err(|wrong| {

@@ -1,4 +1,5 @@
-//! What the daemon is told, and where each setting came from.
+//! The daemon's settings: [`config`] merges flags, environment variables and the TOML file, and checks the result;
+//! [`origins`] reports where each value came from; the other files parse single values.
 
 pub mod config;
 pub mod http_address;

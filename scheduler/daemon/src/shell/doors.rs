@@ -80,7 +80,7 @@ impl Shell {
         self.admin_door.resumes_at = self.charge_newcomers(&users, begun);
         if let Err(errno) = accepted {
             self.admin_door.resumes_at = Some(Nanos(now.0.saturating_add(PAUSE_NS.0)));
-            self.parts.dispatch.log(format!("cannot accept more questions now: {errno}"));
+            self.parts.dispatch.log(format!("cannot accept more admin requests now: {errno}"));
         }
     }
 

@@ -60,7 +60,7 @@ impl Shell {
         let dispatch = &mut self.parts.dispatch;
         let left_out = takes_restart(&self.parts.settings, &new);
         if !left_out.is_empty() {
-            dispatch.log(format!("changed and not taken in before a restart: {}", left_out.join(", ")));
+            dispatch.log(format!("changed, but applied only after a restart: {}", left_out.join(", ")));
         }
         self.parts.clients_max = new.clients_max.min(crate::clients_for(self.parts.descriptors));
         dispatch.quotas.set(new.clients_per_user, new.users);
@@ -82,7 +82,7 @@ impl Shell {
         let dispatch = &mut self.parts.dispatch;
         match dispatch.set_policy(policy) {
             Ok(_) => self.parts.settings.policy = policy,
-            Err(error) => dispatch.log(format!("the policy of the settings is not set: {error}")),
+            Err(error) => dispatch.log(format!("the policy in the settings cannot be set: {error}")),
         }
     }
 }

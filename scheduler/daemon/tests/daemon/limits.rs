@@ -180,7 +180,7 @@ fn what_takes_a_restart_is_named() {
     reload(&daemon, "watchdog = 20\n[options]\ncircle_ns = 1\n");
     daemon.until(|_| true);
     let said = said(&mut daemon);
-    assert!(said.contains("changed and not taken in before a restart: watchdog, options"), "{said}");
+    assert!(said.contains("changed, but applied only after a restart: watchdog, options"), "{said}");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn who_overstays_is_ended_where_that_is_configured_also_if_it_does_not_listen() 
     assert_eq!((asked.end(), ended.end()), (None, None), "signals ended them");
     let said = said(&mut daemon);
     assert_eq!(
-        (said.matches("it is asked to end").count(), said.matches("it is ended").count()),
+        (said.matches("it gets SIGTERM").count(), said.matches("it gets SIGKILL").count()),
         (2, 1),
         "{said}"
     );

@@ -163,7 +163,7 @@ fn a_state_file_of_a_newer_release_is_kept_and_said() {
         let text = String::from_utf8(bytes.clone()).expect("text");
         *bytes = text.replacen("\"version\":1,", "\"version\":2,", 1).into_bytes();
     };
-    starts_with(newer, 0, "is of another release (version 2 of its lines, this one reads 1)");
+    starts_with(newer, 0, "is from another release (version 2, this one reads 1)");
 }
 
 /// Devices from a file have no identity. One that is taken out of the file while a program holds it is not served,
@@ -195,7 +195,7 @@ fn a_device_that_is_taken_out_of_the_file_is_said_and_what_it_held_comes_back() 
     assert_eq!(granted(&daemon), [700]);
     daemon.signal(Signal::SIGKILL);
     let (_, said) = daemon.end();
-    let words = "task 2 goes on, and GPU 1 is not served any more: what it holds there is in no ledger";
+    let words = "task 2 goes on, but GPU 1 is not served any more: its memory there is not counted";
     assert!(said.lines().filter(|line| line.contains(words)).count() == 1, "{said}");
     let daemon = start(take_dir(&mut daemon), 2);
     assert_eq!(granted(&daemon), [700, 700]);
@@ -215,7 +215,7 @@ fn what_is_no_state_file_is_not_waited_for() {
     assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 10)).state, STATE_BOUND);
     daemon.signal(Signal::SIGTERM);
     let (_, log) = daemon.end();
-    assert!(log.contains("is not readable: it is no file; it is kept as "), "{log}");
+    assert!(log.contains("is not readable: it is not a regular file; it is kept as "), "{log}");
 }
 
 #[test]

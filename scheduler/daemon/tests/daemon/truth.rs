@@ -56,7 +56,7 @@ fn an_eager_task_goes_when_the_kernels_of_its_stopped_neighbour_have_ended() {
     let task = daemon.tasks()[1].task;
     let named = format!("(pid {}) is stopped, by a signal or a debugger", holder.pid());
     daemon.until(|_| daemon.explains(&asks(task)).join(" ").contains(&named));
-    let frozen = || daemon.explains(&asks(task)).join(" ").contains("nobody waits for them");
+    let frozen = || daemon.explains(&asks(task)).join(" ").contains("no task waits for them");
     assert!(!frozen() && !admits(&eager.cell(slot(0)).expect("a whole cell")), "its kernels may still run");
     says(&daemon, r#"[{"device":0,"utilization":0}]"#);
     wait_until(&eager, slot(0), admits);
@@ -128,7 +128,7 @@ fn foreign_use_is_not_given_away_and_comes_back() {
     daemon.signal(Signal::SIGTERM);
     let (_, said) = daemon.end();
     assert_eq!(said.lines().count(), 2, "{said}");
-    assert!(said.contains("600 MiB are used by programs that are not scheduled here"), "{said}");
+    assert!(said.contains("600 MiB are used by programs that Eager does not schedule"), "{said}");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn an_overrun_is_charged_said_and_shown() {
     daemon.signal(Signal::SIGTERM);
     let (_, said) = daemon.end();
     assert!(said.contains("uses 700 MiB on GPU 0 and declared 100 MiB"), "{said}");
-    assert!(said.contains("its neighbours get less"), "{said}");
+    assert!(said.contains("other tasks get less"), "{said}");
 }
 
 #[test]
@@ -212,5 +212,5 @@ fn a_lost_device_starts_nothing_tells_its_holders_and_may_come_back() {
     daemon.signal(Signal::SIGTERM);
     let (_, said) = daemon.end();
     assert_eq!(said.lines().count(), 3, "{said}");
-    assert!(said.contains("(holder, pid ") && said.contains("GPU 0 is there again"), "{said}");
+    assert!(said.contains("(holder, pid ") && said.contains("GPU 0 is back"), "{said}");
 }

@@ -26,7 +26,7 @@ fn a_drained_device_takes_nothing_new_until_it_is_undrained_also_over_a_restart(
     let (runs, waits) = (daemon.connect("runs"), daemon.connect("waits"));
     bind(&runs, 0, 100);
     let said = daemon.act(&AdminRequest::Drain { device: 0 });
-    assert_eq!(said, "GPU 0 is drained: nothing new starts there, and what runs there goes on");
+    assert_eq!(said, "GPU 0 is drained: no new task starts there, and running tasks go on");
     assert!(daemon.act(&AdminRequest::Drain { device: 0 }).contains("drained already"));
     let asked = begin(&waits, slot(0), 100);
     wait_until(&waits, slot(0), |cell| cell.state == STATE_WAITING);
@@ -76,8 +76,8 @@ fn a_policy_that_breaks_leaves_a_drained_device_drained() {
 #[test]
 fn what_is_not_there_is_said_in_one_line() {
     let daemon = Daemon::start(&[]);
-    let no_device = "there is no GPU 7: `eager info` lists them";
-    let no_task = "there is no task 9: `eager ps` lists them";
+    let no_device = "there is no GPU 7: `eager info` lists all GPUs";
+    let no_task = "there is no task 9: `eager ps` lists all tasks";
     for (request, message) in [
         (AdminRequest::Drain { device: 7 }, no_device),
         (AdminRequest::Undrain { device: 7 }, no_device),
@@ -159,7 +159,7 @@ fn a_waiting_task_is_cancelled_by_a_refusal_and_a_running_one_by_a_signal() {
 
     let task = daemon.tasks()[0].task;
     let message = daemon.is_refused(&cancel(task, "SIGNAL"));
-    assert_eq!(message, "`SIGNAL` is no signal; one is SIGTERM");
+    assert_eq!(message, "`SIGNAL` is not a signal; use one such as SIGTERM");
     let said = daemon.act(&cancel(task, "SIGTERM"));
     assert_eq!(said, format!("SIGTERM was sent to pid {}, the program of task {task}", holder.id()));
     assert_eq!(holder.wait().expect("its end").signal(), Some(Signal::SIGTERM as i32));
@@ -196,7 +196,7 @@ fn a_shutdown_names_what_runs_and_waits_for_it_or_not_as_asked() {
         "{refused}"
     );
     let said = daemon.act(&AdminRequest::Shutdown { force: false, when_idle: true });
-    assert!(said.starts_with("the daemon ends when nothing runs or waits any more"), "{said}");
+    assert!(said.starts_with("the daemon ends when no task runs or waits any more"), "{said}");
     let end = runs.send(RequestBody::TaskEnd, slot(0)).expect("send");
     answer(&runs, slot(0), end);
     wait_until(&waits, slot(0), |cell| cell.state == STATE_BOUND);
@@ -294,7 +294,7 @@ fn others_look_at_everything_and_act_on_their_own() {
     };
     assert_eq!(
         refused(&cancel),
-        format!("task {task} is of uid {ALICE}: only they, root and the daemon's own user may cancel it")
+        format!("task {task} belongs to uid {ALICE}: only that user, root and the daemon's own user may cancel it")
     );
     for request in [
         AdminRequest::Shutdown { force: true, when_idle: false },

@@ -82,7 +82,7 @@ fn a_server_that_ends_is_replaced_and_the_daemon_goes_on() {
     let (status, said) = daemon.end();
     assert_eq!(status.code(), Some(0), "{said}");
     assert!(
-        said.contains("the virtual GPU server ended by itself") && said.contains("a new one serves"),
+        said.contains("the virtual GPU server ended by itself") && said.contains("a new one was started"),
         "{said}"
     );
 }

@@ -81,7 +81,7 @@ fn a_policy_that_panics_is_replaced_and_nothing_is_lost() {
 
 #[test]
 fn a_policy_that_proposes_nonsense_is_replaced_and_nothing_is_lost() {
-    is_replaced("nonsense", "proposed what the ledger does not allow");
+    is_replaced("nonsense", "proposed a grant that the ledger does not allow");
 }
 
 #[test]
@@ -139,5 +139,5 @@ fn a_policy_that_agrees_again_decides_again() {
 
 #[test]
 fn a_policy_that_loops_is_replaced_and_nothing_is_lost() {
-    is_replaced("loops", "did not come to a decision");
+    is_replaced("loops", "made no decision");
 }

@@ -163,7 +163,7 @@ impl Store {
             jobs.into_iter().partition(|job| matches!(job.state(), Ok(State::Runs)));
         ensure!(
             running.len() < RUNNING_MAX,
-            "{RUNNING_MAX} jobs of yours have not ended yet: no more at once"
+            "{RUNNING_MAX} of your jobs have not ended yet: wait for one to end"
         );
         let too_many = (over.len() + 1).saturating_sub(ENDED_MAX);
         over.into_iter().take(too_many).for_each(|job| job.remove());

@@ -97,9 +97,9 @@ fn copy(mut from: impl Read, mut log: impl Write, most: u64) -> String {
         }
         let fits = usize::try_from(most - written).unwrap_or(usize::MAX).min(length);
         if let Err(error) = log.write_all(&buffer[..fits]) {
-            note = format!("its log is not whole: {error}");
+            note = format!("its log is incomplete: {error}");
         } else if fits < length {
-            note = format!("its log is not whole: it ends after {}", eager_units::shown::size(most));
+            note = format!("its log is incomplete: it ends after {}", eager_units::shown::size(most));
             let _ = writeln!(log, "\neager: {note}");
         }
         written += fits as u64;
@@ -137,11 +137,11 @@ mod tests {
         assert_eq!(enough.0, said);
         let mut input = &said[..];
         let mut full = Disk(Vec::new(), 70_000);
-        assert!(copy(&mut input, &mut full, 1 << 20).contains("is not whole: "));
+        assert!(copy(&mut input, &mut full, 1 << 20).contains("is incomplete: "));
         assert_eq!((input.len(), full.0.len()), (0, 70_000));
         let mut input = &said[..];
         let mut bounded = Disk(Vec::new(), 1 << 20);
-        assert_eq!(copy(&mut input, &mut bounded, 100_000), "its log is not whole: it ends after 97.7 KiB");
+        assert_eq!(copy(&mut input, &mut bounded, 100_000), "its log is incomplete: it ends after 97.7 KiB");
         assert!(input.is_empty() && bounded.0.starts_with(&said[..100_000]) && bounded.0.len() < 100_200);
     }
 }

@@ -39,10 +39,10 @@ const PIPE_COLUMNS: usize = 240;
 pub struct TopFlags {
     #[command(flatten)]
     question: Question,
-    /// Print one frame as text and end, as where the output is no terminal.
+    /// Print one frame as text and exit; the default if the output is not a terminal.
     #[arg(long, conflicts_with = "json")]
     once: bool,
-    /// Seconds between two looks, from 0.1 to 3600.
+    /// Seconds between two updates, from 0.1 to 3600.
     #[arg(long, value_name = "SECONDS", default_value = "1", allow_negative_numbers = true, value_parser = interval)]
     interval: Duration,
     /// What tasks are ordered by; on the screen: key s.

@@ -183,8 +183,10 @@ impl View {
         let rows = self.rows(snapshot);
         let row = self.selected_index(&rows).and_then(|at| rows.get(at).copied())?;
         if number(row).is_none() {
-            self.said =
-                Some(format!("pid {} has no task yet: it waits for another's, and `kill` ends it", row.pid));
+            self.said = Some(format!(
+                "pid {} has no task yet: it waits for another program's task, and `kill` ends it",
+                row.pid
+            ));
             return None;
         }
         Some(make(row))

@@ -122,8 +122,8 @@ pub(super) const METRICS: &[Metric] = &[
         ..plain(
             "degraded",
             Gauge,
-            "1 while the daemon serves and does not do this as it was asked to: its policy, its state file, its journal, \
-             its history of runs, the look at what devices use.",
+            "1 while the daemon serves and this part of it does not work as configured: policy, state file, journal, \
+             history of runs, or the observation of device use.",
             degraded,
         )
     },
@@ -131,7 +131,7 @@ pub(super) const METRICS: &[Metric] = &[
     plain(
         "clients_unattached",
         Gauge,
-        "Programs of an earlier daemon that have not come back; what they hold is theirs.",
+        "Programs of an earlier daemon that have not reconnected; they keep what they hold.",
         |it| whole(it.daemon.unattached),
     ),
     Metric {
@@ -177,13 +177,13 @@ pub(super) const METRICS: &[Metric] = &[
     memory(
         "device_memory_resident",
         Gauge,
-        "Memory in use on the device: contexts, allocations, and managed memory that is there; absent where it does not tell.",
+        "Memory in use on the device: contexts, allocations, and managed memory that is there; absent where the device does not report it.",
         |it| by_device(it, |device| device.resident_bytes),
     ),
     memory(
         "device_memory_pinned",
         Gauge,
-        "Of what is resident, what cannot be evicted; absent where the device does not tell.",
+        "Of what is resident, what cannot be evicted; absent where the device does not report it.",
         |it| by_device(it, |device| device.pinned_bytes),
     ),
     memory(
@@ -195,13 +195,13 @@ pub(super) const METRICS: &[Metric] = &[
     memory(
         "device_memory_unaccounted",
         Gauge,
-        "Memory in use that was granted to nobody: foreign, or beyond what clients declared; it is not given away.",
+        "Memory in use that is granted to no task: foreign, or beyond what clients declared; no task can get it.",
         |it| by_device(it, |device| Some(device.unaccounted_bytes)),
     ),
     memory(
         "device_paged",
         Counter,
-        "Managed memory moved because it did not fit, in both directions; absent where the device does not tell.",
+        "Managed memory moved because it did not fit, in both directions; absent where the device does not report it.",
         |it| by_device(it, |device| device.paged_bytes),
     ),
     Metric {
@@ -210,7 +210,7 @@ pub(super) const METRICS: &[Metric] = &[
         ..plain(
             "device_utilization",
             Gauge,
-            "Share of the time with a kernel on the device, stalled ones included; absent where the device does not tell.",
+            "Share of the time with a kernel on the device, stalled ones included; absent where the device does not report it.",
             |it| {
                 of_devices(it, |device| {
                     device.utilization_percent.map(|it| Value::Real(f64::from(it) / 100.0))
@@ -241,12 +241,12 @@ pub(super) const METRICS: &[Metric] = &[
             by_key(&it.counts.wait_seconds, spread)
         })
     },
-    plain("kernels_held", Counter, "Kernels that stood at a closed gate.", |it| {
+    plain("kernels_held", Counter, "Kernels that waited at a closed gate.", |it| {
         whole(it.counts.held_kernels)
     }),
     Metric {
         unit: SECONDS,
-        ..plain("decision", Histogram, "What one step of the scheduler took.", |it| {
+        ..plain("decision", Histogram, "Time of one step of the scheduler.", |it| {
             one(spread(&it.counts.decision_seconds))
         })
     },
