@@ -7,13 +7,13 @@ use eager_tasks::names::FunctionId;
 use eager_tasks::{FunctionPlan, Placement, Report, StaticTask, report::site_id};
 
 use crate::device::kernel_data::{self, KernelDataError};
+use crate::diagnostics;
 use crate::emit::{self, tables::TaskRow};
 use crate::ir::Module;
 use crate::options::{PassOptions, WholeProgram};
 use crate::read::calls::{self, Wrappers};
 use crate::read::program::{self, Readings};
 use crate::read::{driver_interface, kernels};
-use crate::tell;
 
 /// Reason why a host module could not be instrumented.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, Hos
     if emit::is_instrumented(module) {
         return Ok(false);
     }
-    driver_interface::remark(module).iter().for_each(|remark| tell::emit_one(module, remark));
+    driver_interface::remark(module).iter().for_each(|remark| diagnostics::emit_remark(module, remark));
     if !uses_runtime(module) {
         return Ok(false);
     }
@@ -42,16 +42,16 @@ pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, Hos
     let whole_program = matches!(options.whole_program, WholeProgram::Link(_));
     let mut report = Report { source: source.clone(), whole_program, ..Report::default() };
     let mut rows = Vec::new();
-    let discreet = kernels::discreet(module, &kernels, &uses);
-    let readings = program::read(module, &Wrappers::find(module), &discreet);
+    let non_retaining = kernels::non_retaining(module, &kernels, &uses);
+    let readings = program::read(module, &Wrappers::find(module), &non_retaining);
     for plan in eager_tasks::plan_program(&readings.program) {
         report.add(&plan.facts, &plan.plan);
         rows.extend(emit_plan(module, &source, &readings, &plan));
     }
-    emit::managed::count(module);
+    emit::managed::report_sizes(module);
     let renamed = emit::rename::rename_calls(module);
     emit::tables::emit_tables(module, &kernels, &rows, &renamed);
-    tell::tell(module, report, &kernels, options).map_err(|source| {
+    diagnostics::emit_report(module, report, &kernels, options).map_err(|source| {
         let path = options.report.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         HostError::Report { path, source }
     })?;

@@ -7,13 +7,13 @@
 
 mod carried;
 mod device;
+mod diagnostics;
 mod emit;
 mod host;
 mod ir;
 pub mod options;
 pub mod rdc;
 mod read;
-mod tell;
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -154,8 +154,8 @@ pub extern "C" fn eager_links_program() -> bool {
 /// A message for the user, one line per problem; the compile must fail.
 fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
     if device::is_device(module) {
-        let noted = device::clusters::note(module);
-        let mended = device::mend::mend(module) || noted;
+        let clusters = device::clusters::add_cluster_attributes(module);
+        let mended = device::mend::mend(module) || clusters;
         if let Some(path) = &options.device_code {
             rdc::keep(module, path).map_err(|error| error.to_string())?;
         }

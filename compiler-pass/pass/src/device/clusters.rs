@@ -15,7 +15,7 @@ const LIST: &CStr = c"llvm.global.annotations";
 const ATTRIBUTE: &CStr = c"nvvm.cluster_dim";
 
 /// Gives every annotated kernel its attribute; returns whether there was one.
-pub fn note(module: Module<'_>) -> bool {
+pub fn add_cluster_attributes(module: Module<'_>) -> bool {
     let mut found = false;
     // SAFETY: all values are the module's own constants, read while it is alive; an element that a constant does not
     // have is null, which is tested each time; the texts outlive the calls, which copy them.
@@ -28,7 +28,11 @@ pub fn note(module: Module<'_>) -> bool {
         for entry in elements(entries) {
             let [kernel, text, _, _, arguments] =
                 [0, 1, 2, 3, 4].map(|part| LLVMGetAggregateElement(entry, part));
-            if kernel.is_null() || LLVMIsAFunction(kernel).is_null() || !says(text) || arguments.is_null() {
+            if kernel.is_null()
+                || LLVMIsAFunction(kernel).is_null()
+                || !is_cluster_annotation(text)
+                || arguments.is_null()
+            {
                 continue;
             }
             let numbers = if LLVMIsAGlobalVariable(arguments).is_null() {
@@ -66,7 +70,7 @@ unsafe fn elements(constant: LLVMValueRef) -> impl Iterator<Item = LLVMValueRef>
 ///
 /// # Safety
 /// `text` is null or a constant of a live module.
-unsafe fn says(text: LLVMValueRef) -> bool {
+unsafe fn is_cluster_annotation(text: LLVMValueRef) -> bool {
     // SAFETY: `text` is null or live (this function's contract); each step is tested for null, and the bytes are read
     // with the length that LLVM returns.
     unsafe {

@@ -17,9 +17,9 @@ use llvm_sys::core::{
 use llvm_sys::linker::LLVMLinkModules2;
 
 use super::bitcode_for_cpu;
+use crate::diagnostics;
 use crate::ir::Module;
 use crate::options::PassOptions;
-use crate::tell;
 
 /// Name of the variable that a unit passes to `__cudaRegisterFatBinary`: clang's, and nvcc's (`crt/host_runtime.h`).
 const DEVICE_CODE: &str = "__cuda_fatbin_wrapper";
@@ -76,11 +76,11 @@ pub fn hand_over(module: Module<'_>, path: &Path, pass: &PassOptions) -> Result<
         .map_err(|error| DeviceError::Convert(error.to_string()))?;
     for Note { kernel, text, is_warning } in converted.report.notes {
         if is_warning {
-            tell::warn(module, &text);
+            diagnostics::warn(module, &text);
             continue;
         }
         let remark = Remark { place: None, symbol: kernel, text, missed: true, name: "SimplerKernel" };
-        tell::emit_one(module, &remark);
+        diagnostics::emit_remark(module, &remark);
     }
     std::fs::write(path, converted.bitcode)
         .map_err(|source| DeviceError::Write { path: path.display().to_string(), source })

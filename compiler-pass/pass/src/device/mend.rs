@@ -23,13 +23,13 @@ const UNSIGNED: [&str; 3] = ["Pjj", "Pmm", "Pyy"];
 /// Applies all corrections; returns whether the module changed.
 pub fn mend(module: Module<'_>) -> bool {
     let joined = join_static_variables(module);
-    let abstract_classes = call_nothing(module);
+    let abstract_classes = null_pure_virtuals(module);
     compare_unsigned(module) || joined || abstract_classes
 }
 
 /// Replaces pure and deleted virtual functions in virtual tables by 0, as nvcc does. clang names functions of the C++
 /// runtime there, which a GPU does not have and whose addresses `ptxas` refuses.
-fn call_nothing(module: Module<'_>) -> bool {
+fn null_pure_virtuals(module: Module<'_>) -> bool {
     let without = |f: &Value<'_>| f.is_declaration() && WITHOUT_BODY.contains(&f.name().as_str());
     let functions: Vec<Value<'_>> = module.functions().into_iter().filter(without).collect();
     for function in &functions {

@@ -136,7 +136,7 @@ pub fn point_host(module: Module<'_>) -> Result<bool, ManagedError> {
 }
 
 /// Makes every registration, clang's or nvcc's, report to the shim how many bytes the variable takes.
-pub fn count(module: Module<'_>) {
+pub fn report_sizes(module: Module<'_>) {
     let Some(function) = module.function(REGISTER_MANAGED) else { return };
     let constants = Constants::new(module);
     let (ty, count) = constants.declare(eager_abi::MANAGED_VARIABLE, &mut [constants.int(64)]);

@@ -13,7 +13,7 @@ use eager_tasks::{BlockId, Expr, Place, Point};
 use llvm_sys::{LLVMOpcode, LLVMTypeKind};
 
 use super::calls::{RuntimeCall, Wrappers};
-use super::kernels::Discretion;
+use super::kernels::NonRetention;
 use super::pointers::{Globals, PointerReader};
 use super::rules::{CallRule, rule};
 use super::sizes::SizeReader;
@@ -46,7 +46,7 @@ pub struct Context<'a, 'm> {
     pub functions: &'a BTreeMap<Value<'m>, FunctionId>,
     pub throws: &'a Throws<'a, 'm>,
     /// Host functions of kernels that store no pointer to memory.
-    pub discreet: &'a BTreeMap<Value<'m>, Discretion>,
+    pub non_retaining: &'a BTreeMap<Value<'m>, NonRetention>,
 }
 
 /// Reads one function.
@@ -370,10 +370,10 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
         operands.extend(push.and_then(launch::stream).map(|stream| self.pointers.id(stream)));
         let geometry = push.and_then(|push| launch::geometry(&mut self.sizes(), push));
         let callee = call.callee().filter(|callee| callee.is_function());
-        let discretion = callee.and_then(|callee| self.context.discreet.get(&callee));
-        let is_discreet = match discretion {
-            Some(Discretion::Always) => true,
-            Some(Discretion::OfPointers(count)) => structs.is_empty() && arguments == *count,
+        let non_retention = callee.and_then(|callee| self.context.non_retaining.get(&callee));
+        let stores_none = match non_retention {
+            Some(NonRetention::Always) => true,
+            Some(NonRetention::IfPointers(count)) => structs.is_empty() && arguments == *count,
             None => false,
         };
         ActionKind::Launch {
@@ -381,7 +381,7 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
             operands,
             structs,
             geometry,
-            keeps_pointers: !is_discreet,
+            keeps_pointers: !stores_none,
         }
     }
 }

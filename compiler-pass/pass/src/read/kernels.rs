@@ -34,7 +34,7 @@ pub struct RegisteredKernel<'m> {
     pub resources: Resources,
     /// When the kernel stores none of its pointers to memory; `None` if nothing is known of the kernel or it may store
     /// them.
-    pub discretion: Option<Discretion>,
+    pub non_retention: Option<NonRetention>,
 }
 
 /// All kernels that the module registers, in the order of registration. `uses`: facts from the device side.
@@ -63,7 +63,7 @@ pub fn registered<'m>(module: Module<'m>, uses: &[KernelUse]) -> Vec<RegisteredK
         kernel.resources = resources.get(&kernel.name).copied().unwrap_or_default();
         if let Some(found) = uses.iter().find(|found| found.name == kernel.name) {
             add_uses(&mut kernel.args, found);
-            kernel.discretion = Discretion::of(found);
+            kernel.non_retention = NonRetention::of(found);
         }
     }
     kernels
@@ -71,19 +71,19 @@ pub fn registered<'m>(module: Module<'m>, uses: &[KernelUse]) -> Vec<RegisteredK
 
 /// When a kernel stores none of the addresses that it is given to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Discretion {
+pub enum NonRetention {
     Always,
     /// If the launch passes exactly this many pointers: the kernel's structs then hold none, so their contents do not
     /// matter.
-    OfPointers(usize),
+    IfPointers(usize),
 }
 
-impl Discretion {
+impl NonRetention {
     fn of(used: &KernelUse) -> Option<Self> {
         match (used.keeps_pointers, used.keeps_contents) {
             (true, _) => None,
             (false, false) => Some(Self::Always),
-            (false, true) => Some(Self::OfPointers(used.pointers)),
+            (false, true) => Some(Self::IfPointers(used.pointers)),
         }
     }
 }
@@ -91,16 +91,16 @@ impl Discretion {
 /// Host functions of the kernels that store no pointer to memory: by registration or, if another object registers the
 /// kernel, by clang's stub names.
 #[must_use]
-pub fn discreet<'m>(
+pub fn non_retaining<'m>(
     module: Module<'m>,
     kernels: &[RegisteredKernel<'m>],
     uses: &[KernelUse],
-) -> BTreeMap<Value<'m>, Discretion> {
-    let registered = kernels.iter().filter_map(|kernel| Some((kernel.stub, kernel.discretion?)));
+) -> BTreeMap<Value<'m>, NonRetention> {
+    let registered = kernels.iter().filter_map(|kernel| Some((kernel.stub, kernel.non_retention?)));
     let by_name = module.functions().into_iter().filter_map(|function| {
         let kernel = kernel_of_stub(&function.name())?;
         let used = uses.iter().find(|used| used.name == kernel)?;
-        Some((function, Discretion::of(used)?))
+        Some((function, NonRetention::of(used)?))
     });
     registered.chain(by_name).collect()
 }
@@ -165,7 +165,7 @@ fn kernel<'m>(module: Module<'m>, stub: Value<'m>, name: String) -> RegisteredKe
         name,
         args: stub_args(module, stub),
         resources: Resources::default(),
-        discretion: None,
+        non_retention: None,
     }
 }
 

@@ -46,7 +46,7 @@ const LIBRARY: &[&str] = &["_ZNSt", "_ZNKSt", "_ZSt", "_ZN9__gnu_cxx", "_ZNK9__g
 const SMALL_MAX: usize = 48;
 /// Library functions call each other: limits on the rounds of inlining, and on the instructions inlined in all.
 const ROUNDS_MAX: usize = 10;
-const PUT_IN_MAX: usize = 4096;
+const INLINED_MAX: usize = 4096;
 
 const PASSES: &CStr = c"sroa,early-cse";
 const OPTNONE: &CStr = c"optnone";
@@ -100,7 +100,7 @@ fn inline_constructors(function: Value<'_>) {
         CONSTRUCTORS.iter().any(|constructor| name.contains(constructor))
     };
     for call in calls_of(function, is_constructor) {
-        put_in(call);
+        inline_call(call);
     }
 }
 
@@ -109,7 +109,7 @@ fn inline_library(function: Value<'_>) {
     if is_unoptimised(function) {
         return;
     }
-    let mut left = PUT_IN_MAX / SMALL_MAX;
+    let mut left = INLINED_MAX / SMALL_MAX;
     for _ in 0..ROUNDS_MAX {
         let calls = calls_of(function, |callee| {
             let name = callee.name();
@@ -119,9 +119,9 @@ fn inline_library(function: Value<'_>) {
                 && instructions() <= SMALL_MAX
                 && callee != function
         });
-        let put_in = calls.into_iter().take(left).filter(|&call| put_in(call)).count();
-        left -= put_in;
-        if put_in == 0 {
+        let inlined = calls.into_iter().take(left).filter(|&call| inline_call(call)).count();
+        left -= inlined;
+        if inlined == 0 {
             break;
         }
     }
@@ -138,7 +138,7 @@ fn calls_of<'m>(function: Value<'m>, wanted: impl Fn(Value<'m>) -> bool) -> Vec<
 }
 
 /// Inlines a call; returns whether LLVM could.
-fn put_in(call: Value<'_>) -> bool {
+fn inline_call(call: Value<'_>) -> bool {
     // SAFETY: the call is live: inlining deletes that call only, and each call is visited once. A call that LLVM cannot
     // inline stays unchanged.
     unsafe { eager_inline_call(call.raw()) }

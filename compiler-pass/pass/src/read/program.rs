@@ -11,7 +11,7 @@ use eager_tasks::program::Global;
 
 use super::calls::Wrappers;
 use super::function::{self, Context, Reading};
-use super::kernels::Discretion;
+use super::kernels::NonRetention;
 use super::pointers::Globals;
 use super::rules::{CallRule, rule};
 use super::throws::Throws;
@@ -28,12 +28,12 @@ pub struct Readings<'m> {
     pub globals: Vec<Value<'m>>,
 }
 
-/// Reads a module. `discreet`: host functions of kernels that store no pointer to memory.
+/// Reads a module. `non_retaining`: host functions of kernels that store no pointer to memory.
 #[must_use]
 pub fn read<'m>(
     module: Module<'m>,
     wrappers: &Wrappers<'m>,
-    discreet: &BTreeMap<Value<'m>, Discretion>,
+    non_retaining: &BTreeMap<Value<'m>, NonRetention>,
 ) -> Readings<'m> {
     let candidates: Vec<_> =
         module.functions().into_iter().filter(|&function| is_readable(function, wrappers)).collect();
@@ -46,7 +46,7 @@ pub fn read<'m>(
     let ids: BTreeMap<_, _> =
         read.iter().enumerate().map(|(index, &function)| (function, FunctionId::from_index(index))).collect();
     let throws = Throws::find(module, wrappers);
-    let context = Context { module, wrappers, functions: &ids, throws: &throws, discreet };
+    let context = Context { module, wrappers, functions: &ids, throws: &throws, non_retaining };
     let mut globals = Globals::default();
     let (functions, readings) =
         read.iter().map(|&function| function::read(context, &mut globals, function)).unzip();

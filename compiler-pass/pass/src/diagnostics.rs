@@ -35,7 +35,7 @@ unsafe extern "C" {
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn tell(
+pub fn emit_report(
     module: Module<'_>,
     mut report: Report,
     kernels: &[RegisteredKernel<'_>],
@@ -44,7 +44,7 @@ pub fn tell(
     report.kernels = kernels.iter().map(kernel_report).collect();
     report.name_functions(demangled);
     for remark in report.remarks().into_iter().chain(report.buffer_remarks()) {
-        emit_one(module, &remark);
+        emit_remark(module, &remark);
     }
     let Some(path) = &options.report else { return Ok(()) };
     std::fs::write(path, serde_json::to_string_pretty(&report)?)
@@ -80,7 +80,7 @@ fn arg_report(arg: &EagerKernelArg) -> ArgReport {
 }
 
 /// Emits one remark.
-pub fn emit_one(module: Module<'_>, remark: &Remark) {
+pub fn emit_remark(module: Module<'_>, remark: &Remark) {
     let text = |text: &str| CString::new(text).unwrap_or_default();
     let (file, line) = remark.place.as_ref().map_or(("", 0), |place| (place.file.as_str(), place.line));
     let (symbol, file, message) = (text(&remark.symbol), text(file), text(&remark.text));
