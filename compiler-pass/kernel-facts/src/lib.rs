@@ -2,17 +2,17 @@
 //! shared memory. No LLVM, no unsafe code.
 //!
 //! [`access`] analyses device code, which the compiler pass translates into a small form; [`resources`] reads the data
-//! that ptxas put into the program. [`HandOver`] carries the results of `access` from the device side of a compile to
-//! the host side. Trap: `reads`, `writes`, `keeps_pointers`, `keeps_contents` and [`Access::Unused`] are promises; the
-//! other classes are estimates that only scheduling may use.
+//! that ptxas put into the program. [`KernelFactsFile`] carries the results of `access` from the device side of a
+//! compile to the host side. Trap: `reads`, `writes`, `keeps_pointers`, `keeps_contents` and [`Access::Unused`] are
+//! promises; the other classes are estimates that only scheduling may use.
 #![forbid(unsafe_code)]
 
 pub mod access;
-mod hand_over;
+mod facts_file;
 pub mod repetition;
 pub mod resources;
 
-pub use hand_over::{HandOver, HandOverError};
+pub use facts_file::{KernelFactsFile, KernelFactsFileError};
 
 use serde::{Deserialize, Serialize};
 

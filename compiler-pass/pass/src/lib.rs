@@ -160,10 +160,10 @@ fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
             rdc::keep(module, path).map_err(|error| error.to_string())?;
         }
         if let Some(path) = &options.kernel_data {
-            device::kernel_data::hand_over(module, path).map_err(|error| error.to_string())?;
+            device::kernel_data::write(module, path).map_err(|error| error.to_string())?;
         }
         if let Some(path) = &options.cpu_kernels {
-            device::cpu_kernels::hand_over(module, path, options).map_err(|error| error.to_string())?;
+            device::cpu_kernels::write(module, path, options).map_err(|error| error.to_string())?;
         }
         let cast = device::casts::make_plain(module);
         return Ok(managed::mark(module) || mended || cast);
@@ -179,7 +179,7 @@ fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
         changed |= host::instrument(module, options).map_err(|error| error.to_string())?;
     }
     if let (WholeProgram::Compile, Some(path)) = (&options.whole_program, &options.kernel_data) {
-        changed |= device::kernel_data::keep(module, path).map_err(|error| error.to_string())?;
+        changed |= device::kernel_data::add_metadata(module, path).map_err(|error| error.to_string())?;
     }
     Ok(changed)
 }

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use eager_kernel_facts::{ArgumentUse, HandOver};
+use eager_kernel_facts::{ArgumentUse, KernelFactsFile};
 
 use common::{CLANG, cuda, cuda_with_fatbinary, plugin};
 
@@ -44,7 +44,7 @@ fn facts(cuda: &Path, source: &Path, level: &str) -> String {
     let words = [level, "--cuda-gpu-arch=sm_90", "--cuda-device-only", "-emit-llvm", "-o", "device.bc"];
     run(clang(cuda, source, scratch.path(), &words));
     let text = std::fs::read_to_string(scratch.path().join("kernels.json")).unwrap();
-    HandOver::parse(&text).unwrap().kernels.iter().fold(String::new(), |mut lines, kernel| {
+    KernelFactsFile::parse(&text).unwrap().kernels.iter().fold(String::new(), |mut lines, kernel| {
         let args: Vec<_> = kernel.arguments.iter().map(|&argument| shown(argument)).collect();
         writeln!(lines, "{}: {}", kernel.name, args.join(", ")).unwrap();
         lines

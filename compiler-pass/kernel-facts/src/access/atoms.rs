@@ -82,7 +82,7 @@ pub enum Atom {
         around: LoopId,
     },
     /// The number of completed iterations of a loop.
-    Turns(LoopId),
+    Iteration(LoopId),
     Quotient(Polynomial, Polynomial),
     Remainder(Polynomial, Polynomial),
     /// Read from memory; `is_local`: the memory differs from block to block.
@@ -169,7 +169,7 @@ impl Atoms {
             Atom::Loaded { address, is_local, .. } => {
                 (true, !is_local && address.atoms().iter().all(|&part| self.is_fixed(part)))
             }
-            Atom::Carried { .. } | Atom::Turns(_) | Atom::Opaque { .. } | Atom::Lost(_) => (true, false),
+            Atom::Carried { .. } | Atom::Iteration(_) | Atom::Opaque { .. } | Atom::Lost(_) => (true, false),
         }
     }
 
@@ -209,7 +209,7 @@ impl Atoms {
         match &self.table[index] {
             Atom::Register(register) => Motion::of_register(*register),
             Atom::Argument(_) => Motion::default(),
-            Atom::Turns(around) => Motion::of_loop(*around),
+            Atom::Iteration(around) => Motion::of_loop(*around),
             Atom::Carried { around, .. } => {
                 let recurrence = self.recurrences.get(&AtomId(index as u32));
                 let from = recurrence.map_or(Motion::anything(), |found| self.join(&found.from));

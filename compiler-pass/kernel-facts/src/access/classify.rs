@@ -64,7 +64,8 @@ pub fn classify(kernel: &Kernel<'_>, live: &BTreeSet<Axis>, site: &Site) -> Site
     if motion.is_data {
         return SiteClass::Gather;
     }
-    let free: Vec<Axis> = live.iter().copied().filter(|axis| !site.around.pinned.contains(axis)).collect();
+    let free: Vec<Axis> =
+        live.iter().copied().filter(|axis| !site.around.single_block_axes.contains(axis)).collect();
     let moves_blocks = |axis: Axis| {
         let register = super::code::Register::BlockIndex(axis);
         motion.includes(super::atoms::Motion::of_register(register))
@@ -92,20 +93,20 @@ pub fn classify(kernel: &Kernel<'_>, live: &BTreeSet<Axis>, site: &Site) -> Site
 /// Whether a loop that does not move the address encloses one that does, so that the inner loop's range is read again
 /// and again.
 fn repeats_a_sweep(kernel: &Kernel<'_>, site: &Site, found: &Movements) -> bool {
-    let moved_by = |id: LoopId| found.straight.iter().find(|movement| movement.mover == Mover::Turn(id));
-    let wraps_with = |id: LoopId| found.wrapping.iter().any(|movement| movement.mover == Mover::Turn(id));
+    let moved_by = |id: LoopId| found.straight.iter().find(|movement| movement.mover == Mover::Loop(id));
+    let wraps_with = |id: LoopId| found.wrapping.iter().any(|movement| movement.mover == Mover::Loop(id));
     let mut is_repeated = false;
     for &id in &site.around.loops {
-        let turns = kernel.turns(id);
+        let trip_count = kernel.trip_count(id);
         match moved_by(id) {
             Some(movement) => {
                 let step = movement.bytes.as_constant().map_or(PAGE, |bytes| bytes.unsigned_abs().min(PAGE));
-                let pages = turns.map_or(u64::MAX, |turns| turns.saturating_mul(step) / PAGE);
+                let pages = trip_count.map_or(u64::MAX, |trip_count| trip_count.saturating_mul(step) / PAGE);
                 if is_repeated && pages > SWEEP_PAGES_MIN {
                     return true;
                 }
             }
-            None if !wraps_with(id) && turns != Some(1) => is_repeated = true,
+            None if !wraps_with(id) && trip_count != Some(1) => is_repeated = true,
             None => {}
         }
     }
@@ -186,7 +187,7 @@ fn skip(kernel: &Kernel<'_>, found: &Movements, finest: u64, bytes: u64) -> Opti
     let mut run = finest.max(bytes).saturating_mul(BLOCK_THREADS_MAX);
     for movement in &found.straight {
         match movement.mover {
-            Mover::Turn(id) => run = run.saturating_mul(kernel.turns(id).unwrap_or(u64::MAX)),
+            Mover::Loop(id) => run = run.saturating_mul(kernel.trip_count(id).unwrap_or(u64::MAX)),
             Mover::Thread(Axis::Y | Axis::Z) | Mover::Thread(Axis::X) | Mover::Block(_) => {}
         }
     }

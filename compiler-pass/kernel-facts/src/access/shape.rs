@@ -18,14 +18,14 @@ pub struct Shapes {
     /// By value; `None` in unreachable code.
     values: Vec<Option<Polynomial>>,
     /// By loop: the atom that counts its iterations.
-    turns: Vec<AtomId>,
+    iteration_atoms: Vec<AtomId>,
 }
 
 impl Shapes {
     #[must_use]
     pub fn of(function: &Function, flow: &Flow, origins: &Origins) -> Self {
         let values = vec![None; function.values as usize];
-        let mut shapes = Self { atoms: Atoms::default(), values, turns: Vec::new() };
+        let mut shapes = Self { atoms: Atoms::default(), values, iteration_atoms: Vec::new() };
         for (index, param) in function.params.iter().enumerate() {
             let value = ValueId(index as u32);
             let shape = match param {
@@ -59,8 +59,8 @@ impl Shapes {
 
     /// Atom that counts the iterations of a loop.
     #[must_use]
-    pub fn turns_atom(&self, around: LoopId) -> Option<AtomId> {
-        self.turns.get(around.index()).copied()
+    pub fn iteration_atom(&self, around: LoopId) -> Option<AtomId> {
+        self.iteration_atoms.get(around.index()).copied()
     }
 
     fn set(&mut self, value: ValueId, shape: Polynomial) {
@@ -213,31 +213,31 @@ impl Shapes {
     fn close_loops(&mut self, function: &Function, flow: &Flow) {
         for (index, found) in flow.loops.iter().enumerate() {
             let around = LoopId(index as u32);
-            self.turns.push(self.atoms.intern(Atom::Turns(around)));
+            self.iteration_atoms.push(self.atoms.intern(Atom::Iteration(around)));
             for instruction in &function.blocks[found.header.index()].instructions {
                 let (Some(value), Kind::Merge { incoming }) = (instruction.result, &instruction.kind) else {
                     continue;
                 };
                 let atom = self.atoms.intern(Atom::Carried { value, around });
-                let (turns, entries): (Vec<_>, Vec<_>) =
+                let (carried_back, entries): (Vec<_>, Vec<_>) =
                     incoming.iter().partition(|(block, _)| found.contains(*block));
                 let of = |shapes: &Self, edges: &[&(BlockId, Operand)]| -> Vec<Polynomial> {
                     edges.iter().map(|(_, operand)| shapes.get(*operand)).collect()
                 };
-                let (entries, turns) = (of(self, &entries), of(self, &turns));
-                let recurrence = self.recurrence(atom, entries, &turns);
+                let (entries, carried_back) = (of(self, &entries), of(self, &carried_back));
+                let recurrence = self.recurrence(atom, entries, &carried_back);
                 self.atoms.recurrences.insert(atom, recurrence);
             }
         }
     }
 
-    fn recurrence(&self, atom: AtomId, entries: Vec<Polynomial>, turns: &[Polynomial]) -> Recurrence {
-        let mut from: Vec<AtomId> = entries.iter().chain(turns).flat_map(Polynomial::atoms).collect();
+    fn recurrence(&self, atom: AtomId, entries: Vec<Polynomial>, carried_back: &[Polynomial]) -> Recurrence {
+        let mut from: Vec<AtomId> = entries.iter().chain(carried_back).flat_map(Polynomial::atoms).collect();
         from.sort_unstable();
         from.dedup();
         let start = entries.into_iter().reduce(|a, b| self.pick(a, b));
         let carried = Polynomial::atom(atom);
-        let mut steps = turns.iter().map(|turn| turn.minus(&carried));
+        let mut steps = carried_back.iter().map(|shape| shape.minus(&carried));
         let first = steps.next().flatten();
         let step = first.filter(|step| {
             steps.all(|other| other.as_ref() == Some(step))

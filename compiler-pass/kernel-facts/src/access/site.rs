@@ -32,7 +32,7 @@ pub struct Surroundings {
     /// Some condition on the path depends on data.
     pub is_guarded: bool,
     /// Axes along which only one block reaches the access.
-    pub pinned: BTreeSet<Axis>,
+    pub single_block_axes: BTreeSet<Axis>,
 }
 
 /// Facts about a whole kernel that the classifier uses.
@@ -45,7 +45,7 @@ pub struct Kernel<'f> {
     /// By value: the instruction that computes it.
     makers: Vec<Option<&'f Kind>>,
     /// By loop: its number of iterations, if constant.
-    turns: Vec<Option<u64>>,
+    trip_counts: Vec<Option<u64>>,
 }
 
 impl<'f> Kernel<'f> {
@@ -59,8 +59,8 @@ impl<'f> Kernel<'f> {
                 *slot = Some(&instruction.kind);
             }
         }
-        let mut kernel = Self { function, flow, shapes, origins, makers, turns: Vec::new() };
-        kernel.turns = kernel.flow.loops.iter().map(|found| kernel.count_turns(found)).collect();
+        let mut kernel = Self { function, flow, shapes, origins, makers, trip_counts: Vec::new() };
+        kernel.trip_counts = kernel.flow.loops.iter().map(|found| kernel.compute_trip_count(found)).collect();
         kernel
     }
 
@@ -109,7 +109,7 @@ impl<'f> Kernel<'f> {
         if !self.leaves_a_loop(above) {
             around.is_guarded |= self.shapes.atoms.motion(&self.shapes.get(condition)).is_data;
         }
-        self.pin(condition, is_taken, 0, &mut around.pinned);
+        self.add_single_block_axes(condition, is_taken, 0, &mut around.single_block_axes);
         around
     }
 
@@ -138,12 +138,18 @@ impl<'f> Kernel<'f> {
     }
 
     /// Adds the axes along which a condition selects a single block.
-    fn pin(&self, condition: Operand, is_true: bool, depth: u32, pinned: &mut BTreeSet<Axis>) {
+    fn add_single_block_axes(
+        &self,
+        condition: Operand,
+        is_true: bool,
+        depth: u32,
+        found: &mut BTreeSet<Axis>,
+    ) {
         const DEPTH_MAX: u32 = 8;
         let Some(kind) = self.maker(condition).filter(|_| depth < DEPTH_MAX) else { return };
         let mut both = |left: Operand, right: Operand| {
-            self.pin(left, is_true, depth + 1, pinned);
-            self.pin(right, is_true, depth + 1, pinned);
+            self.add_single_block_axes(left, is_true, depth + 1, found);
+            self.add_single_block_axes(right, is_true, depth + 1, found);
         };
         match kind {
             Kind::Arithmetic { op: Arithmetic::And, left, right } if is_true => both(*left, *right),
@@ -155,12 +161,12 @@ impl<'f> Kernel<'f> {
                 both(*condition, *if_false);
             }
             Kind::Arithmetic { op: Arithmetic::Xor, left, right: Operand::Integer(_) } => {
-                self.pin(*left, !is_true, depth + 1, pinned);
+                self.add_single_block_axes(*left, !is_true, depth + 1, found);
             }
             Kind::Compare { relation, left, right } => {
                 let equal = *relation == Relation::Equal && is_true;
                 if equal || (*relation == Relation::NotEqual && !is_true) {
-                    pinned.extend(self.axes_of_difference(*left, *right));
+                    found.extend(self.axes_of_difference(*left, *right));
                 }
             }
             _ => {}
@@ -195,20 +201,20 @@ impl<'f> Kernel<'f> {
     /// Number of iterations of a loop, if constant: its exit compares a value with constant start and step to a
     /// constant.
     #[must_use]
-    pub fn turns(&self, around: LoopId) -> Option<u64> {
-        self.turns.get(around.index()).copied().flatten()
+    pub fn trip_count(&self, around: LoopId) -> Option<u64> {
+        self.trip_counts.get(around.index()).copied().flatten()
     }
 
-    fn count_turns(&self, found: &Loop) -> Option<u64> {
+    fn compute_trip_count(&self, found: &Loop) -> Option<u64> {
         let exits = self.flow.order.iter().filter(|&&block| found.contains(block)).filter_map(|&block| {
             let code = &self.function.blocks[block.index()];
             let leaves = code.successors.iter().any(|&successor| !found.contains(successor));
             leaves.then_some(code.condition).flatten()
         });
-        exits.filter_map(|condition| self.turns_of_exit(condition)).min()
+        exits.filter_map(|condition| self.trip_count_of_exit(condition)).min()
     }
 
-    fn turns_of_exit(&self, condition: Operand) -> Option<u64> {
+    fn trip_count_of_exit(&self, condition: Operand) -> Option<u64> {
         let Some(Kind::Compare { left, right, .. }) = self.maker(condition) else { return None };
         let difference = self.shapes.get(*left).minus(&self.shapes.get(*right))?;
         let [carried] = difference.atoms()[..] else { return None };
@@ -217,8 +223,8 @@ impl<'f> Kernel<'f> {
         let step = recurrence.step.as_ref()?.as_constant()?;
         let factor = difference.coefficient(&vec![carried]);
         let distance = start.checked_mul(factor)?.checked_add(difference.constant_part())?;
-        let per_turn = step.checked_mul(factor)?.unsigned_abs();
-        (per_turn > 0).then(|| distance.unsigned_abs().div_ceil(per_turn))
+        let per_iteration = step.checked_mul(factor)?.unsigned_abs();
+        (per_iteration > 0).then(|| distance.unsigned_abs().div_ceil(per_iteration))
     }
 }
 

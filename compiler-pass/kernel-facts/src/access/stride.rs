@@ -14,7 +14,7 @@ use super::shape::Shapes;
 pub enum Mover {
     Thread(Axis),
     Block(Axis),
-    Turn(LoopId),
+    Loop(LoopId),
 }
 
 /// Bytes per step, as a polynomial over atoms that are the same for all threads.
@@ -62,15 +62,15 @@ fn movements_within(shapes: &Shapes, offset: &Polynomial, depth: u32) -> Option<
     Some(found)
 }
 
-/// Replaces carried values by `start + step · turns`.
+/// Replaces carried values by `start + step · iteration`.
 fn expand(shapes: &Shapes, polynomial: &Polynomial, depth: u32) -> Option<Polynomial> {
     let carried = |atom: &AtomId| matches!(shapes.atoms.get(*atom), Atom::Carried { .. });
     let Some(atom) = polynomial.atoms().into_iter().find(carried) else { return Some(polynomial.clone()) };
     let Atom::Carried { around, .. } = shapes.atoms.get(atom) else { return None };
     let recurrence = shapes.atoms.recurrences.get(&atom)?;
     let step = recurrence.step.as_ref()?;
-    let turns = shapes.turns_atom(*around)?;
-    let value = recurrence.start.as_ref()?.plus(&step.times(&Polynomial::atom(turns))?)?;
+    let iteration = shapes.iteration_atom(*around)?;
+    let value = recurrence.start.as_ref()?.plus(&step.times(&Polynomial::atom(iteration))?)?;
     let mut replaced = Polynomial::default();
     for (monomial, coefficient) in polynomial.terms() {
         let mut product = Polynomial::constant(coefficient);
@@ -96,7 +96,7 @@ impl Movements {
             Atom::Register(Register::BlockIndex(axis)) => {
                 push(&mut self.straight, Mover::Block(*axis), bytes)
             }
-            Atom::Turns(around) => push(&mut self.straight, Mover::Turn(*around), bytes),
+            Atom::Iteration(around) => push(&mut self.straight, Mover::Loop(*around), bytes),
             Atom::Quotient(left, right) => {
                 let inner = nested(left)?;
                 shapes.atoms.motion(right).is_uniform().then_some(())?;

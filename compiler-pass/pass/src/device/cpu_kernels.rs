@@ -49,7 +49,7 @@ pub enum DeviceError {
 ///
 /// # Errors
 /// If the mode does not exist, a kernel uses something that cannot run on the CPU, or the file cannot be written.
-pub fn hand_over(module: Module<'_>, path: &Path, pass: &PassOptions) -> Result<(), DeviceError> {
+pub fn write(module: Module<'_>, path: &Path, pass: &PassOptions) -> Result<(), DeviceError> {
     if path.exists() {
         return Ok(());
     }

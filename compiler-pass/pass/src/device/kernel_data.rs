@@ -7,7 +7,7 @@
 use std::ffi::CStr;
 use std::path::Path;
 
-use eager_kernel_facts::{HandOver, HandOverError, KernelUse};
+use eager_kernel_facts::{KernelFactsFile, KernelFactsFileError, KernelUse};
 
 use super::{bitcode, read, scratch::Scratch};
 use crate::ir::Module;
@@ -23,15 +23,15 @@ pub enum KernelDataError {
     #[error("cannot read kernel data from {path}: {source}")]
     Read { path: String, source: std::io::Error },
     #[error("kernel data in {path}: {source}")]
-    Content { path: String, source: HandOverError },
+    Content { path: String, source: KernelFactsFileError },
 }
 
 /// Analyses the device module and writes the facts, joined with those of earlier architectures.
 ///
 /// # Errors
 /// If the file cannot be read or written.
-pub fn hand_over(module: Module<'_>, path: &Path) -> Result<(), KernelDataError> {
-    let mut found = HandOver::new(analyse(module));
+pub fn write(module: Module<'_>, path: &Path) -> Result<(), KernelDataError> {
+    let mut found = KernelFactsFile::new(analyse(module));
     if path.exists() {
         found = load(path)?.join(found);
     }
@@ -45,11 +45,11 @@ pub fn hand_over(module: Module<'_>, path: &Path) -> Result<(), KernelDataError>
 /// If there is a file, and it cannot be read.
 pub fn receive(module: Module<'_>, path: Option<&Path>) -> Result<Vec<KernelUse>, KernelDataError> {
     let kept = module.named_metadata(KEPT).into_iter().map(|text| {
-        HandOver::parse(&text)
+        KernelFactsFile::parse(&text)
             .map_err(|source| KernelDataError::Content { path: module.source_name(), source })
     });
     let handed = path.filter(|path| path.exists()).map(load);
-    let mut all = HandOver::default();
+    let mut all = KernelFactsFile::default();
     for part in kept.chain(handed) {
         all = all.join(part?);
     }
@@ -61,7 +61,7 @@ pub fn receive(module: Module<'_>, path: Option<&Path>) -> Result<Vec<KernelUse>
 ///
 /// # Errors
 /// If there is a file, and it cannot be read.
-pub fn keep(module: Module<'_>, path: &Path) -> Result<bool, KernelDataError> {
+pub fn add_metadata(module: Module<'_>, path: &Path) -> Result<bool, KernelDataError> {
     if !path.exists() {
         return Ok(false);
     }
@@ -69,11 +69,11 @@ pub fn keep(module: Module<'_>, path: &Path) -> Result<bool, KernelDataError> {
     Ok(true)
 }
 
-fn load(path: &Path) -> Result<HandOver, KernelDataError> {
+fn load(path: &Path) -> Result<KernelFactsFile, KernelDataError> {
     let shown = || path.display().to_string();
     let text =
         std::fs::read_to_string(path).map_err(|source| KernelDataError::Read { path: shown(), source })?;
-    HandOver::parse(&text).map_err(|source| KernelDataError::Content { path: shown(), source })
+    KernelFactsFile::parse(&text).map_err(|source| KernelDataError::Content { path: shown(), source })
 }
 
 fn analyse(module: Module<'_>) -> Vec<KernelUse> {

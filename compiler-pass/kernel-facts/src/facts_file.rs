@@ -1,7 +1,7 @@
 //! The file through which the device side of a compile passes its results to the host side.
 //!
 //! Trap: clang runs the device side once per GPU architecture, and code may differ between them (`__CUDA_ARCH__`). The
-//! file holds only facts that are true of all of them ([`HandOver::join`]). Kernels with the same name in several
+//! file holds only facts that are true of all of them ([`KernelFactsFile::join`]). Kernels with the same name in several
 //! sources are joined the same way.
 
 use serde::{Deserialize, Serialize};
@@ -13,37 +13,37 @@ const VERSION: u32 = 2;
 /// Facts about all kernels of one translation unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HandOver {
+pub struct KernelFactsFile {
     version: u32,
     pub kernels: Vec<KernelUse>,
 }
 
 /// Reason why a file is not used.
 #[derive(Debug, thiserror::Error)]
-pub enum HandOverError {
+pub enum KernelFactsFileError {
     #[error("it is not kernel data: {0}")]
     Parse(#[from] serde_json::Error),
     #[error("it has version {0}, this pass reads {VERSION}: both halves of a compile must use the same pass")]
     Version(u32),
 }
 
-impl Default for HandOver {
+impl Default for KernelFactsFile {
     fn default() -> Self {
         Self::new(Vec::new())
     }
 }
 
-impl HandOver {
+impl KernelFactsFile {
     #[must_use]
     pub fn new(kernels: Vec<KernelUse>) -> Self {
         Self { version: VERSION, kernels }
     }
 
     /// # Errors
-    /// See [`HandOverError`].
-    pub fn parse(text: &str) -> Result<Self, HandOverError> {
+    /// See [`KernelFactsFileError`].
+    pub fn parse(text: &str) -> Result<Self, KernelFactsFileError> {
         let found: Self = serde_json::from_str(text)?;
-        if found.version == VERSION { Ok(found) } else { Err(HandOverError::Version(found.version)) }
+        if found.version == VERSION { Ok(found) } else { Err(KernelFactsFileError::Version(found.version)) }
     }
 
     #[must_use]
@@ -92,9 +92,9 @@ mod tests {
         KernelUse { name, arguments, keeps_pointers: false, keeps_contents: false, pointers }
     }
 
-    fn unit(arguments: &[ArgumentUse]) -> HandOver {
+    fn unit(arguments: &[ArgumentUse]) -> KernelFactsFile {
         let (name, arguments) = ("k".to_owned(), arguments.to_vec());
-        HandOver::new(vec![kernel(name, arguments)])
+        KernelFactsFile::new(vec![kernel(name, arguments)])
     }
 
     const READ: ArgumentUse = ArgumentUse { reads: true, writes: false, access: Access::OnePass };
@@ -104,10 +104,13 @@ mod tests {
     #[test]
     fn text_and_back() {
         let unit = unit(&[READ, UNUSED]);
-        assert_eq!(HandOver::parse(&unit.text()).unwrap(), unit);
-        assert!(HandOver::parse("{").unwrap_err().to_string().contains("not kernel data"));
+        assert_eq!(KernelFactsFile::parse(&unit.text()).unwrap(), unit);
+        assert!(KernelFactsFile::parse("{").unwrap_err().to_string().contains("not kernel data"));
         assert!(
-            HandOver::parse(r#"{"version":9,"kernels":[]}"#).unwrap_err().to_string().contains("version 9")
+            KernelFactsFile::parse(r#"{"version":9,"kernels":[]}"#)
+                .unwrap_err()
+                .to_string()
+                .contains("version 9")
         );
     }
 
@@ -120,7 +123,7 @@ mod tests {
         assert_eq!(other_shape.kernels[0].arguments, [ArgumentUse::UNKNOWN]);
         assert!(other_shape.kernels[0].keeps_pointers);
         let (name, arguments) = ("l".to_owned(), vec![READ]);
-        let other_kernel = HandOver::new(vec![kernel(name, arguments)]);
+        let other_kernel = KernelFactsFile::new(vec![kernel(name, arguments)]);
         assert_eq!(unit(&[READ]).join(other_kernel).kernels.len(), 2);
     }
 }
