@@ -4,7 +4,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use crate::flags::{self, FLAGS, Flag, Use, Value};
+use crate::flags::{self, FLAGS, Flag, Purpose, Value};
 
 /// One argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum Arg {
     Input(OsString),
     /// A known flag; `words` are the words as the user wrote them.
     Flag {
-        usage: Use,
+        purpose: Purpose,
         value: OsString,
         words: Vec<OsString>,
     },
@@ -50,7 +50,7 @@ pub fn parse(words: &[OsString]) -> Result<Vec<Arg>, ArgError> {
                     next.clone()
                 }
             };
-            parsed.push(Arg::Flag { usage: found.usage, value, words });
+            parsed.push(Arg::Flag { purpose: found.purpose, value, words });
         } else if text.starts_with("--eager-") {
             let closest = flags::closest_switch(&text);
             return Err(ArgError::UnknownSwitch { switch: text.into_owned(), closest });
@@ -67,9 +67,9 @@ fn find(text: &str) -> Option<(&'static Flag, Option<&str>)> {
         let value = text.strip_prefix(flag.name)?;
         match flag.value {
             Value::None => value.is_empty().then_some((flag, Some(""))),
-            Value::Apart => value.is_empty().then_some((flag, None)),
+            Value::Separate => value.is_empty().then_some((flag, None)),
             Value::Joined => Some((flag, Some(value))),
-            Value::JoinedOrApart => Some((flag, (!value.is_empty()).then_some(value))),
+            Value::JoinedOrSeparate => Some((flag, (!value.is_empty()).then_some(value))),
         }
     };
     FLAGS.iter().filter_map(matches).max_by_key(|(flag, _)| flag.name.len())
@@ -101,12 +101,12 @@ mod tests {
             let line = match flag.value {
                 Value::None => flag.name.to_owned(),
                 Value::Joined => format!("{}value", flag.name),
-                Value::Apart | Value::JoinedOrApart => format!("{} value", flag.name),
+                Value::Separate | Value::JoinedOrSeparate => format!("{} value", flag.name),
             };
             let parsed = parse(&words(&line)).unwrap();
             assert_eq!(parsed.len(), 1, "{line}");
             assert!(
-                matches!(&parsed[0], Arg::Flag { usage, .. } if *usage == flag.usage),
+                matches!(&parsed[0], Arg::Flag { purpose, .. } if *purpose == flag.purpose),
                 "{line}: {parsed:?}"
             );
         }
@@ -115,16 +115,17 @@ mod tests {
     #[test]
     fn longer_name_wins() {
         let parsed = parse(&words("-Wl,-z -Wall -MD -MF out.d -fstatic")).unwrap();
-        let usages: Vec<_> = parsed
+        let purposes: Vec<_> = parsed
             .iter()
             .map(|arg| match arg {
-                Arg::Flag { usage, .. } => Some(*usage),
+                Arg::Flag { purpose, .. } => Some(*purpose),
                 _ => None,
             })
             .collect();
-        let expected = [Use::Link, Use::Compile, Use::Dependencies, Use::DependencyFile].map(Some);
-        assert_eq!(usages[..4], expected);
-        assert_eq!(usages[4], None);
+        let expected =
+            [Purpose::Link, Purpose::Compile, Purpose::Dependencies, Purpose::DependencyFile].map(Some);
+        assert_eq!(purposes[..4], expected);
+        assert_eq!(purposes[4], None);
     }
 
     #[test]

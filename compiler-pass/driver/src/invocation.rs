@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::args::{self, Arg, ArgError};
-use crate::flags::Use;
+use crate::flags::Purpose;
 use crate::source::{Language, Source};
 use crate::toolchain::OLDEST_OF_CUDA_12;
 
@@ -193,7 +193,7 @@ impl Reader {
                 self.job.compile_words.push(word.clone());
                 self.job.link.push(LinkItem::Word(word));
             }
-            Arg::Flag { usage, value, words } => self.take_flag(usage, value, words)?,
+            Arg::Flag { purpose, value, words } => self.take_flag(purpose, value, words)?,
         }
         Ok(())
     }
@@ -223,65 +223,65 @@ impl Reader {
 
     fn take_flag(
         &mut self,
-        usage: Use,
+        purpose: Purpose,
         value: OsString,
         words: Vec<OsString>,
     ) -> Result<(), InvocationError> {
         let first = || words.first().cloned().unwrap_or_default();
         let job = &mut self.job;
-        match usage {
-            Use::Compile => job.compile_words.extend(words),
-            Use::Cuda => job.cuda_words.extend(words),
-            Use::GpuArch => {
+        match purpose {
+            Purpose::Compile => job.compile_words.extend(words),
+            Purpose::Cuda => job.cuda_words.extend(words),
+            Purpose::GpuArch => {
                 job.gpus.extend(value.to_string_lossy().split(',').map(str::to_owned));
                 job.cuda_words.extend(words);
             }
-            Use::NoGpuArch => {
+            Purpose::NoGpuArch => {
                 let removed = value.to_string_lossy().into_owned();
                 job.gpus.retain(|gpu| removed != "all" && !removed.split(',').any(|other| other == gpu));
                 job.cuda_words.extend(words);
             }
-            Use::HostOnly => job.side = Side::Host,
-            Use::DeviceOnly => job.side = Side::Device,
-            Use::Rdc => job.rdc = true,
-            Use::NoRdc => job.rdc = false,
-            Use::Link => job.link.extend(words.into_iter().map(LinkItem::Word)),
-            Use::Both => {
+            Purpose::HostOnly => job.side = Side::Host,
+            Purpose::DeviceOnly => job.side = Side::Device,
+            Purpose::Rdc => job.rdc = true,
+            Purpose::NoRdc => job.rdc = false,
+            Purpose::Link => job.link.extend(words.into_iter().map(LinkItem::Word)),
+            Purpose::Both => {
                 job.compile_words.extend(words.iter().cloned());
                 job.link.extend(words.into_iter().map(LinkItem::Word));
             }
-            Use::Output => job.output = Some(value.into()),
-            Use::Language => self.language = Some(value),
-            Use::CompileOnly => self.compile_only = Some(first()),
-            Use::FrontEnd => self.no_code = Some(first()),
-            Use::ClangAlone => self.leave(PassThroughReason::NoCode(first())),
-            Use::Dependencies => job.dependencies.flag = Some(first()),
-            Use::DependencyFile => job.dependencies.file = Some(value.into()),
-            Use::DependencyTarget => job.dependencies.targets.extend(words),
-            Use::Remark => job.remark_words.extend(words),
-            Use::Lto => {
+            Purpose::Output => job.output = Some(value.into()),
+            Purpose::Language => self.language = Some(value),
+            Purpose::CompileOnly => self.compile_only = Some(first()),
+            Purpose::FrontEnd => self.no_code = Some(first()),
+            Purpose::ClangAlone => self.leave(PassThroughReason::NoCode(first())),
+            Purpose::Dependencies => job.dependencies.flag = Some(first()),
+            Purpose::DependencyFile => job.dependencies.file = Some(value.into()),
+            Purpose::DependencyTarget => job.dependencies.targets.extend(words),
+            Purpose::Remark => job.remark_words.extend(words),
+            Purpose::Lto => {
                 job.whole_program = true;
                 if value == "thin" {
                     job.notes.push("-flto=thin: full link-time optimisation is used instead: host code is instrumented as one module".to_owned());
                 }
             }
-            Use::WholeProgram => job.whole_program = true,
-            Use::NoLto => job.whole_program = false,
-            Use::Archive => job.mode = Mode::Archive,
-            Use::CudaRuntime => job.runtime = runtime(&value)?,
-            Use::Help => self.help = true,
-            Use::Version => self.version = true,
-            Use::CudaVersion => job.settings.cuda = cuda_choice(&value)?,
-            Use::CudaPath
-            | Use::Show
-            | Use::Report
-            | Use::NoInstrument
-            | Use::NoCpuKernels
-            | Use::KernelMode
-            | Use::LockStep
-            | Use::Strict
-            | Use::Virtual => {
-                set(&mut job.settings, usage, value);
+            Purpose::WholeProgram => job.whole_program = true,
+            Purpose::NoLto => job.whole_program = false,
+            Purpose::Archive => job.mode = Mode::Archive,
+            Purpose::CudaRuntime => job.runtime = runtime(&value)?,
+            Purpose::Help => self.help = true,
+            Purpose::Version => self.version = true,
+            Purpose::CudaVersion => job.settings.cuda = cuda_choice(&value)?,
+            Purpose::CudaPath
+            | Purpose::Show
+            | Purpose::Report
+            | Purpose::NoInstrument
+            | Purpose::NoCpuKernels
+            | Purpose::KernelMode
+            | Purpose::LockStep
+            | Purpose::Strict
+            | Purpose::Virtual => {
+                set(&mut job.settings, purpose, value);
             }
         }
         Ok(())
@@ -326,18 +326,18 @@ impl Reader {
     }
 }
 
-fn set(settings: &mut Settings, usage: Use, value: OsString) {
-    match usage {
-        Use::CudaPath => settings.cuda_path = Some(value.into()),
-        Use::Show => settings.show = true,
-        Use::Report => settings.report = Some(value.into()),
-        Use::NoInstrument => settings.no_instrument = true,
-        Use::NoCpuKernels => settings.no_cpu_kernels = true,
-        Use::KernelMode => settings.kernel_mode = Some(value),
-        Use::LockStep if value.is_empty() => settings.lock_step = Some("suspected".into()),
-        Use::LockStep => settings.lock_step = Some(value),
-        Use::Strict => settings.strict = true,
-        Use::Virtual => settings.is_virtual = true,
+fn set(settings: &mut Settings, purpose: Purpose, value: OsString) {
+    match purpose {
+        Purpose::CudaPath => settings.cuda_path = Some(value.into()),
+        Purpose::Show => settings.show = true,
+        Purpose::Report => settings.report = Some(value.into()),
+        Purpose::NoInstrument => settings.no_instrument = true,
+        Purpose::NoCpuKernels => settings.no_cpu_kernels = true,
+        Purpose::KernelMode => settings.kernel_mode = Some(value),
+        Purpose::LockStep if value.is_empty() => settings.lock_step = Some("suspected".into()),
+        Purpose::LockStep => settings.lock_step = Some(value),
+        Purpose::Strict => settings.strict = true,
+        Purpose::Virtual => settings.is_virtual = true,
         _ => {}
     }
 }
@@ -368,13 +368,13 @@ impl Job {
     /// Whether the plugin processes the sources of this job.
     #[must_use]
     pub fn uses_plugin(&self) -> bool {
-        self.is_more_than_clang() && !matches!(self.mode, Mode::FrontEnd(_))
+        self.plugin_affects_sources() && !matches!(self.mode, Mode::FrontEnd(_))
     }
 
     /// Whether the plugin affects the meaning of the sources; also true for preprocessing, where the plugin does not
     /// run.
     #[must_use]
-    pub fn is_more_than_clang(&self) -> bool {
+    pub fn plugin_affects_sources(&self) -> bool {
         let plain = self.settings.no_instrument && self.settings.no_cpu_kernels;
         !plain && self.side != Side::Device
     }

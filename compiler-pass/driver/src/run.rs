@@ -105,7 +105,7 @@ pub fn main(
         }
         Invocation::Run(mut job) => {
             if job.mode == Mode::Link {
-                look_into_files(&mut job);
+                inspect_link_inputs(&mut job);
             }
             for source in job.sources.iter_mut().filter(|source| source.is_nvcc_host_code()) {
                 source.take_origin(&std::fs::read_to_string(&source.path).unwrap_or_default());
@@ -145,14 +145,14 @@ pub fn main(
                 stand_in::link_all(&toolchain.shim_folder)?;
             }
             let code = run_job(&mut job, &toolchain, &own)?;
-            say_what_next(code, &job, &own, &toolchain);
+            print_hints(code, &job, &own, &toolchain);
             Ok(code)
         }
     }
 }
 
 /// Finds out from the files of a link whether it must also link device code or instrument bitcode.
-fn look_into_files(job: &mut Job) {
+fn inspect_link_inputs(job: &mut Job) {
     let first = |files: Vec<PathBuf>| files.into_iter().find(|file| file.exists());
     let found = libraries::candidates(&job.link).into_iter().filter_map(first);
     let named = job.files().filter(|file| libraries::is_archive(file)).map(Path::to_path_buf);
@@ -178,10 +178,10 @@ fn clang_words(name: &OsStr, words: &[OsString]) -> anyhow::Result<Vec<OsString>
 
 /// Prints, after a failed command, a reason that the compiler does not know; after a command that made a program, how
 /// to start it.
-fn say_what_next(code: u8, job: &Job, own: &[OwnFile], toolchain: &Toolchain) {
+fn print_hints(code: u8, job: &Job, own: &[OwnFile], toolchain: &Toolchain) {
     if code != 0 {
-        say_what_was_removed(own, toolchain);
-        say_what_launches_itself(own);
+        hint_removed_names(own, toolchain);
+        hint_nested_launch(own);
     } else if std::io::stderr().is_terminal() && !is_gpu_in_sight() && !job.settings.show {
         job.how_to_start().into_iter().for_each(|line| eprintln!("eagercc: note: {line}"));
     }
@@ -271,7 +271,7 @@ fn needs_cuda_12(job: &Job, own: &[OwnFile]) -> bool {
 }
 
 /// Prints a hint on removed names, after the compiler's own messages.
-fn say_what_was_removed(own: &[OwnFile], toolchain: &Toolchain) {
+fn hint_removed_names(own: &[OwnFile], toolchain: &Toolchain) {
     let of_13 = toolchain.cuda_version().is_some_and(|(_, oldest)| oldest >= OLDEST_OF_CUDA_13);
     let found = removed::first_removed(own.iter().map(|file| file.text.as_str()));
     if let Some(found) = found.filter(|found| of_13 || matches!(found, Removed::By12(_))) {
@@ -281,7 +281,7 @@ fn say_what_was_removed(own: &[OwnFile], toolchain: &Toolchain) {
 
 /// Prints a hint on kernels that launch kernels. clang suggests `-fgpu-rdc`, with which such a program fails at the
 /// link.
-fn say_what_launches_itself(own: &[OwnFile]) {
+fn hint_nested_launch(own: &[OwnFile]) {
     let found = own.iter().find_map(|file| Some((file, nested::first_launch(&file.text)?)));
     if let Some((file, line)) = found {
         eprintln!(

@@ -10,7 +10,7 @@ mod table;
 use std::ffi::OsString;
 
 use arch::Architectures;
-use table::{SWITCHES, Special, Switch, Takes, Turn};
+use table::{SWITCHES, Special, Switch, Takes, Translation};
 
 /// Reason why an nvcc command line cannot be translated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,7 +30,7 @@ pub enum NvccError {
 /// # Errors
 /// See [`NvccError`].
 pub fn translate(words: &[OsString]) -> Result<Vec<OsString>, NvccError> {
-    let mut translation = Translation::default();
+    let mut translator = Translator::default();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         let text = word.to_string_lossy();
@@ -38,11 +38,11 @@ pub fn translate(words: &[OsString]) -> Result<Vec<OsString>, NvccError> {
         let next = rest.as_slice().first().map(|next| next.to_string_lossy());
         let is_version = |next: &str| next == "auto" || next.starts_with(|c: char| c.is_ascii_digit());
         if text == "--cuda" && next.as_deref().is_some_and(is_version) {
-            translation.words.extend([word.clone()].into_iter().chain(rest.next().cloned()));
+            translator.words.extend([word.clone()].into_iter().chain(rest.next().cloned()));
             continue;
         }
         let Some((switch, joined)) = find(&text).filter(|_| text.starts_with('-')) else {
-            translation.words.push(word.clone());
+            translator.words.push(word.clone());
             continue;
         };
         let value = match (switch.takes, joined) {
@@ -53,9 +53,9 @@ pub fn translate(words: &[OsString]) -> Result<Vec<OsString>, NvccError> {
                 next.to_string_lossy().into_owned()
             }
         };
-        translation.take(&text, switch, &value)?;
+        translator.take(&text, switch, &value)?;
     }
-    translation.finish()
+    translator.finish()
 }
 
 /// Translates only `-arch=sm_80`, `-gencode …` and the like in a command line in clang's words; clang has these
@@ -64,7 +64,7 @@ pub fn translate(words: &[OsString]) -> Result<Vec<OsString>, NvccError> {
 /// # Errors
 /// A wrong architecture, or a switch that only nvcc has: the whole line is then in nvcc's words.
 pub fn only_architectures(words: &[OsString]) -> Result<Vec<OsString>, NvccError> {
-    let mut translation = Translation::default();
+    let mut translator = Translator::default();
     let mut rest = words.iter().peekable();
     let mut before = OsString::new();
     while let Some(word) = rest.next() {
@@ -72,7 +72,10 @@ pub fn only_architectures(words: &[OsString]) -> Result<Vec<OsString>, NvccError
         let is_value = before.to_string_lossy().starts_with("-X") || before == "-mllvm" || before == "-o";
         let found = find(&text).filter(|_| !is_value && text.starts_with('-'));
         let is_arch = |switch: &Switch| {
-            matches!(switch.turn, Turn::Special(Special::Arch | Special::Gencode | Special::Code))
+            matches!(
+                switch.translation,
+                Translation::Special(Special::Arch | Special::Gencode | Special::Code)
+            )
         };
         match found {
             Some((switch, joined)) if is_arch(switch) => {
@@ -84,20 +87,20 @@ pub fn only_architectures(words: &[OsString]) -> Result<Vec<OsString>, NvccError
                         next.ok_or_else(missing)?.to_string_lossy().into_owned()
                     }
                 };
-                translation.take(&text, switch, &value)?;
+                translator.take(&text, switch, &value)?;
             }
             Some((switch, _)) if !is_value && NVCC_ONLY.contains(&switch.long) => {
                 return Err(NvccError::OfNvcc { switch: text.into_owned() });
             }
-            _ => translation.words.push(word.clone()),
+            _ => translator.words.push(word.clone()),
         }
         before = word.clone();
     }
     let side = ["-fgpu-rdc", "--cuda-device-only", "-S", "-E", "-emit-llvm"];
-    let with_ptx = !translation.words.iter().any(|word| side.iter().any(|other| word == other));
-    let gpus = translation.architectures.words(with_ptx);
-    translation.words.extend(gpus);
-    Ok(translation.words)
+    let with_ptx = !translator.words.iter().any(|word| side.iter().any(|other| word == other));
+    let gpus = translator.architectures.words(with_ptx);
+    translator.words.extend(gpus);
+    Ok(translator.words)
 }
 
 /// Switches that have no similar name in clang.
@@ -168,7 +171,7 @@ fn find(text: &str) -> Option<(&'static Switch, Option<String>)> {
 }
 
 #[derive(Default)]
-struct Translation {
+struct Translator {
     words: Vec<OsString>,
     architectures: Architectures,
     /// `-ptx`, `-cubin`: extension of the output, whose name nvcc derives from the source.
@@ -179,27 +182,27 @@ struct Translation {
     device_link: bool,
 }
 
-impl Translation {
+impl Translator {
     fn take(&mut self, written: &str, switch: &Switch, value: &str) -> Result<(), NvccError> {
         let values: Vec<String> = match switch.takes {
             Takes::Nothing => Vec::new(),
             Takes::One => vec![value.to_owned()],
             Takes::List => split_list(value),
         };
-        match switch.turn {
-            Turn::Drop => {}
-            Turn::To(words) => self.words.extend(words.iter().map(OsString::from)),
-            Turn::Joined(prefix) => {
+        match switch.translation {
+            Translation::Drop => {}
+            Translation::To(words) => self.words.extend(words.iter().map(OsString::from)),
+            Translation::Joined(prefix) => {
                 self.words.extend(values.iter().map(|value| format!("{prefix}{value}").into()));
             }
-            Turn::Apart(flag) => {
+            Translation::Separate(flag) => {
                 self.words.extend(values.iter().flat_map(|value| [flag.into(), value.into()]));
             }
-            Turn::Values => self.words.extend(values.iter().map(OsString::from)),
-            Turn::Refuse(instead) => {
+            Translation::Values => self.words.extend(values.iter().map(OsString::from)),
+            Translation::Refuse(instead) => {
                 return Err(NvccError::Unsupported { switch: written.to_owned(), instead });
             }
-            Turn::Special(special) => self.take_special(special, value)?,
+            Translation::Special(special) => self.take_special(special, value)?,
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ pub enum Takes {
 
 /// Translation of a switch.
 #[derive(Clone, Copy, Debug)]
-pub enum Turn {
+pub enum Translation {
     /// Dropped: it changes nothing in clang's output.
     Drop,
     /// Replaced by these words.
@@ -21,7 +21,7 @@ pub enum Turn {
     /// Each value behind this prefix, in a single word.
     Joined(&'static str),
     /// Each value as a word of its own, behind this flag.
-    Apart(&'static str),
+    Separate(&'static str),
     /// Each value unchanged.
     Values,
     /// An error with advice on what to do instead.
@@ -58,11 +58,11 @@ pub struct Switch {
     /// Short name, without the dash; empty if there is none.
     pub short: &'static str,
     pub takes: Takes,
-    pub turn: Turn,
+    pub translation: Translation,
 }
 
-const fn switch(long: &'static str, short: &'static str, takes: Takes, turn: Turn) -> Switch {
-    Switch { long, short, takes, turn }
+const fn switch(long: &'static str, short: &'static str, takes: Takes, translation: Translation) -> Switch {
+    Switch { long, short, takes, translation }
 }
 
 use Special::{
@@ -70,7 +70,7 @@ use Special::{
 };
 use Special::{ExactRoots, MaxRegisters, Output, Ptx, Rdc, Werror};
 use Takes::{List, Nothing, One};
-use Turn::{Apart, Drop, Joined, Refuse, To, Values};
+use Translation::{Drop, Joined, Refuse, Separate, To, Values};
 
 const NO_RUN: &str = "run the program yourself";
 const NO_FATBIN: &str = "compile with -c: the object holds the fat binary";
@@ -80,12 +80,12 @@ pub const SWITCHES: &[Switch] = &[
     switch("compile", "c", Nothing, To(&["-c"])),
     switch("device-c", "dc", Nothing, To(&["-c", "-fgpu-rdc"])),
     switch("device-w", "dw", Nothing, To(&["-c"])),
-    switch("device-link", "dlink", Nothing, Turn::Special(DeviceLink)),
+    switch("device-link", "dlink", Nothing, Translation::Special(DeviceLink)),
     switch("link", "link", Nothing, Drop),
-    switch("lib", "lib", Nothing, Turn::Special(Archive)),
+    switch("lib", "lib", Nothing, Translation::Special(Archive)),
     switch("run", "run", Nothing, Refuse(NO_RUN)),
-    switch("ptx", "ptx", Nothing, Turn::Special(Ptx)),
-    switch("cubin", "cubin", Nothing, Turn::Special(Cubin)),
+    switch("ptx", "ptx", Nothing, Translation::Special(Ptx)),
+    switch("cubin", "cubin", Nothing, Translation::Special(Cubin)),
     switch("fatbin", "fatbin", Nothing, Refuse(NO_FATBIN)),
     switch("cuda", "cuda", Nothing, Refuse("use -E, or -S -emit-llvm for clang's intermediate code")),
     switch("preprocess", "E", Nothing, To(&["-E"])),
@@ -94,26 +94,26 @@ pub const SWITCHES: &[Switch] = &[
     switch("generate-dependencies-with-compile", "MD", Nothing, To(&["-MD"])),
     switch("generate-nonsystem-dependencies-with-compile", "MMD", Nothing, To(&["-MMD"])),
     switch("generate-dependency-targets", "MP", Nothing, To(&["-MP"])),
-    switch("dependency-output", "MF", One, Apart("-MF")),
-    switch("dependency-target-name", "MT", One, Apart("-MT")),
-    switch("output-file", "o", One, Turn::Special(Output)),
+    switch("dependency-output", "MF", One, Separate("-MF")),
+    switch("dependency-target-name", "MT", One, Separate("-MT")),
+    switch("output-file", "o", One, Translation::Special(Output)),
     switch("output-directory", "odir", One, Refuse("name each output with -o")),
-    switch("x", "x", One, Turn::Special(Language)),
-    switch("pre-include", "include", List, Apart("-include")),
+    switch("x", "x", One, Translation::Special(Language)),
+    switch("pre-include", "include", List, Separate("-include")),
     switch("library", "l", List, Joined("-l")),
     switch("define-macro", "D", One, Joined("-D")),
     switch("undefine-macro", "U", List, Joined("-U")),
     switch("include-path", "I", List, Joined("-I")),
-    switch("system-include", "isystem", List, Apart("-isystem")),
+    switch("system-include", "isystem", List, Separate("-isystem")),
     switch("library-path", "L", List, Joined("-L")),
     switch("cudart", "cudart", One, Joined("--cudart=")),
     switch("cudadevrt", "cudadevrt", One, Drop),
     switch("compiler-bindir", "ccbin", One, Drop),
     switch("allow-unsupported-compiler", "allow-unsupported-compiler", Nothing, Drop),
     switch("compiler-options", "Xcompiler", List, Values),
-    switch("linker-options", "Xlinker", List, Apart("-Xlinker")),
-    switch("ptxas-options", "Xptxas", List, Apart("-Xcuda-ptxas")),
-    switch("nvlink-options", "Xnvlink", List, Apart("-Xoffload-linker")),
+    switch("linker-options", "Xlinker", List, Separate("-Xlinker")),
+    switch("ptxas-options", "Xptxas", List, Separate("-Xcuda-ptxas")),
+    switch("nvlink-options", "Xnvlink", List, Separate("-Xoffload-linker")),
     switch("fatbin-options", "Xfatbin", List, Drop),
     switch("cudafe-options", "Xcudafe", List, Drop),
     switch("archive-options", "Xarchive", List, Drop),
@@ -127,22 +127,22 @@ pub const SWITCHES: &[Switch] = &[
     switch("profile", "pg", Nothing, To(&["-pg"])),
     switch("shared", "shared", Nothing, To(&["-shared"])),
     switch("machine", "m", One, Joined("-m")),
-    switch("gpu-architecture", "arch", One, Turn::Special(Arch)),
-    switch("gpu-code", "code", One, Turn::Special(Code)),
-    switch("generate-code", "gencode", One, Turn::Special(Gencode)),
-    switch("relocatable-device-code", "rdc", One, Turn::Special(Rdc)),
-    switch("maxrregcount", "maxrregcount", One, Turn::Special(MaxRegisters)),
+    switch("gpu-architecture", "arch", One, Translation::Special(Arch)),
+    switch("gpu-code", "code", One, Translation::Special(Code)),
+    switch("generate-code", "gencode", One, Translation::Special(Gencode)),
+    switch("relocatable-device-code", "rdc", One, Translation::Special(Rdc)),
+    switch("maxrregcount", "maxrregcount", One, Translation::Special(MaxRegisters)),
     switch(
         "use_fast_math",
         "use_fast_math",
         Nothing,
         To(&["-fgpu-approx-transcendentals", "-fgpu-flush-denormals-to-zero"]),
     ),
-    switch("ftz", "ftz", One, Turn::Special(FlushDenormals)),
-    switch("fmad", "fmad", One, Turn::Special(Fmad)),
+    switch("ftz", "ftz", One, Translation::Special(FlushDenormals)),
+    switch("fmad", "fmad", One, Translation::Special(Fmad)),
     switch("prec-div", "prec-div", One, Drop),
-    switch("prec-sqrt", "prec-sqrt", One, Turn::Special(ExactRoots)),
-    switch("default-stream", "default-stream", One, Turn::Special(DefaultStream)),
+    switch("prec-sqrt", "prec-sqrt", One, Translation::Special(ExactRoots)),
+    switch("default-stream", "default-stream", One, Translation::Special(DefaultStream)),
     switch("expt-relaxed-constexpr", "expt-relaxed-constexpr", Nothing, Drop),
     switch("expt-extended-lambda", "expt-extended-lambda", Nothing, Drop),
     switch("extended-lambda", "extended-lambda", Nothing, Drop),
@@ -153,7 +153,7 @@ pub const SWITCHES: &[Switch] = &[
     switch("static-global-template-stub", "static-global-template-stub", One, Drop),
     switch("device-entity-has-hidden-visibility", "device-entity-has-hidden-visibility", One, Drop),
     switch("disable-warnings", "w", Nothing, To(&["-w"])),
-    switch("Werror", "Werror", One, Turn::Special(Werror)),
+    switch("Werror", "Werror", One, Translation::Special(Werror)),
     switch("Wno-deprecated-gpu-targets", "Wno-deprecated-gpu-targets", Nothing, Drop),
     switch("Wreorder", "Wreorder", Nothing, To(&["-Wreorder"])),
     switch("Wdefault-stream-launch", "Wdefault-stream-launch", Nothing, Drop),

@@ -151,7 +151,7 @@ impl Unit<'_> {
                 && !self.asks_for_the_compiler()
             {
                 words.extend(header(toolchain));
-                if job.is_more_than_clang() {
+                if job.plugin_affects_sources() {
                     words.extend(managed());
                 }
             }
