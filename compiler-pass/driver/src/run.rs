@@ -81,73 +81,99 @@ pub fn main(
     if variable("EAGER_REMARKS").is_some_and(|value| value == "1") {
         words.extend(["-Rpass=eager".into(), "-Rpass-missed=eager".into()]);
     }
-    let find = |settings: &Settings, needs: Needs| {
-        let cuda_path = settings.cuda_path.as_deref();
-        let cuda_version = match &settings.cuda {
-            CudaChoice::Version(version) => Some(version.as_str()),
-            CudaChoice::Newest | CudaChoice::Auto => None,
-        };
-        Toolchain::find(&Surroundings { variable, executable, cuda_path, cuda_version }, needs)
-    };
+    let host = Host { executable, variable };
     match invocation::interpret(&words)? {
         Invocation::Help => {
             print!("{HELP}");
             Ok(0)
         }
         Invocation::Version => {
-            let toolchain = find(&Settings::default(), Needs::default())?;
+            let toolchain = host.find(&Settings::default(), Needs::default())?;
             println!("eagercc {}", eager_version::LONG);
             run_all(&plan::pass_through(&["--version".into()], &toolchain))
         }
         Invocation::PassThrough(_, settings) => {
-            let toolchain = find(&settings, Needs::default())?;
+            let toolchain = host.find(&settings, Needs::default())?;
             carry_out(&plan::pass_through(&words, &toolchain), &settings)
         }
-        Invocation::Run(mut job) => {
-            if job.mode == Mode::Link {
-                inspect_link_inputs(&mut job);
-            }
-            for source in job.sources.iter_mut().filter(|source| source.is_nvcc_host_code()) {
-                source.take_origin(&std::fs::read_to_string(&source.path).unwrap_or_default());
-            }
-            let missing = job.missing_source(Path::exists).filter(|_| !job.settings.show);
-            // clang would report the file twice, once per side.
-            if let Some(path) = missing {
-                bail!("no such file: {}", path.display());
-            }
-            if let Some(path) = job.overwritten(is_same_file) {
-                bail!(
-                    "{} is an input, and would be overwritten: name another output with -o",
-                    path.display()
-                );
-            }
-            let needs = needs(&job);
-            let own = own_files_of(&job);
-            if job.settings.cuda == CudaChoice::Auto && needs_cuda_12(&job, &own) {
-                job.settings.cuda = CudaChoice::Version(LAST_CUDA_12.to_owned());
-            }
-            let toolchain = find(&job.settings, needs)?;
-            if !is_gpu_in_sight() {
-                job.replace_native(plan::GPU_ARCH);
-            }
-            if let Some((version, oldest)) = toolchain.cuda_version()
-                && let Some(warning) = job.raise_gpus(oldest, &version)
-            {
-                eprintln!("eagercc: warning: {warning}");
-            }
-            if needs.plugin && variable("EAGER_CLANG").is_some() {
-                check_major(&toolchain.clang)?;
-            }
-            for note in &job.notes {
-                eprintln!("eagercc: note: {note}");
-            }
-            if job.settings.is_virtual && job.mode == Mode::Link && !job.settings.show {
-                stand_in::link_all(&toolchain.shim_folder)?;
-            }
-            let code = run_job(&mut job, &toolchain, &own)?;
-            print_hints(code, &job, &own, &toolchain);
-            Ok(code)
-        }
+        Invocation::Run(mut job) => compile_or_link(&mut job, &host),
+    }
+}
+
+/// The driver's executable and its environment.
+struct Host<'a> {
+    executable: &'a Path,
+    variable: &'a dyn Fn(&str) -> Option<OsString>,
+}
+
+impl Host<'_> {
+    /// Finds the toolchain for a command with these settings.
+    fn find(&self, settings: &Settings, needs: Needs) -> anyhow::Result<Toolchain> {
+        let cuda_version = match &settings.cuda {
+            CudaChoice::Version(version) => Some(version.as_str()),
+            CudaChoice::Newest | CudaChoice::Auto => None,
+        };
+        let surroundings = Surroundings {
+            variable: self.variable,
+            executable: self.executable,
+            cuda_path: settings.cuda_path.as_deref(),
+            cuda_version,
+        };
+        Ok(Toolchain::find(&surroundings, needs)?)
+    }
+}
+
+/// Runs a command that compiles or links; returns the exit code.
+fn compile_or_link(job: &mut Job, host: &Host<'_>) -> anyhow::Result<u8> {
+    if job.mode == Mode::Link {
+        inspect_link_inputs(job);
+    }
+    for source in job.sources.iter_mut().filter(|source| source.is_nvcc_host_code()) {
+        source.take_origin(&std::fs::read_to_string(&source.path).unwrap_or_default());
+    }
+    check_inputs(job)?;
+    let needs = needs(job);
+    let own = own_files_of(job);
+    if job.settings.cuda == CudaChoice::Auto && needs_cuda_12(job, &own) {
+        job.settings.cuda = CudaChoice::Version(LAST_CUDA_12.to_owned());
+    }
+    let toolchain = host.find(&job.settings, needs)?;
+    choose_gpus(job, &toolchain);
+    if needs.plugin && (host.variable)("EAGER_CLANG").is_some() {
+        check_major(&toolchain.clang)?;
+    }
+    for note in &job.notes {
+        eprintln!("eagercc: note: {note}");
+    }
+    if job.settings.is_virtual && job.mode == Mode::Link && !job.settings.show {
+        stand_in::link_all(&toolchain.shim_folder)?;
+    }
+    let code = run_job(job, &toolchain, &own)?;
+    print_hints(code, job, &own, &toolchain);
+    Ok(code)
+}
+
+/// Rejects a missing source, which clang would report twice, once per side, and an input that an output would
+/// overwrite.
+fn check_inputs(job: &Job) -> anyhow::Result<()> {
+    if let Some(path) = job.missing_source(Path::exists).filter(|_| !job.settings.show) {
+        bail!("no such file: {}", path.display());
+    }
+    if let Some(path) = job.overwritten(is_same_file) {
+        bail!("{} is an input, and would be overwritten: name another output with -o", path.display());
+    }
+    Ok(())
+}
+
+/// Replaces `native` on a machine without a GPU, and GPUs that the CUDA tree does not support.
+fn choose_gpus(job: &mut Job, toolchain: &Toolchain) {
+    if !is_gpu_in_sight() {
+        job.replace_native(plan::GPU_ARCH);
+    }
+    if let Some((version, oldest)) = toolchain.cuda_version()
+        && let Some(warning) = job.raise_gpus(oldest, &version)
+    {
+        eprintln!("eagercc: warning: {warning}");
     }
 }
 
