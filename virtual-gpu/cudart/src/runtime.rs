@@ -134,7 +134,7 @@ impl Runtime {
             log_line(format_args!("cannot start threads for kernels: {e}"));
             Code::cudaErrorInitializationError
         })?;
-        eager_exec::name_host_faults(arena.addresses());
+        eager_exec::report_host_faults(arena.addresses());
         if let Some(status) = config.fault_status {
             ending::set_failure_status(status);
         }

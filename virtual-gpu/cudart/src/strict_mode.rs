@@ -103,7 +103,7 @@ impl StrictMode {
             let is_error = race.distance != Distance::SameWarp && self.fails;
             failed |= is_error;
             *(if is_error { &mut counts.errors } else { &mut counts.warnings }) += 1 + race.more;
-            log_line(format_args!("{}{}", if is_error { "" } else { "warning: " }, race.told(&name)));
+            log_line(format_args!("{}{}", if is_error { "" } else { "warning: " }, race.report(&name)));
         }
         if races.left_out > 0 {
             counts.warnings += races.left_out;

@@ -23,13 +23,13 @@ pub const WAITS: u32 = 4;
 pub const CHECKS: u32 = 8;
 
 /// [`KernelEntry::flags`]: threads of this kernel may yield to threads of blocks that have not started.
-pub const GIVES_WAY: u32 = 16;
+pub const YIELDS: u32 = 16;
 
 /// [`KernelEntry::flags`]: the kernel reads the position of its block in the cluster ([`BlockContext::cluster`]).
 pub const USES_CLUSTER: u32 = 32;
 /// [`KernelEntry::flags`]: the kernel also reports barriers and fences to [`Helpers::check`]
 /// ([`access_class::EVENT_SHIFT`]).
-pub const SAYS_ORDER: u32 = 1 << 8;
+pub const REPORTS_ORDER: u32 = 1 << 8;
 
 /// Flags of [`Helpers::check`]: the access reads.
 pub const ACCESS_READS: u32 = 1;

@@ -155,7 +155,7 @@ impl Clusters<'_> {
                     let round = unsafe { block.worker.run(self.grid, block.index, self.args, block.begun)? };
                     moved |= !block.begun;
                     block.begun = true;
-                    block.ended = round != Round::GivesWay;
+                    block.ended = round != Round::Yielded;
                     moved |= block.ended;
                     all_ended &= block.ended;
                     polls |= block.worker.polls();

@@ -1,7 +1,7 @@
 //! Runs one grid at a time over a pool of persistent threads.
 //!
 //! Trap: blocks of a grid run in any order and some at the same time. A block may wait for another only in kernels in
-//! which the compiler found such a wait ([`abi::GIVES_WAY`]); otherwise the kernel may never end.
+//! which the compiler found such a wait ([`abi::YIELDS`]); otherwise the kernel may never end.
 
 use core::ffi::{c_char, c_void};
 use std::any::Any;
@@ -139,7 +139,7 @@ impl Job {
                 block: launch.block,
                 shared_bytes,
                 waits: launch.entry.flags & abi::WAITS != 0,
-                blocks_may_wait: launch.cooperative || launch.entry.flags & abi::GIVES_WAY != 0,
+                blocks_may_wait: launch.cooperative || launch.entry.flags & abi::YIELDS != 0,
                 workspace: workspace.as_ref().map_or(0, |words| words.as_ptr() as u64),
                 objects: launch.objects.map_or(std::ptr::null(), std::ptr::from_ref),
                 cluster: launch.cluster,
@@ -388,7 +388,7 @@ impl Executor {
     pub unsafe fn launch(&self, launch: &Launch) -> Result<LaunchCost, LaunchFailure> {
         let job = Job::new(launch, self.workers, self.waiting_at.clone());
         if let Some(strict) = launch.strict {
-            strict.lock().races.begin(launch.grid, launch.entry.flags & abi::SAYS_ORDER != 0);
+            strict.lock().races.begin(launch.grid, launch.entry.flags & abi::REPORTS_ORDER != 0);
         }
         let threads_per_block: u64 = launch.block.iter().map(|&n| u64::from(n)).product();
         let alone =

@@ -18,9 +18,9 @@ use std::sync::atomic::{
 use std::time::Duration;
 
 use crate::abi::{BlockContext, BlockFn};
+use crate::host_fault;
 use crate::leave::{eager_vgpu_call_block, instruction_of, leave_block};
 use crate::timer::Timer;
-use crate::wrong_side;
 
 /// Number of threads whose kernels are covered at one time; faults in further threads are not handled.
 const SLOT_COUNT: usize = 128;
@@ -181,7 +181,7 @@ impl Running {
         let timer = time_max.filter(|_| slot.is_some()).and_then(|time_max| {
             let timer = time_out_signal().and_then(|signal| Timer::start(thread, signal, time_max));
             if timer.is_none() {
-                say_no_timer();
+                warn_no_timer();
             }
             timer
         });
@@ -265,7 +265,7 @@ fn time_out_signal() -> Option<c_int> {
     Some(chosen)
 }
 
-fn say_no_timer() {
+fn warn_no_timer() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let mut line = Line::new();
@@ -331,10 +331,10 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
             unsafe { leave_block(context, stack) };
             return;
         }
-        name_in_one_line(slot, signal, code, address);
+        report_fault_in_helper(slot, signal, code, address);
     } else if code > 0 && is_devices(address) {
         // SAFETY: the context is this signal's.
-        wrong_side::name_host_fault(address, unsafe { instruction_of(context) });
+        host_fault::report_host_fault(address, unsafe { instruction_of(context) });
     }
     // SAFETY: both are async-signal-safe. A fault happens again on return and meets the default action; a signal that
     // was sent with `kill` does not, so it is raised again.
@@ -349,7 +349,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
 static DEVICES: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Makes later faults of host code at these addresses, the device address range, print a line before the process ends.
-pub fn name_host_faults(devices: Range<u64>) {
+pub fn report_host_faults(devices: Range<u64>) {
     DEVICES[0].store(devices.start, Relaxed);
     DEVICES[1].store(devices.end, Relaxed);
 }
@@ -359,7 +359,7 @@ fn is_devices(address: u64) -> bool {
 }
 
 /// Reports a fault in an executor function that the kernel called with invalid arguments; the thread cannot go on.
-fn name_in_one_line(slot: &Slot, signal: c_int, code: c_int, address: u64) {
+fn report_fault_in_helper(slot: &Slot, signal: c_int, code: c_int, address: u64) {
     // SAFETY: the name is a constant of the program, valid while its kernel runs, as it does in this very thread.
     let name = unsafe { CStr::from_ptr(slot.kernel.load(SeqCst)) };
     let mut line = Line::new();

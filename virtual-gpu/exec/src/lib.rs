@@ -9,6 +9,7 @@ mod cluster;
 mod executor;
 mod fault;
 mod half;
+mod host_fault;
 pub mod image;
 mod leave;
 mod printf;
@@ -20,8 +21,7 @@ mod timer;
 mod touch;
 mod turns;
 mod worker;
-mod wrong_side;
 
 pub use executor::{Executor, Launch, LaunchCost, LaunchFailure};
-pub use fault::{Fault, name_host_faults};
+pub use fault::{Fault, report_host_faults};
 pub use touch::{Touch, TouchMap};

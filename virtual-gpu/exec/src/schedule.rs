@@ -78,7 +78,7 @@ pub enum Round {
     Finished = 0,
     GoesOn = 1,
     /// All threads that can continue have yielded: they wait for other blocks.
-    GivesWay = 2,
+    Yielded = 2,
     /// The threads wait for each other and always will.
     Stuck = 3,
 }
@@ -103,11 +103,11 @@ fn lanes_where(warp: &[Wait], test: impl Fn(&Wait) -> bool) -> u32 {
 /// Completes the operations that threads of one warp (at most 32, by lane) wait for together; returns the lanes that
 /// can continue.
 pub fn ready_lanes(warp: &mut [Wait]) -> u32 {
-    ready_lanes_told(warp, &mut |_, _| {})
+    ready_lanes_with(warp, &mut |_, _| {})
 }
 
 /// [`ready_lanes`] with a callback for each completed operation: the lanes that took part, and the live ones.
-pub(crate) fn ready_lanes_told(warp: &mut [Wait], told: &mut dyn FnMut(u32, u32)) -> u32 {
+pub(crate) fn ready_lanes_with(warp: &mut [Wait], on_complete: &mut dyn FnMut(u32, u32)) -> u32 {
     let mut ready = lanes_where(warp, |wait| kind(wait) == WaitKind::Nothing);
     if tensor::is_complete(warp) {
         ready = u32::MAX;
@@ -125,7 +125,7 @@ pub(crate) fn ready_lanes_told(warp: &mut [Wait], told: &mut dyn FnMut(u32, u32)
         });
         if together {
             complete(warp, members, kind(&own));
-            told(members, alive);
+            on_complete(members, alive);
             ready |= members;
         }
     }
@@ -217,15 +217,15 @@ fn reduce(operation: WaitKind, values: impl Iterator<Item = u32>) -> u32 {
 /// Completes operations of a whole block, given that no warp can continue by itself. If blocks may wait for each other,
 /// a block in which threads have only yielded lets other blocks run first.
 pub fn next_round(block: &mut [Wait], blocks_may_wait: bool) -> Round {
-    next_round_told(block, blocks_may_wait, &mut |_, _| {})
+    next_round_with(block, blocks_may_wait, &mut |_, _| {})
 }
 
 /// [`next_round`] with a callback for each released barrier: a mask of the warps that met there, and whether they were
 /// all live threads.
-pub(crate) fn next_round_told(
+pub(crate) fn next_round_with(
     block: &mut [Wait],
     blocks_may_wait: bool,
-    told: &mut dyn FnMut(u32, bool),
+    on_release: &mut dyn FnMut(u32, bool),
 ) -> Round {
     let alive = block.iter().filter(|wait| kind(wait) != WaitKind::Exited).count();
     if alive == 0 {
@@ -234,18 +234,18 @@ pub(crate) fn next_round_told(
     let mut released = false;
     for barrier in 0..NAMED_BARRIERS as u32 {
         if let Some(warps) = release_barrier(block, barrier, alive) {
-            told(warps.mask, warps.all);
+            on_release(warps.mask, warps.all);
             released = true;
         }
     }
-    let mut gave_way = false;
+    let mut yielded = false;
     for wait in block.iter_mut().filter(|wait| kind(wait) == WaitKind::Yield) {
         wait.kind = WaitKind::Nothing as u32;
-        gave_way = true;
+        yielded = true;
     }
-    match (released, gave_way) {
+    match (released, yielded) {
         (false, false) => Round::Stuck,
-        (false, true) if blocks_may_wait => Round::GivesWay,
+        (false, true) if blocks_may_wait => Round::Yielded,
         _ => Round::GoesOn,
     }
 }

@@ -108,13 +108,13 @@ impl Turns<'_> {
     unsafe fn go(&mut self, index: u64, mut worker: Box<Worker>, go_on: bool) -> Result<bool, Fault> {
         // SAFETY: the caller's promise.
         let round = unsafe { worker.run(self.grid, index, self.args, go_on) };
-        let gave_way = round == Ok(Round::GivesWay);
-        if gave_way {
+        let yielded = round == Ok(Round::Yielded);
+        if yielded {
             self.aside.push_back((index, worker));
         } else {
             self.free.push(worker);
         }
-        round.map(|_| !gave_way)
+        round.map(|_| !yielded)
     }
 }
 

@@ -94,7 +94,7 @@ pub(crate) struct Worker {
     polled_at: u64,
     blocks_may_wait: bool,
     /// A thread had yielded when the block last stopped.
-    gave_way: bool,
+    yielded: bool,
     /// Texture and surface objects of the launch.
     objects: *const Objects,
     /// State shared by the blocks of the cluster; null if there is none.
@@ -118,11 +118,11 @@ impl Checked {
         unsafe { &*self.strict }
     }
 
-    /// Runs `tell` with the race detector and the block's part of its state.
-    fn with_races(&mut self, tell: impl FnOnce(&mut Detector, &mut BlockRaces)) {
+    /// Runs `update` with the race detector and the block's part of its state.
+    fn with_races(&mut self, update: impl FnOnce(&mut Detector, &mut BlockRaces)) {
         // SAFETY: as above; its address does not move with the borrow of the block's part.
         let strict = unsafe { &*self.strict };
-        tell(&mut strict.lock().races, &mut self.races);
+        update(&mut strict.lock().races, &mut self.races);
     }
 }
 
@@ -166,7 +166,7 @@ impl Worker {
             strict: None,
             polled_at: 0,
             blocks_may_wait: false,
-            gave_way: false,
+            yielded: false,
             objects: std::ptr::null(),
             cluster: std::ptr::null(),
             arrived: Vec::new(),
@@ -245,7 +245,7 @@ impl Worker {
         match self.context.phase {
             _ if !grid.waits => Ok(Round::Finished),
             phase if phase == Round::Stuck as u32 => Err(Fault::Stuck),
-            phase if phase == Round::GivesWay as u32 => Ok(Round::GivesWay),
+            phase if phase == Round::Yielded as u32 => Ok(Round::Yielded),
             _ => Ok(Round::Finished),
         }
     }
@@ -272,7 +272,7 @@ impl Worker {
 
     /// True if a thread of the block had yielded when the block last stopped.
     pub fn polls(&self) -> bool {
-        self.gave_way
+        self.yielded
     }
 
     /// Place where a thread of the block last polled memory: `file:line`.
@@ -385,7 +385,7 @@ unsafe extern "C" fn ready_lanes(context: *mut BlockContext, warp: u32) -> u32 {
         // SAFETY: kernels give each lane a record on its stack, which is valid while the lane waits.
         unsafe { tensor::complete(waits) };
     }
-    schedule::ready_lanes_told(waits, &mut |members, alive| {
+    schedule::ready_lanes_with(waits, &mut |members, alive| {
         if let Some(checked) = strict {
             checked.with_races(|detector, races| detector.lanes_met(races, warp, members, alive));
         }
@@ -397,9 +397,9 @@ unsafe extern "C" fn next_round(context: *mut BlockContext) -> u32 {
     let worker = unsafe { worker_of(context) };
     let _helper = InHelper::enter();
     let polled_at = schedule::polled_at(&worker.waits);
-    worker.gave_way = worker.waits.iter().any(|wait| wait.kind == schedule::WaitKind::Yield as u32);
+    worker.yielded = worker.waits.iter().any(|wait| wait.kind == schedule::WaitKind::Yield as u32);
     let Worker { waits, strict, blocks_may_wait, cluster: shared, .. } = worker;
-    let round = schedule::next_round_told(waits, *blocks_may_wait || !shared.is_null(), &mut |warps, all| {
+    let round = schedule::next_round_with(waits, *blocks_may_wait || !shared.is_null(), &mut |warps, all| {
         if let Some(checked) = strict {
             checked.with_races(|detector, races| detector.warps_met(races, warps, all));
         }
@@ -410,7 +410,7 @@ unsafe extern "C" fn next_round(context: *mut BlockContext) -> u32 {
             let goes_on = cluster::step(&mut worker.waits, &mut worker.arrived, shared);
             match round {
                 _ if goes_on => Round::GoesOn,
-                Round::Stuck if cluster::awaits(&worker.waits) => Round::GivesWay,
+                Round::Stuck if cluster::awaits(&worker.waits) => Round::Yielded,
                 round => round,
             }
         }
@@ -522,13 +522,14 @@ unsafe extern "C-unwind" fn trap(context: *mut BlockContext) -> ! {
     let context = unsafe { &mut *context };
     let assertion = std::mem::replace(&mut context.assertion, std::ptr::null());
     // SAFETY: the kernel has just stored it on its stack, which still exists, or null.
-    let asserted = unsafe { assertion.as_ref() }.map(|assertion| say_assertion(context.block_idx, assertion));
+    let asserted =
+        unsafe { assertion.as_ref() }.map(|assertion| print_assertion(context.block_idx, assertion));
     // Not `panic!`: the program caused the trap, and no Rust panic message must be printed.
     std::panic::resume_unwind(Box::new(TrapUnwind { asserted: asserted.is_some() }))
 }
 
 /// Prints the assertion on standard error, in the words of NVIDIA's runtime.
-fn say_assertion(block: [u32; 3], assertion: &Assertion) {
+fn print_assertion(block: [u32; 3], assertion: &Assertion) {
     // SAFETY: constants of the program, as clang passes them for `assert`.
     let text = |text: *const c_char| match unsafe { text.as_ref() } {
         // SAFETY: as above; not null.

@@ -88,8 +88,8 @@ fn threads_that_wait_for_each_other_for_ever_are_found() {
 }
 
 #[test]
-fn a_block_that_only_gives_way_lets_others_run_in_a_cooperative_launch() {
-    for (cooperative, expected) in [(true, Round::GivesWay), (false, Round::GoesOn)] {
+fn a_block_that_only_yields_lets_others_run_in_a_cooperative_launch() {
+    for (cooperative, expected) in [(true, Round::Yielded), (false, Round::GoesOn)] {
         let mut block = [wait(WaitKind::Yield, 0, 0), wait(WaitKind::Barrier, 0, 0)];
         assert_eq!(next_round(&mut block, cooperative), expected);
         assert_eq!(ready_lanes(&mut block), 0b01);

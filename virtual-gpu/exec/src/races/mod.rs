@@ -100,9 +100,9 @@ impl Detector {
         self.found.take()
     }
 
-    /// Begins a launch; `says_order` if the kernel reports the events that order its threads.
-    pub(crate) fn begin(&mut self, grid: [u32; 3], says_order: bool) {
-        self.is_on = says_order && self.memory_bytes_max.is_some();
+    /// Begins a launch; `reports_order` if the kernel reports the events that order its threads.
+    pub(crate) fn begin(&mut self, grid: [u32; 3], reports_order: bool) {
+        self.is_on = reports_order && self.memory_bytes_max.is_some();
         self.grid = grid;
         self.slices.clear();
         self.handed.clear();
@@ -162,7 +162,7 @@ impl Detector {
 
     /// Orders these blocks: accesses before now come before later accesses of the others. For synchronisation that uses
     /// no memory, such as the barrier of a cluster.
-    pub fn threads_of_blocks_are_ordered_now(&mut self, blocks: &[u32]) {
+    pub fn order_blocks(&mut self, blocks: &[u32]) {
         let now = self.tick();
         self.handed.extend(blocks.iter().map(|&block| (block, [now; 2])));
         // Accesses from now on get a later time.

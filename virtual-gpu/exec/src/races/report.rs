@@ -55,7 +55,7 @@ pub struct Race {
 
 impl Race {
     /// Formats the report; the first line names the kernel.
-    pub fn told(&self, kernel: &str) -> String {
+    pub fn report(&self, kernel: &str) -> String {
         let block = match self.distance {
             Distance::OtherBlock => String::new(),
             _ => format!(", block {}", Place(self.later.block)),
@@ -146,7 +146,7 @@ mod tests {
             more: 7,
         };
         assert_eq!(
-            race.told("reduce"),
+            race.report("reduce"),
             "race in kernel reduce, block (3,0,0), shared memory byte 512 (32-bit):\n\
              \x20 thread (4,0,0)  wrote   f.cu:21 (called at f.cu:40)\n\
              \x20 thread (36,0,0) read    f.cu:23\n\
@@ -161,7 +161,7 @@ mod tests {
             more: 0,
             ..race
         };
-        assert!(other.told("k").starts_with(
+        assert!(other.report("k").starts_with(
             "race in kernel k, device memory at 0x7000 byte 512 (32-bit):\n\
              \x20 thread (4,0,0) of block (0,1,0)  updated (compiled without lines)\n\
              \x20 thread (36,0,0) of block (3,0,0) read    f.cu:23\n\

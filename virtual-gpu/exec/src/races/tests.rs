@@ -92,7 +92,7 @@ fn blocks_that_have_met_are_ordered() {
     let mut bench = Bench::new(3);
     bench.go_on(0);
     bench.access(0, 0, 0, 4, "write");
-    bench.detector.threads_of_blocks_are_ordered_now(&[0, 1]);
+    bench.detector.order_blocks(&[0, 1]);
     bench.go_on(1);
     bench.access(1, 0, 0, 4, "write");
     assert_eq!(bench.found(), []);

@@ -11,7 +11,7 @@ use crate::fault::Line;
 const LINE_BYTES: usize = 512;
 
 /// Prints one line on standard error: the host's instruction at `instruction` used `address`.
-pub(crate) fn name_host_fault(address: u64, instruction: u64) {
+pub(crate) fn report_host_fault(address: u64, instruction: u64) {
     let mut line = Line::new();
     line.add(b"eager virtual GPU: the host used address 0x");
     line.add_hexadecimal(address);
