@@ -6,15 +6,15 @@
 
 use std::collections::BTreeSet;
 
-use crate::apart::{self, Layout};
 use crate::budget::{Economy, count_accesses};
 use crate::fission::{self, Cut};
 use crate::import::SHARED;
 use crate::instrument::{Instrument, instrument};
 use crate::llvm::{Block, Builder, Context, Machine, Opcode, Split, Type, Value};
+use crate::out_of_line::{self, Layout};
 use crate::provenance::KnownAddresses;
 use crate::runtime::{Runtime, helper, helper_name, is_block_barrier};
-use crate::thread::{Form, Maker, Thread};
+use crate::thread::{Form, Lowering, Thread};
 use crate::warp::{Stop, WarpCut};
 use crate::{Mode, clusters, coroutine, lockstep, polls, shared, suspend, warp};
 
@@ -59,7 +59,7 @@ pub(crate) struct Body {
     /// Places where its threads poll memory that other threads write: `file:line`.
     pub polls: Vec<String>,
     /// Some thread may yield to those of other blocks.
-    pub gives_way: bool,
+    pub yields: bool,
     /// It reads the position of its block in the cluster.
     pub uses_cluster: bool,
     pub economy: Economy,
@@ -70,61 +70,66 @@ pub(crate) struct Body {
 /// Makes the thread function of a kernel.
 ///
 /// # Errors The kernel has a construct that the check before did not foresee.
-pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode, apart: &Layout) -> Result<Body, String> {
-    let old = maker.module.function(kernel).ok_or_else(|| format!("kernel {kernel} was lost"))?;
-    let params = describe_params(old, maker.machine);
-    end_threads(maker, old);
+pub(crate) fn make_body(
+    lowering: Lowering,
+    kernel: &str,
+    mode: Mode,
+    out_of_line: &Layout,
+) -> Result<Body, String> {
+    let old = lowering.module.function(kernel).ok_or_else(|| format!("kernel {kernel} was lost"))?;
+    let params = describe_params(old, lowering.machine);
+    end_threads(lowering, old);
     let is_large = old.blocks().len() > BLOCKS_MAX;
-    let lock_step = lockstep::keep(maker, old);
-    let polls = if is_large { Vec::new() } else { polls::give_way(maker, old) };
-    let gives_way = old.instructions().into_iter().any(gives_way);
+    let lock_step = lockstep::keep(lowering, old);
+    let polls = if is_large { Vec::new() } else { polls::insert_yields(lowering, old) };
+    let yields = old.instructions().into_iter().any(yields);
     let uses_cluster = old.instructions().into_iter().any(clusters::concerns);
-    let form = form_of(maker, old, if is_large { Mode::Loops } else { mode }, gives_way);
+    let form = form_of(lowering, old, if is_large { Mode::Loops } else { mode }, yields);
     let instructions = old.instructions();
-    let economy = Economy::of(instructions.len(), form.is_coroutine(), &maker.options.budget);
+    let economy = Economy::of(instructions.len(), form.is_coroutine(), &lowering.options.budget);
     let accesses = count_accesses(&instructions);
     let symbol = format!("{kernel}.thread");
-    let (function, thread) = new_function(maker, old, &symbol, form);
-    let prologue = move_blocks(maker.context, old, function);
-    let private = pass_params(maker, old, function, prologue);
+    let (function, thread) = new_function(lowering, old, &symbol, form);
+    let prologue = move_blocks(lowering.context, old, function);
+    let private = pass_params(lowering, old, function, prologue);
     old.replace_uses_with(function);
     old.delete_function();
     let has_slots = function.instructions().iter().any(|i| i.opcode() == Some(Opcode::LLVMAlloca));
-    let counters = add_counters(maker, prologue);
+    let counters = add_counters(lowering, prologue);
     let blocks: Vec<Block> = function.blocks().into_iter().filter(|&b| b != prologue).collect();
-    let known = KnownAddresses { private: &private, constant: maker.constants };
-    shared::wrap(maker.context, maker.module, function, thread.block_context, known);
+    let known = KnownAddresses { private: &private, constant: lowering.constants };
+    shared::wrap(lowering.context, lowering.module, function, thread.block_context, known);
     instrument(
         &Instrument {
-            context: maker.context,
-            module: maker.module,
-            machine: maker.machine,
-            options: maker.options,
+            context: lowering.context,
+            module: lowering.module,
+            machine: lowering.machine,
+            options: lowering.options,
             thread,
             counters,
             known,
             always_marks: form.is_coroutine(),
-            marks_apart: economy.marks_apart,
+            marks_out_of_line: economy.marks_out_of_line,
         },
         &blocks,
     );
-    replace_device_calls(maker, function, thread, form)?;
-    let static_shared_bytes = share(maker, function, thread, apart)?;
+    replace_device_calls(lowering, function, thread, form)?;
+    let static_shared_bytes = share(lowering, function, thread, out_of_line)?;
     let mut stops = Vec::new();
     if form == Form::Warp {
-        let fixed = fixed_memory(maker, function, &params);
-        stops = warp::mark_stops(maker, function, thread, counters, &fixed)?;
+        let fixed = fixed_memory(lowering, function, &params);
+        stops = warp::mark_stops(lowering, function, thread, counters, &fixed)?;
         function.add_attribute("alwaysinline");
     } else if form == Form::Fission {
-        let fixed = fixed_memory(maker, function, &params);
-        fission::mark_regions(maker, function, counters, &fixed);
+        let fixed = fixed_memory(lowering, function, &params);
+        fission::mark_regions(lowering, function, counters, &fixed);
         function.add_attribute("alwaysinline");
     } else if form.is_coroutine() {
-        coroutine::suspend_at_barriers(maker, function, thread, counters, prologue, form);
+        coroutine::suspend_at_barriers(lowering, function, thread, counters, prologue, form);
     } else {
-        let flush = helper(maker.module, "eager.flush");
+        let flush = helper(lowering.module, "eager.flush");
         for end in function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMRet)) {
-            maker.context.builder().before(end).call(flush, &[counters, thread.out]);
+            lowering.context.builder().before(end).call(flush, &[counters, thread.out]);
         }
         function.add_attribute("alwaysinline");
     }
@@ -142,23 +147,23 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode, apart: &Layout) 
         is_large,
         lock_step,
         polls,
-        gives_way,
+        yields,
         uses_cluster,
         economy,
         accesses,
     })
 }
 
-fn gives_way(instruction: Value) -> bool {
+fn yields(instruction: Value) -> bool {
     let call = instruction.opcode() == Some(Opcode::LLVMCall);
-    call && instruction.callee().is_some_and(|callee| suspend::gives_way(&callee.name()))
+    call && instruction.callee().is_some_and(|callee| suspend::yields(&callee.name()))
 }
 
 /// Turns a call that ends its thread into a return; code after it becomes unreachable.
-fn end_threads(maker: Maker, kernel: Value) {
+fn end_threads(lowering: Lowering, kernel: Value) {
     for call in kernel.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall)) {
         if call.callee().is_some_and(|callee| Runtime::ends_thread(&callee.name())) {
-            let builder = maker.context.builder();
+            let builder = lowering.context.builder();
             let Split { head, .. } = builder.split_before(call, "after.exit");
             call.erase();
             builder.at_end(head).return_nothing();
@@ -166,18 +171,18 @@ fn end_threads(maker: Maker, kernel: Value) {
     }
 }
 
-fn form_of(maker: Maker, kernel: Value, mode: Mode, gives_way: bool) -> Form {
+fn form_of(lowering: Lowering, kernel: Value, mode: Mode, yields: bool) -> Form {
     let calls = kernel.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall));
     let (mut barriers, mut waits) = (0, false);
     for call in calls {
         if is_block_barrier(call) {
             barriers += 1;
         } else {
-            waits |= call.callee().is_some_and(|callee| maker.runtime.suspends(&callee.name()));
+            waits |= call.callee().is_some_and(|callee| lowering.runtime.suspends(&callee.name()));
         }
     }
     match mode {
-        _ if waits && can_be_cut(kernel) && warp::suits(maker, kernel, mode, gives_way) => Form::Warp,
+        _ if waits && can_be_cut(kernel) && warp::suits(lowering, kernel, mode, yields) => Form::Warp,
         _ if waits => Form::Scheduled,
         Mode::Coroutine => Form::Rounds,
         _ if barriers == 0 => Form::Plain,
@@ -212,23 +217,23 @@ fn describe_params(kernel: Value, machine: &Machine) -> Vec<Param> {
     kernel.params().into_iter().enumerate().map(describe).collect()
 }
 
-fn new_function(maker: Maker, old: Value, symbol: &str, form: Form) -> (Value, Thread) {
-    let (ptr, i32) = (maker.context.ptr_type(0), maker.context.int_type(32));
-    let mut types = vec![ptr, i32, i32, i32, ptr, maker.context.int_type(1)];
+fn new_function(lowering: Lowering, old: Value, symbol: &str, form: Form) -> (Value, Thread) {
+    let (ptr, i32) = (lowering.context.ptr_type(0), lowering.context.int_type(32));
+    let mut types = vec![ptr, i32, i32, i32, ptr, lowering.context.int_type(1)];
     if !form.is_coroutine() {
         types.push(i32);
     }
     if form.is_cut() {
-        let i64 = maker.context.int_type(64);
+        let i64 = lowering.context.int_type(64);
         types.extend([ptr, i64, i64, i32, ptr, ptr]);
     }
     types.extend(old.params().into_iter().map(Value::ty));
     let result = match form {
-        Form::Plain => maker.context.void_type(),
+        Form::Plain => lowering.context.void_type(),
         Form::Fission | Form::Warp => i32,
         Form::Rounds | Form::Scheduled => ptr,
     };
-    let function = maker.module.add_function(symbol, Type::function(result, &types));
+    let function = lowering.module.add_function(symbol, Type::function(result, &types));
     let params = function.params();
     let index = [params[1], params[2], params[3]];
     let thread = Thread { block_context: params[0], index, out: params[4], marks: params[5] };
@@ -257,7 +262,7 @@ fn move_blocks(context: &Context, old: Value, function: Value) -> Block {
 }
 
 /// Connects the kernel's parameters; returns the addresses of those that are passed by value.
-fn pass_params(maker: Maker, old: Value, function: Value, prologue: Block) -> Vec<Value> {
+fn pass_params(lowering: Lowering, old: Value, function: Value, prologue: Block) -> Vec<Value> {
     let mut private = Vec::new();
     let own = function.params().len() - old.params().len();
     for (index, (from, to)) in
@@ -272,11 +277,11 @@ fn pass_params(maker: Maker, old: Value, function: Value, prologue: Block) -> Ve
             private.push(to);
             continue;
         }
-        let align = old.param_alignment(index as u32).unwrap_or_else(|| maker.machine.align_of(ty));
-        let builder = maker.context.builder();
+        let align = old.param_alignment(index as u32).unwrap_or_else(|| lowering.machine.align_of(ty));
+        let builder = lowering.context.builder();
         builder.before(prologue.terminator());
         let copy = builder.alloca(ty, align);
-        let bytes = maker.context.int_type(64).constant(maker.machine.size_of(ty));
+        let bytes = lowering.context.int_type(64).constant(lowering.machine.size_of(ty));
         builder.copy_bytes(copy, to, align, bytes);
         from.replace_uses_with(builder.address_space_cast(copy, from.ty()));
     }
@@ -285,11 +290,11 @@ fn pass_params(maker: Maker, old: Value, function: Value, prologue: Block) -> Ve
 
 /// Memory that is not written while a kernel runs: parameters passed by value that all threads share, and
 /// `__constant__` variables.
-pub(crate) fn fixed_memory(maker: Maker, function: Value, params: &[Param]) -> Vec<Value> {
+pub(crate) fn fixed_memory(lowering: Lowering, function: Value, params: &[Param]) -> Vec<Value> {
     let own = function.params().len() - params.len();
     let values = function.params().into_iter().skip(own).zip(params);
     let shared = values.filter(|(value, param)| param.by_value && only_read(*value)).map(|(value, _)| value);
-    shared.chain(maker.constants.iter().copied()).collect()
+    shared.chain(lowering.constants.iter().copied()).collect()
 }
 
 /// True if nothing writes through `address`, so that all threads may share the memory.
@@ -316,9 +321,9 @@ fn only_read(address: Value) -> bool {
 }
 
 /// Allocates the thread's counters, initially zero; they become registers.
-pub(crate) fn add_counters(maker: Maker, prologue: Block) -> Value {
-    let i64 = maker.context.int_type(64);
-    let builder = maker.context.builder();
+pub(crate) fn add_counters(lowering: Lowering, prologue: Block) -> Value {
+    let i64 = lowering.context.int_type(64);
+    let builder = lowering.context.builder();
     builder.before(prologue.terminator());
     let counters = builder.alloca(i64.array(3), 8);
     for slot in 0..3 {
@@ -329,7 +334,7 @@ pub(crate) fn add_counters(maker: Maker, prologue: Block) -> Value {
 
 /// Replaces calls of device functions by calls of their helpers, with a suspension if they wait.
 pub(crate) fn replace_device_calls(
-    maker: Maker,
+    lowering: Lowering,
     function: Value,
     thread: Thread,
     form: Form,
@@ -339,21 +344,21 @@ pub(crate) fn replace_device_calls(
             continue;
         };
         let name = callee.name();
-        if form == Form::Warp && (is_block_barrier(call) || maker.runtime.suspends(&name)) {
+        if form == Form::Warp && (is_block_barrier(call) || lowering.runtime.suspends(&name)) {
             // See `warp::mark_stops`.
             continue;
         }
         if is_block_barrier(call) {
             if form == Form::Scheduled {
-                suspend_in(maker, call, suspend::block_barrier(), &[], thread, place)?;
+                suspend_in(lowering, call, suspend::block_barrier(), &[], thread, place)?;
             }
-        } else if maker.runtime.suspends(&name) {
-            suspend_in(maker, call, &name, &call.call_arguments(), thread, place)?;
-        } else if !Runtime::is_helper(&name) && maker.runtime.supports(&name) {
-            let builder = maker.context.builder();
+        } else if lowering.runtime.suspends(&name) {
+            suspend_in(lowering, call, &name, &call.call_arguments(), thread, place)?;
+        } else if !Runtime::is_helper(&name) && lowering.runtime.supports(&name) {
+            let builder = lowering.context.builder();
             builder.before(call);
             let arguments = call.call_arguments();
-            let replacement = call_helper(maker, &builder, &helper_name(&name), &arguments, thread)?;
+            let replacement = call_helper(lowering, &builder, &helper_name(&name), &arguments, thread)?;
             call.replace_uses_with(replacement);
             call.erase();
         }
@@ -363,23 +368,23 @@ pub(crate) fn replace_device_calls(
 
 /// Replaces a call that may wait by three steps: write the wait record, suspend, read the result.
 fn suspend_in(
-    maker: Maker,
+    lowering: Lowering,
     call: Value,
     name: &str,
     arguments: &[Value],
     thread: Thread,
     place: u64,
 ) -> Result<(), String> {
-    let builder = maker.context.builder();
+    let builder = lowering.context.builder();
     builder.before(call);
-    let place = maker.context.int_type(32).constant(place);
+    let place = lowering.context.int_type(32).constant(place);
     let arguments: Vec<Value> = arguments.iter().copied().chain([place]).collect();
-    call_helper(maker, &builder, &suspend::before(name), &arguments, thread)?;
-    let marker = maker.module.function(suspend::MARKER).unwrap_or_else(|| {
-        maker.module.add_function(suspend::MARKER, Type::function(maker.context.void_type(), &[]))
+    call_helper(lowering, &builder, &suspend::before(name), &arguments, thread)?;
+    let marker = lowering.module.function(suspend::MARKER).unwrap_or_else(|| {
+        lowering.module.add_function(suspend::MARKER, Type::function(lowering.context.void_type(), &[]))
     });
     builder.call(marker, &[]);
-    let answer = call_helper(maker, &builder, &suspend::after(name), &[], thread)?;
+    let answer = call_helper(lowering, &builder, &suspend::after(name), &[], thread)?;
     call.replace_uses_with(answer);
     call.erase();
     Ok(())
@@ -387,13 +392,13 @@ fn suspend_in(
 
 /// Calls a helper with the thread's own arguments before `arguments`.
 fn call_helper(
-    maker: Maker,
+    lowering: Lowering,
     builder: &Builder,
     name: &str,
     arguments: &[Value],
     thread: Thread,
 ) -> Result<Value, String> {
-    let helper = helper(maker.module, name);
+    let helper = helper(lowering.module, name);
     let mut args = vec![thread.block_context, thread.index[0], thread.index[1], thread.index[2]];
     let types = helper.value_type().param_types();
     if types.len() != args.len() + arguments.len() {
@@ -408,27 +413,27 @@ fn call_helper(
 
 /// Assigns offsets to the static shared variables of a kernel, after those of functions that are not inlined if it
 /// calls any. Returns the bytes that they take.
-fn share(maker: Maker, function: Value, thread: Thread, apart: &Layout) -> Result<u32, String> {
-    let calls = apart::calls_any(function);
-    let mut layout = if calls { apart.clone() } else { Layout::default() };
-    let variables = shared_variables(maker);
+fn share(lowering: Lowering, function: Value, thread: Thread, out_of_line: &Layout) -> Result<u32, String> {
+    let calls = out_of_line::calls_any(function);
+    let mut layout = if calls { out_of_line.clone() } else { Layout::default() };
+    let variables = shared_variables(lowering);
     let used = static_shared(function, &variables);
-    variables.into_iter().filter(|v| used.contains(v)).for_each(|variable| layout.add(maker, variable));
+    variables.into_iter().filter(|v| used.contains(v)).for_each(|variable| layout.add(lowering, variable));
     let static_bytes =
         u32::try_from(layout.bytes).map_err(|_| "static shared memory beyond 4 GiB".to_owned())?;
-    let i64 = maker.context.int_type(64);
+    let i64 = lowering.context.int_type(64);
     // All `extern __shared__` arrays start where the static variables end.
     let dynamic = i64.constant(layout.bytes.next_multiple_of(16));
     let offsets = layout.offsets.iter().map(|(variable, at)| (*variable, i64.constant(*at)));
-    place_shared_memory(maker, function, thread, offsets.collect(), dynamic)?;
+    place_shared_memory(lowering, function, thread, offsets.collect(), dynamic)?;
     if calls {
-        apart::enter_before_calls(maker, function, thread, dynamic);
+        out_of_line::enter_before_calls(lowering, function, thread, dynamic);
     }
     Ok(static_bytes)
 }
 
-pub(crate) fn shared_variables(maker: Maker) -> Vec<Value> {
-    maker.module.globals().into_iter().filter(|g| g.ty().pointer_address_space() == SHARED).collect()
+pub(crate) fn shared_variables(lowering: Lowering) -> Vec<Value> {
+    lowering.module.globals().into_iter().filter(|g| g.ty().pointer_address_space() == SHARED).collect()
 }
 
 /// The variables among `variables` that have a known size and that `function` uses.
@@ -441,13 +446,13 @@ pub(crate) fn static_shared(function: Value, variables: &[Value]) -> BTreeSet<Va
 /// Computes addresses of shared variables from the block context: variables in `offsets` at these offsets, variables
 /// without a size at `dynamic`.
 pub(crate) fn place_shared_memory(
-    maker: Maker,
+    lowering: Lowering,
     function: Value,
     thread: Thread,
     mut offsets: Vec<(Value, Value)>,
     dynamic: Value,
 ) -> Result<(), String> {
-    let variables = shared_variables(maker);
+    let variables = shared_variables(lowering);
     offsets.extend(variables.iter().filter(|v| v.initializer().is_none()).map(|v| (*v, dynamic)));
     let uses: Vec<(Value, u32)> = function
         .instructions()
@@ -457,13 +462,13 @@ pub(crate) fn place_shared_memory(
         })
         .collect();
     for (user, operand) in uses {
-        let builder = maker.context.builder();
+        let builder = lowering.context.builder();
         let place = match user.opcode() {
             Some(Opcode::LLVMPHI) => user.incoming()[operand as usize].1.terminator(),
             _ => user,
         };
         builder.before(place);
-        let value = shared_address(maker, &builder, user.operand(operand), thread, &offsets)?;
+        let value = shared_address(lowering, &builder, user.operand(operand), thread, &offsets)?;
         user.set_operand(operand, value);
     }
     Ok(())
@@ -481,14 +486,14 @@ fn mentions(value: Value, variables: &[Value]) -> bool {
 
 /// Rebuilds a constant that contains addresses of shared variables as instructions.
 fn shared_address(
-    maker: Maker,
+    lowering: Lowering,
     builder: &Builder,
     constant: Value,
     thread: Thread,
     offsets: &[(Value, Value)],
 ) -> Result<Value, String> {
     if let Some((variable, offset)) = offsets.iter().find(|(variable, _)| *variable == constant) {
-        let address = builder.call(helper(maker.module, "eager.shared"), &[thread.block_context, *offset]);
+        let address = builder.call(helper(lowering.module, "eager.shared"), &[thread.block_context, *offset]);
         return Ok(builder.address_space_cast(address, variable.ty()));
     }
     if !constant.is_constant_expression() {
@@ -497,7 +502,7 @@ fn shared_address(
     let operands = constant
         .operands()
         .into_iter()
-        .map(|operand| shared_address(maker, builder, operand, thread, offsets))
+        .map(|operand| shared_address(lowering, builder, operand, thread, offsets))
         .collect::<Result<Vec<_>, _>>()?;
     match constant.opcode() {
         Some(Opcode::LLVMGetElementPtr) => Ok(builder.gep(constant.gep_source(), &operands)),

@@ -13,7 +13,7 @@ pub(crate) struct Economy {
     /// One version serves launches with and without a touch map.
     pub one_version: bool,
     /// Marks are calls instead of inline code.
-    pub marks_apart: bool,
+    pub marks_out_of_line: bool,
     /// Straight code is not vectorised.
     pub no_slp: bool,
     /// Optimised as for `-O1`.
@@ -24,7 +24,7 @@ impl Economy {
     /// Chooses for a kernel of this many instructions; a coroutine has one version anyway.
     pub fn of(instructions: usize, is_coroutine: bool, budget: &Budget) -> Economy {
         let mut economy = Economy {
-            marks_apart: is_coroutine && instructions > budget.marks_inline,
+            marks_out_of_line: is_coroutine && instructions > budget.marks_inline,
             no_slp: instructions > budget.slp,
             ..Economy::default()
         };
@@ -42,14 +42,14 @@ impl Economy {
     }
 
     /// Text for a remark; `None` if nothing is left out that a user may notice.
-    pub fn told(&self) -> Option<String> {
+    pub fn describe(&self) -> Option<String> {
         let parts = [
             (self.no_guards, "rows of threads are not cut at comparisons of the index"),
             (self.one_version, "one version serves launches with and without a touch map"),
             (self.little_optimised, "its file is optimised little"),
         ];
-        let told: Vec<&str> = parts.iter().filter(|(holds, _)| *holds).map(|(_, text)| *text).collect();
-        (!told.is_empty()).then(|| told.join("; "))
+        let texts: Vec<&str> = parts.iter().filter(|(holds, _)| *holds).map(|(_, text)| *text).collect();
+        (!texts.is_empty()).then(|| texts.join("; "))
     }
 }
 

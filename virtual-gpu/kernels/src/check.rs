@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 
 use crate::Unsupported;
-use crate::apart;
 use crate::import::{CONSTANT, GLOBAL, Imported};
 use crate::llvm::{Opcode, Value};
 use crate::math;
+use crate::out_of_line;
 use crate::runtime::{Runtime, is_block_barrier};
 
 /// Returns all unsupported constructs of all kernels.
@@ -23,15 +23,16 @@ pub(crate) fn check(imported: &Imported, runtime: &Runtime) -> Vec<Unsupported> 
             found.push(item);
         }
     };
-    for name in imported.kernels.iter().chain(&imported.apart) {
+    for name in imported.kernels.iter().chain(&imported.out_of_line) {
         let Some(function) = imported.module.function(name) else { continue };
         for instruction in function.instructions() {
             let Some(construct) = unsupported(instruction, runtime) else { continue };
             add(kernel_of(imported, function), name, construct, instruction);
         }
     }
-    for name in &imported.apart {
-        let refused = imported.module.function(name).and_then(|function| apart::refusal(function, runtime));
+    for name in &imported.out_of_line {
+        let refused =
+            imported.module.function(name).and_then(|function| out_of_line::refusal(function, runtime));
         if let Some((instruction, construct)) = refused {
             let construct = format!("{construct} (`{}`)", readable(name));
             add(kernel_of(imported, instruction.parent().function()), name, construct, instruction);

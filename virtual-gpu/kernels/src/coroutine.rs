@@ -8,7 +8,7 @@
 use crate::llvm::{Block, Opcode, Split, Value};
 use crate::runtime::{helper, is_barrier_call};
 use crate::suspend;
-use crate::thread::{Form, Maker, Thread};
+use crate::thread::{Form, Lowering, Thread};
 
 /// The blocks of a coroutine to which suspension points branch.
 struct Ends {
@@ -17,7 +17,7 @@ struct Ends {
 }
 
 pub(crate) fn suspend_at_barriers(
-    maker: Maker,
+    lowering: Lowering,
     function: Value,
     thread: Thread,
     counters: Value,
@@ -25,27 +25,27 @@ pub(crate) fn suspend_at_barriers(
     form: Form,
 ) {
     function.add_attribute("presplitcoroutine");
-    let handle = begin(maker, thread, prologue);
-    let ends = add_ends(maker, function, handle);
+    let handle = begin(lowering, thread, prologue);
+    let ends = add_ends(lowering, function, handle);
     for instruction in function.instructions() {
         let call = instruction.opcode() == Some(Opcode::LLVMCall);
         if is_barrier_call(instruction) || call && suspend::is_marker(instruction) {
-            suspend_at(maker, instruction, thread, counters, &ends);
+            suspend_at(lowering, instruction, thread, counters, &ends);
         } else if instruction.opcode() == Some(Opcode::LLVMRet) && instruction.parent() != ends.suspended {
             if form == Form::Scheduled {
-                let builder = maker.context.builder();
+                let builder = lowering.context.builder();
                 let [x, y, z] = thread.index;
-                let exited = helper(maker.module, "eager.exited");
+                let exited = helper(lowering.module, "eager.exited");
                 builder.before(instruction).call(exited, &[thread.block_context, x, y, z]);
             }
-            finish_at(maker, instruction, thread, counters, &ends);
+            finish_at(lowering, instruction, thread, counters, &ends);
         }
     }
 }
 
 /// Allocates a frame at the end of the prologue; returns the coroutine's handle.
-fn begin(maker: Maker, thread: Thread, prologue: Block) -> Value {
-    let (module, context) = (maker.module, maker.context);
+fn begin(lowering: Lowering, thread: Thread, prologue: Block) -> Value {
+    let (module, context) = (lowering.module, lowering.context);
     let null = context.ptr_type(0).null();
     let builder = context.builder();
     builder.before(prologue.terminator());
@@ -58,8 +58,8 @@ fn begin(maker: Maker, thread: Thread, prologue: Block) -> Value {
     builder.call(module.intrinsic("llvm.coro.begin", &[]), &[id, frame])
 }
 
-fn add_ends(maker: Maker, function: Value, handle: Value) -> Ends {
-    let (module, context) = (maker.module, maker.context);
+fn add_ends(lowering: Lowering, function: Value, handle: Value) -> Ends {
+    let (module, context) = (lowering.module, lowering.context);
     let builder = context.builder();
     let suspended = context.append_block(function, "suspended");
     let cleanup = context.append_block(function, "cleanup");
@@ -71,27 +71,27 @@ fn add_ends(maker: Maker, function: Value, handle: Value) -> Ends {
     Ends { suspended, cleanup }
 }
 
-fn suspend_at(maker: Maker, barrier: Value, thread: Thread, counters: Value, ends: &Ends) {
-    let builder = maker.context.builder();
+fn suspend_at(lowering: Lowering, barrier: Value, thread: Thread, counters: Value, ends: &Ends) {
+    let builder = lowering.context.builder();
     let Split { head, tail: resumed } = builder.split_before(barrier, "resumed");
     barrier.erase();
     builder.at_end(head);
     // Counters are flushed before the thread suspends, so that they need no place in its frame.
-    builder.call(helper(maker.module, "eager.flush"), &[counters, thread.out]);
-    let last = maker.context.int_type(1).constant(0);
-    let suspend = maker.module.intrinsic("llvm.coro.suspend", &[]);
-    let state = builder.call(suspend, &[maker.context.token_none(), last]);
+    builder.call(helper(lowering.module, "eager.flush"), &[counters, thread.out]);
+    let last = lowering.context.int_type(1).constant(0);
+    let suspend = lowering.module.intrinsic("llvm.coro.suspend", &[]);
+    let state = builder.call(suspend, &[lowering.context.token_none(), last]);
     builder.switch(state, ends.suspended, &[(0, resumed), (1, ends.cleanup)]);
 }
 
-fn finish_at(maker: Maker, end: Value, thread: Thread, counters: Value, ends: &Ends) {
+fn finish_at(lowering: Lowering, end: Value, thread: Thread, counters: Value, ends: &Ends) {
     let block = end.parent();
     end.erase();
-    let builder = maker.context.builder();
+    let builder = lowering.context.builder();
     builder.at_end(block);
-    builder.call(helper(maker.module, "eager.flush"), &[counters, thread.out]);
-    let last = maker.context.int_type(1).constant(1);
-    let suspend = maker.module.intrinsic("llvm.coro.suspend", &[]);
-    let state = builder.call(suspend, &[maker.context.token_none(), last]);
+    builder.call(helper(lowering.module, "eager.flush"), &[counters, thread.out]);
+    let last = lowering.context.int_type(1).constant(1);
+    let suspend = lowering.module.intrinsic("llvm.coro.suspend", &[]);
+    let state = builder.call(suspend, &[lowering.context.token_none(), last]);
     builder.switch(state, ends.suspended, &[(1, ends.cleanup)]);
 }

@@ -285,7 +285,7 @@ fn table(bodies: &[Body], imported: &Imported, options: &Options) -> String {
             block = block_symbol(body),
             count = params.len(),
             mode = body.form.mode() as u32,
-            flags = recorded | u32::from(body.form.waits()) << 2 | u32::from(body.gives_way) << 4
+            flags = recorded | u32::from(body.form.waits()) << 2 | u32::from(body.yields) << 4
                 | u32::from(body.uses_cluster) << 5,
             shared = body.static_shared_bytes,
             threads_max = bounds.threads_max,

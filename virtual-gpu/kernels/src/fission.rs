@@ -16,7 +16,7 @@ use crate::budget::count_accesses;
 use crate::flow::{Divergence, Graph};
 use crate::llvm::{Block, Builder, Opcode, Split, Value};
 use crate::runtime::{helper, is_barrier_call};
-use crate::thread::{Maker, PART};
+use crate::thread::{Lowering, PART};
 use crate::{pure, recompute};
 
 /// Kernels with more barriers than this are not cut: compiling them takes longer than they save.
@@ -35,8 +35,8 @@ pub(crate) const FRAMES: u32 = PART + 1;
 pub(crate) const INDEX: u32 = PART + 2;
 const THREADS: u32 = PART + 3;
 pub(crate) const STATE: u32 = PART + 4;
-pub(crate) const COMMON: u32 = PART + 5;
-pub(crate) const COMMON_NEXT: u32 = PART + 6;
+pub(crate) const UNIFORM: u32 = PART + 5;
+pub(crate) const UNIFORM_NEXT: u32 = PART + 6;
 /// First of the kernel's own parameters.
 pub(crate) const OWN: u32 = PART + 7;
 
@@ -46,11 +46,11 @@ pub(crate) struct Cut {
     /// In no particular order, but threads begin with the first.
     pub regions: Vec<Region>,
     /// All threads always continue with the same region.
-    pub alike: bool,
+    pub uniform: bool,
     /// Bytes per thread of the arrays.
     pub bytes_per_thread: u64,
     /// Bytes of the values common to all threads.
-    pub common_bytes: u64,
+    pub uniform_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -68,12 +68,12 @@ pub(crate) struct Region {
 }
 
 /// Splits blocks at barriers, and recomputes cheap values in each region. The barriers stay for [`cut`].
-pub(crate) fn mark_regions(maker: Maker, function: Value, counters: Value, fixed: &[Value]) {
+pub(crate) fn mark_regions(lowering: Lowering, function: Value, counters: Value, fixed: &[Value]) {
     counters.set_name(COUNTERS);
     // The function returns the next region: 0 keeps it valid until [`cut`] sets the number.
-    let zero = maker.context.int_type(32).constant(0);
+    let zero = lowering.context.int_type(32).constant(0);
     for end in function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMRet)) {
-        maker.context.builder().before(end).return_value(zero);
+        lowering.context.builder().before(end).return_value(zero);
         end.erase();
     }
     let mut starts = Vec::new();
@@ -81,16 +81,16 @@ pub(crate) fn mark_regions(maker: Maker, function: Value, counters: Value, fixed
     // In reverse order: the tail of a split is the original block, so a split at a later barrier would move a recorded
     // start.
     for (number, barrier) in (1..).zip(barriers).collect::<Vec<(u64, Value)>>().into_iter().rev() {
-        let builder = maker.context.builder();
+        let builder = lowering.context.builder();
         let Split { head, tail } = builder.split_before(barrier, &format!("{REGION}{number}"));
         builder.at_end(head).branch(tail);
         starts.push(tail);
     }
-    recompute::recompute_across(maker.context, function, &starts, fixed);
+    recompute::recompute_across(lowering.context, function, &starts, fixed);
 }
 
 /// Turns the function into one that runs a single region. `fixed` is memory that is not written while the kernel runs.
-pub(crate) fn cut(maker: Maker, function: Value, fixed: &[Value]) -> Cut {
+pub(crate) fn cut(lowering: Lowering, function: Value, fixed: &[Value]) -> Cut {
     let entry = function.blocks()[0];
     let slots: Vec<Value> =
         entry.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMAlloca)).collect();
@@ -99,14 +99,14 @@ pub(crate) fn cut(maker: Maker, function: Value, fixed: &[Value]) -> Cut {
     }
     let (simple, others): (BTreeSet<Value>, BTreeSet<Value>) =
         slots.iter().partition(|slot| is_simple(**slot));
-    let mut ends = Ends { maker, function, blocks: BTreeMap::new() };
+    let mut ends = Ends { lowering, function, blocks: BTreeMap::new() };
     let mut starts = ends.at_barriers();
     let graph = Graph::new(function);
     let params = function.params();
     let divergence = Divergence::find(&graph, &params[1..4], &simple, fixed);
-    let alike = divergence.ends_alike(&graph);
-    if alike {
-        ends.at_common_branches(&graph, &divergence, &mut starts);
+    let uniform = divergence.ends_uniformly(&graph);
+    if uniform {
+        ends.at_uniform_branches(&graph, &divergence, &mut starts);
     }
     let counters = slots.iter().copied().find(|slot| slot.name() == COUNTERS);
     let mut kept: BTreeSet<Value> =
@@ -115,25 +115,25 @@ pub(crate) fn cut(maker: Maker, function: Value, fixed: &[Value]) -> Cut {
     // In order of falling alignment, so that all arrays are aligned for any number of threads.
     let mut kept: Vec<Value> = kept.into_iter().collect();
     kept.sort_by_key(|slot| std::cmp::Reverse(slot.alignment()));
-    let is_common = |slot: &Value| alike && simple.contains(slot) && !divergence.slots.contains(slot);
-    let (common, own): (Vec<Value>, Vec<Value>) = kept.into_iter().partition(is_common);
+    let is_uniform = |slot: &Value| uniform && simple.contains(slot) && !divergence.slots.contains(slot);
+    let (uniform_slots, own): (Vec<Value>, Vec<Value>) = kept.into_iter().partition(is_uniform);
     let first = entry.terminator().successors()[0];
     starts.insert(0, first);
-    let regions = describe(function, &starts, alike, &own.iter().copied().collect(), fixed);
+    let regions = describe(function, &starts, uniform, &own.iter().copied().collect(), fixed);
     let last_slot = *slots.last().expect("the counters' slot is there");
-    let bytes_per_thread = own.iter().map(|slot| element_bytes(maker, *slot)).sum();
-    let common_bytes = carry_common(maker, function, &common, last_slot, &ends.returns());
-    place_in_arrays(maker, function, FRAMES, &own, last_slot);
+    let bytes_per_thread = own.iter().map(|slot| element_bytes(lowering, *slot)).sum();
+    let uniform_bytes = carry_uniform(lowering, function, &uniform_slots, last_slot, &ends.returns());
+    place_in_arrays(lowering, function, FRAMES, &own, last_slot);
     ends.flush_counters(counters, params[4]);
     entry.terminator().erase();
     let cases: Vec<(u64, Block)> = starts.into_iter().filter(|&(number, _)| number > 0).collect();
-    maker.context.builder().at_end(entry).switch(params[STATE as usize], first, &cases);
-    Cut { regions, alike, bytes_per_thread, common_bytes }
+    lowering.context.builder().at_end(entry).switch(params[STATE as usize], first, &cases);
+    Cut { regions, uniform, bytes_per_thread, uniform_bytes }
 }
 
 /// Blocks at which a thread's run of a region ends.
 pub(crate) struct Ends<'a> {
-    pub maker: Maker<'a>,
+    pub lowering: Lowering<'a>,
     pub function: Value,
     /// The block that returns a next region, by that region's number.
     pub blocks: BTreeMap<u64, Block>,
@@ -142,7 +142,7 @@ pub(crate) struct Ends<'a> {
 impl Ends<'_> {
     /// Returns the block that ends a region and continues with `next`.
     pub fn before(&mut self, next: u64) -> Block {
-        let context = self.maker.context;
+        let context = self.lowering.context;
         *self.blocks.entry(next).or_insert_with(|| {
             let block = context.append_block(self.function, "end");
             context.builder().at_end(block).return_value(context.int_type(32).constant(next));
@@ -170,7 +170,7 @@ impl Ends<'_> {
             };
             end.erase();
             let to = self.before(next);
-            self.maker.context.builder().at_end(block).branch(to);
+            self.lowering.context.builder().at_end(block).branch(to);
         }
         for start in starts.values() {
             start.instructions().into_iter().filter(|&i| is_barrier_call(i)).for_each(Value::erase);
@@ -179,7 +179,7 @@ impl Ends<'_> {
     }
 
     /// Ends regions at branches that all threads take alike, if the branch decides which region comes next.
-    fn at_common_branches(
+    fn at_uniform_branches(
         &mut self,
         graph: &Graph,
         divergence: &Divergence,
@@ -188,7 +188,8 @@ impl Ends<'_> {
         let mut numbers: BTreeMap<Block, u64> =
             starts.iter().map(|(&number, &start)| (start, number)).collect();
         for (block, next) in graph.next.iter().enumerate() {
-            let decides = next.len() > 1 && divergence.goes_alike(block) && graph.decides_an_end(block);
+            let decides =
+                next.len() > 1 && divergence.branches_uniformly(block) && graph.decides_an_end(block);
             if !decides || starts.len() + next.len() > REGIONS_MAX {
                 continue;
             }
@@ -207,9 +208,9 @@ impl Ends<'_> {
 
     pub fn flush_counters(&self, counters: Option<Value>, out: Value) {
         let Some(counters) = counters else { return };
-        let flush = helper(self.maker.module, "eager.flush");
+        let flush = helper(self.lowering.module, "eager.flush");
         for end in self.returns() {
-            self.maker.context.builder().before(end).call(flush, &[counters, out]);
+            self.lowering.context.builder().before(end).call(flush, &[counters, out]);
         }
     }
 }
@@ -224,7 +225,7 @@ pub(crate) fn first_blocks(blocks: &[Block]) -> BTreeMap<u64, Block> {
 fn describe(
     function: Value,
     starts: &BTreeMap<u64, Block>,
-    alike: bool,
+    uniform: bool,
     own: &BTreeSet<Value>,
     fixed: &[Value],
 ) -> Vec<Region> {
@@ -236,7 +237,7 @@ fn describe(
         let returned = ends.filter(|end| end.opcode() == Some(Opcode::LLVMRet));
         let next = returned.filter_map(|end| end.operand(0).constant_integer()).collect();
         let differs = |i: Value| does_something(i, own, fixed);
-        let once = alike && !blocks.iter().any(|block| block.instructions().into_iter().any(differs));
+        let once = uniform && !blocks.iter().any(|block| block.instructions().into_iter().any(differs));
         let instructions: Vec<Value> = blocks.iter().flat_map(|block| block.instructions()).collect();
         Region { number, next, once, guard: None, accesses: count_accesses(&instructions) }
     };
@@ -249,7 +250,7 @@ fn does_something(instruction: Value, own: &BTreeSet<Value>, fixed: &[Value]) ->
     match instruction.opcode() {
         Some(Opcode::LLVMStore) => !is_slot(instruction.operand(1)),
         Some(Opcode::LLVMLoad) => !is_slot(instruction.operand(0)) && !pure::reads_fixed(instruction, fixed),
-        Some(Opcode::LLVMCall) if pure::is_common_call(instruction) => false,
+        Some(Opcode::LLVMCall) if pure::is_uniform_call(instruction) => false,
         Some(Opcode::LLVMBr | Opcode::LLVMSwitch | Opcode::LLVMRet) => false,
         _ => !pure::computes(instruction),
     }
@@ -266,8 +267,8 @@ pub(crate) fn forget_lifetime(slot: Value) {
 }
 
 /// Bytes of a slot in its array.
-pub(crate) fn element_bytes(maker: Maker, slot: Value) -> u64 {
-    maker.machine.size_of(slot.allocated_type()).next_multiple_of(u64::from(slot.alignment()).max(1))
+pub(crate) fn element_bytes(lowering: Lowering, slot: Value) -> u64 {
+    lowering.machine.size_of(slot.allocated_type()).next_multiple_of(u64::from(slot.alignment()).max(1))
 }
 
 /// True if a slot's address is used by loads and stores only.
@@ -347,13 +348,19 @@ fn effects_of(block: Block, tracked: &BTreeSet<Value>) -> (BTreeSet<Value>, BTre
 
 /// Replaces stack slots by elements of arrays, one array after the other, one element per thread of the block, starting
 /// at the address in the parameter `arrays`.
-pub(crate) fn place_in_arrays(maker: Maker, function: Value, arrays: u32, slots: &[Value], last_slot: Value) {
-    let i64 = maker.context.int_type(64);
+pub(crate) fn place_in_arrays(
+    lowering: Lowering,
+    function: Value,
+    arrays: u32,
+    slots: &[Value],
+    last_slot: Value,
+) {
+    let i64 = lowering.context.int_type(64);
     let [frames, index, threads] = [arrays, INDEX, THREADS].map(|param| function.params()[param as usize]);
-    let builder = maker.context.builder();
+    let builder = lowering.context.builder();
     let mut before = 0;
     for &slot in slots {
-        let bytes = element_bytes(maker, slot);
+        let bytes = element_bytes(lowering, slot);
         builder.before(last_slot.next_instruction());
         let array = builder.binary(Opcode::LLVMMul, threads, i64.constant(before));
         let element = builder.binary(Opcode::LLVMMul, index, i64.constant(bytes));
@@ -368,10 +375,16 @@ pub(crate) fn place_in_arrays(maker: Maker, function: Value, arrays: u32, slots:
 
 /// Loads the values of `slots`, common to all threads, when a region begins, and stores them where it ends. Returns the
 /// bytes that they take.
-fn carry_common(maker: Maker, function: Value, slots: &[Value], last_slot: Value, ends: &[Value]) -> u64 {
-    let i64 = maker.context.int_type(64);
-    let [common, next] = [COMMON, COMMON_NEXT].map(|param| function.params()[param as usize]);
-    let builder = maker.context.builder();
+fn carry_uniform(
+    lowering: Lowering,
+    function: Value,
+    slots: &[Value],
+    last_slot: Value,
+    ends: &[Value],
+) -> u64 {
+    let i64 = lowering.context.int_type(64);
+    let [common, next] = [UNIFORM, UNIFORM_NEXT].map(|param| function.params()[param as usize]);
+    let builder = lowering.context.builder();
     let mut before = 0;
     for &slot in slots {
         let at = |builder: &Builder, start: Value| builder.offset(start, i64.constant(before));
@@ -383,7 +396,7 @@ fn carry_common(maker: Maker, function: Value, slots: &[Value], last_slot: Value
             let value = builder.load(slot.allocated_type(), slot);
             builder.store(value, at(&builder, next));
         }
-        before += element_bytes(maker, slot);
+        before += element_bytes(lowering, slot);
     }
     before
 }

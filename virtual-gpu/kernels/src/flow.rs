@@ -132,7 +132,7 @@ impl Divergence {
             let before = (found.slots.len(), found.branches.len());
             for (number, &block) in graph.blocks.iter().enumerate() {
                 for instruction in block.instructions() {
-                    found.look_at(number, instruction, &mut values, slots, fixed);
+                    found.visit(number, instruction, &mut values, slots, fixed);
                 }
                 let differs = block.terminator().operands().first().is_some_and(|c| values.contains(c));
                 if graph.next[number].len() > 1 && differs && found.branches.insert(number) {
@@ -146,16 +146,16 @@ impl Divergence {
     }
 
     /// True if all threads reach the same end.
-    pub fn ends_alike(&self, graph: &Graph) -> bool {
+    pub fn ends_uniformly(&self, graph: &Graph) -> bool {
         self.blocks.iter().all(|&block| !is_return(graph.blocks[block]))
     }
 
     /// True if all threads reach the branch at the end of `block` and go the same way.
-    pub fn goes_alike(&self, block: usize) -> bool {
+    pub fn branches_uniformly(&self, block: usize) -> bool {
         !self.branches.contains(&block) && !self.blocks.contains(&block)
     }
 
-    fn look_at(
+    fn visit(
         &mut self,
         block: usize,
         instruction: Value,
@@ -179,7 +179,7 @@ impl Divergence {
             Some(Opcode::LLVMLoad) => {
                 !pure::reads_fixed(instruction, fixed) || values.contains(&instruction.operand(0))
             }
-            Some(Opcode::LLVMCall) if pure::is_common_call(instruction) => false,
+            Some(Opcode::LLVMCall) if pure::is_uniform_call(instruction) => false,
             _ if pure::computes(instruction) => instruction.operands().iter().any(|o| values.contains(o)),
             _ => true,
         };

@@ -15,7 +15,7 @@ use crate::provenance::origin;
 use crate::pure;
 use crate::runtime::{Runtime, helper};
 use crate::stretches::WIDTHS;
-use crate::thread::{Maker, PART};
+use crate::thread::{Lowering, PART};
 
 /// Types of a guard function's parameters, which precede the kernel's own: block context, index, the end of the row,
 /// and the address of the values common to all threads.
@@ -47,7 +47,7 @@ struct Guarded<'a> {
 }
 
 /// Finds a guard for each loop over the threads of `body`, and emits the guard functions.
-pub(crate) fn find(maker: Maker, function: Value, body: &mut Body) {
+pub(crate) fn find(lowering: Lowering, function: Value, body: &mut Body) {
     let graph = Graph::new(function);
     let mut starts = fission::first_blocks(&graph.blocks);
     starts.insert(0, graph.blocks[0].terminator().successors()[0]);
@@ -55,13 +55,13 @@ pub(crate) fn find(maker: Maker, function: Value, body: &mut Body) {
     let guarded = Guarded {
         function,
         kernel: &body.kernel,
-        common: cut.then_some(fission::COMMON),
+        common: cut.then_some(fission::UNIFORM),
         own: if cut { fission::OWN } else { PART + 1 },
-        fixed: fixed_memory(maker, function, &body.params),
+        fixed: fixed_memory(lowering, function, &body.params),
     };
     let Some(cut) = &mut body.cut else {
         let branch = best_guard(&guarded, &graph, 0);
-        make_functions(maker, &guarded, branch.as_slice());
+        make_functions(lowering, &guarded, branch.as_slice());
         body.guard = branch.map(|_| 0);
         return;
     };
@@ -76,7 +76,7 @@ pub(crate) fn find(maker: Maker, function: Value, body: &mut Body) {
             None => branches.push(branch),
         }
     }
-    make_functions(maker, &guarded, &branches);
+    make_functions(lowering, &guarded, &branches);
 }
 
 /// A branch that is chosen as a guard.
@@ -88,16 +88,16 @@ struct Branch {
 }
 
 /// Emits the guard functions for these conditions, and makes the thread function use their results.
-fn make_functions(maker: Maker, guarded: &Guarded, branches: &[Branch]) {
+fn make_functions(lowering: Lowering, guarded: &Guarded, branches: &[Branch]) {
     let guards: Vec<Guard> = branches
         .iter()
         .map(|branch| guarded.read(branch.condition, branch.always).expect("best_guard could read it"))
         .collect();
     for (number, guard) in guards.iter().enumerate() {
-        make_function(maker, guarded, guard, number);
+        make_function(lowering, guarded, guard, number);
     }
     for (number, (branch, guard)) in branches.iter().zip(&guards).enumerate() {
-        tell(maker, guarded, branch.condition, guard.inside, number);
+        apply_guard(lowering, guarded, branch.condition, guard.inside, number);
     }
 }
 
@@ -254,7 +254,7 @@ impl Guarded<'_> {
         {
             return Some(i64::from(index == 0));
         }
-        if value.opcode() == Some(Opcode::LLVMCall) && pure::is_common_call(value) {
+        if value.opcode() == Some(Opcode::LLVMCall) && pure::is_uniform_call(value) {
             return Some(0);
         }
         let steps: Vec<Option<i64>> = value.operands().into_iter().map(|o| self.steps(o)).collect();
@@ -313,14 +313,14 @@ fn mentions(value: Value, params: &BTreeSet<Value>, leaf: &dyn Fn(Value) -> bool
 
 /// Emits the guard function: it returns `n << 1 | inside` for the thread of index x, where the n threads after it go
 /// the same way.
-fn make_function(maker: Maker, guarded: &Guarded, guard: &Guard, number: usize) {
-    let context = maker.context;
+fn make_function(lowering: Lowering, guarded: &Guarded, guard: &Guard, number: usize) {
+    let context = lowering.context;
     let (ptr, i32, i64) = (context.ptr_type(0), context.int_type(32), context.int_type(64));
     let old = guarded.function.params();
     let own = &old[guarded.own as usize..];
     let mut types = vec![ptr, i32, i32, i32, i32, ptr];
     types.extend(own.iter().map(|param| param.ty()));
-    let function = maker.module.add_function(&symbol(guarded.kernel, number), Type::function(i64, &types));
+    let function = lowering.module.add_function(&symbol(guarded.kernel, number), Type::function(i64, &types));
     function.add_attribute("alwaysinline");
     let builder = context.builder();
     builder.at_end(context.append_block(function, "entry"));
@@ -336,16 +336,21 @@ fn make_function(maker: Maker, guarded: &Guarded, guard: &Guard, number: usize) 
     let stretches: Vec<Value> = guard
         .parts
         .iter()
-        .map(|part| stretch(maker, &builder, part, &mut known[usize::from(part.sure)]))
+        .map(|part| stretch(lowering, &builder, part, &mut known[usize::from(part.sure)]))
         .collect();
-    let both = helper(maker.module, "eager.stretch.both");
+    let both = helper(lowering.module, "eager.stretch.both");
     let all = stretches.into_iter().reduce(|one, other| builder.call(both, &[one, other]));
     let all = all.expect("a guard has a part");
-    let rest = builder.call(helper(maker.module, "eager.stretch.rest"), &[all, params[1], params[4]]);
+    let rest = builder.call(helper(lowering.module, "eager.stretch.rest"), &[all, params[1], params[4]]);
     builder.return_value(rest);
 }
 
-fn stretch(maker: Maker, builder: &Builder, part: &Comparison, known: &mut BTreeMap<Value, Value>) -> Value {
+fn stretch(
+    lowering: Lowering,
+    builder: &Builder,
+    part: &Comparison,
+    known: &mut BTreeMap<Value, Value>,
+) -> Value {
     let mut compute = |value: Value| match part.sure {
         true => pure::compute_again(builder, value, known),
         false => builder.freeze(pure::compute_anywhere(builder, value, known)),
@@ -353,27 +358,27 @@ fn stretch(maker: Maker, builder: &Builder, part: &Comparison, known: &mut BTree
     let found = match part.what {
         What::Row(condition) => {
             let condition = compute(condition);
-            builder.call(helper(maker.module, "eager.stretch.row"), &[condition])
+            builder.call(helper(lowering.module, "eager.stretch.row"), &[condition])
         }
         What::Index { predicate, left, right } => {
             let name = format!("eager.stretch.{predicate}.{}", left.ty().to_text());
             let [left, right] = [left, right].map(&mut compute);
-            builder.call(helper(maker.module, &name), &[left, right])
+            builder.call(helper(lowering.module, &name), &[left, right])
         }
     };
-    let opposite = maker.context.int_type(64).constant(u64::from(part.negated));
+    let opposite = lowering.context.int_type(64).constant(u64::from(part.negated));
     builder.binary(Opcode::LLVMXor, found, opposite)
 }
 
 /// Replaces the guard's condition by the outcome that the loop passes.
-fn tell(maker: Maker, guarded: &Guarded, condition: Value, inside: bool, number: usize) {
-    let i32 = maker.context.int_type(32);
+fn apply_guard(lowering: Lowering, guarded: &Guarded, condition: Value, inside: bool, number: usize) {
+    let i32 = lowering.context.int_type(32);
     let [holds, fails] = if inside { [Part::Inside, Part::Outside] } else { [Part::Outside, Part::Inside] };
     let [holds, fails] = [holds, fails].map(|part| i32.constant(part_number(Some(number), part) as u64));
     let part = guarded.function.params()[PART as usize];
-    let builder = maker.context.builder();
+    let builder = lowering.context.builder();
     builder.before(condition.next_instruction());
-    let known = builder.call(helper(maker.module, "eager.known"), &[condition, part, holds, fails]);
+    let known = builder.call(helper(lowering.module, "eager.known"), &[condition, part, holds, fails]);
     condition.replace_uses_with(known);
     known.set_operand(0, condition);
 }

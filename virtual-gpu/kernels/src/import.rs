@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::llvm::{Context, LLVMLinkage, Machine, Module, Opcode, Value, constant_address_space_cast};
 use crate::runtime::Runtime;
-use crate::{apart, casts, denormals, integers, library, math, minmax, ptx};
+use crate::{casts, denormals, integers, library, math, minmax, out_of_line, ptx};
 
 /// Calling convention of `ptx_kernel` functions since LLVM 20.
 const PTX_KERNEL: u32 = 71;
@@ -78,8 +78,8 @@ pub(crate) struct Imported {
     pub module: Module,
     /// Names of the kernels, in the order of the file.
     pub kernels: Vec<String>,
-    /// Names of the functions that are not inlined ([`apart`]).
-    pub apart: Vec<String>,
+    /// Names of the functions that are not inlined ([`out_of_line`]).
+    pub out_of_line: Vec<String>,
     /// Launch bounds by kernel.
     pub bounds: BTreeMap<String, Bounds>,
     pub variables: Vec<Variable>,
@@ -130,11 +130,11 @@ pub(crate) fn import(
     if module.functions().into_iter().any(calls_itself) {
         module.run_passes(RECURSION_TO_LOOPS, machine)?;
     }
-    apart::prepare(context, &module, runtime);
+    out_of_line::prepare(context, &module, runtime);
     module.run_passes(INLINE_AND_SIMPLIFY, machine)?;
     let stays = |f: &Value| !f.is_declaration() && !kernels.contains(&f.name());
-    let apart = module.functions().into_iter().filter(stays).map(Value::name).collect();
-    Ok(Imported { module, kernels, apart, bounds, variables, architecture })
+    let out_of_line = module.functions().into_iter().filter(stays).map(Value::name).collect();
+    Ok(Imported { module, kernels, out_of_line, bounds, variables, architecture })
 }
 
 fn calls_itself(function: Value) -> bool {

@@ -41,7 +41,7 @@ pub(crate) struct Instrument<'a> {
     /// The code always runs with marks.
     pub always_marks: bool,
     /// A mark is a call, to keep large code small.
-    pub marks_apart: bool,
+    pub marks_out_of_line: bool,
 }
 
 #[derive(Default)]
@@ -59,7 +59,7 @@ impl Instrument<'_> {
             self.separate_from_touch_map(instruction);
             if self.options.strict {
                 ptx::note_place(self.context, self.module, instruction);
-                races::say_order(self, instruction);
+                races::report_order(self, instruction);
             }
             for access in accesses(instruction, self.machine) {
                 let memory = memory_of(access.address, self.known);
@@ -154,9 +154,9 @@ impl Instrument<'_> {
     }
 
     fn mark_one(&self, builder: &Builder, address: Value, plane: Value) {
-        if self.marks_apart {
+        if self.marks_out_of_line {
             let number = builder.cast(Opcode::LLVMPtrToInt, address, self.context.int_type(64));
-            builder.call(self.helper(runtime::MARK_APART), &[self.thread.block_context, number, plane]);
+            builder.call(self.helper(runtime::MARK_OUT_OF_LINE), &[self.thread.block_context, number, plane]);
             return;
         }
         let mark = builder.call(self.helper("eager.mark"), &[self.thread.block_context, address, plane]);

@@ -4,7 +4,6 @@
 //! the pass plugin, so it must use a context of its own, keep no global state and never abort; all constructs that it
 //! cannot translate are returned together as [`ConvertError::Unsupported`].
 
-mod apart;
 mod body;
 mod budget;
 mod casts;
@@ -26,6 +25,7 @@ mod lockstep;
 mod loops;
 mod math;
 mod minmax;
+mod out_of_line;
 mod places;
 mod polls;
 mod provenance;

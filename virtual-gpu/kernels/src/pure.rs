@@ -13,12 +13,12 @@ const LENGTH_MAX: usize = 16;
 const INDEX: &str = "eager.nvvm.read.ptx.sreg.";
 
 /// True for a call whose result is the same for all threads of a block.
-pub(crate) fn is_common_call(call: Value) -> bool {
-    const COMMON: &[&str] = &["ctaid.", "ntid.", "nctaid.", "warpsize", "nwarpid"];
+pub(crate) fn is_uniform_call(call: Value) -> bool {
+    const UNIFORM: &[&str] = &["ctaid.", "ntid.", "nctaid.", "warpsize", "nwarpid"];
     call.callee().is_some_and(|callee| {
         let name = callee.name();
         let register = name.strip_prefix(INDEX);
-        name == "eager.shared" || register.is_some_and(|r| COMMON.iter().any(|c| r.starts_with(c)))
+        name == "eager.shared" || register.is_some_and(|r| UNIFORM.iter().any(|c| r.starts_with(c)))
     })
 }
 
@@ -74,7 +74,7 @@ fn computes_safely(instruction: Value) -> bool {
             let by = instruction.operand(1).constant_integer();
             by.is_some_and(|by| by != 0 && by.cast_signed() > 0 && by < 1 << 31)
         }
-        Some(LLVMCall) => is_common_call(instruction) || index_call(instruction).is_some(),
+        Some(LLVMCall) => is_uniform_call(instruction) || index_call(instruction).is_some(),
         _ => computes(instruction),
     }
 }
@@ -115,7 +115,7 @@ pub(crate) fn compute_anywhere(builder: &Builder, value: Value, known: &mut BTre
         }
         _ => {
             let copy = builder.clone_here(value);
-            copy.forget_promises();
+            copy.drop_poison_flags();
             copy
         }
     })

@@ -12,7 +12,7 @@ const BARRIER: u64 = 1;
 const FENCE: u64 = 2;
 
 /// Inserts the report after `instruction` if it orders threads.
-pub(crate) fn say_order(instrument: &Instrument, instruction: Value) {
+pub(crate) fn report_order(instrument: &Instrument, instruction: Value) {
     let event = match () {
         () if is_barrier_call(instruction) => BARRIER,
         () if is_fence(instruction) => FENCE,

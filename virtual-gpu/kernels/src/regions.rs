@@ -39,8 +39,8 @@ pub(crate) fn block_function(body: &Body, cut: &Cut, name: &str, marks: Marks, b
          %array.bytes = mul i64 %n, {bytes}\n  %need = add i64 %states.bytes, %array.bytes\n  \
          %states = call ptr @eager.arena(ptr %ctx, i64 %need)\n  \
          %frames = getelementptr i8, ptr %states, i64 %states.bytes\n",
-        common = cut.common_bytes,
-        state_bytes = if cut.alike { 0 } else { 4 },
+        common = cut.uniform_bytes,
+        state_bytes = if cut.uniform { 0 } else { 4 },
         bytes = cut.bytes_per_thread,
     );
     text.push_str(marks.asked());
@@ -50,7 +50,7 @@ pub(crate) fn block_function(body: &Body, cut: &Cut, name: &str, marks: Marks, b
     for region in &cut.regions {
         text.push_str(&block.region(region));
     }
-    if !cut.alike {
+    if !cut.uniform {
         text.push_str(&block.look());
         text.push_str(&block.mixed());
     }
@@ -76,9 +76,9 @@ impl BlockText<'_> {
         let guard = region.guard.filter(|_| self.marks == Marks::Never);
         let guard = guard.map(|guard| guard_call(self.body, guard, "%common", &self.arguments));
         let guard = guard.as_ref().map(|guard| guard as &dyn Fn(&str) -> String);
-        let exit = if self.cut.alike { format!("{p}.behind") } else { "look".to_owned() };
+        let exit = if self.cut.uniform { format!("{p}.behind") } else { "look".to_owned() };
         let loops = Loops { prefix: &p, exit: &exit, thread: &thread, guard, parallel_loop };
-        if self.cut.alike {
+        if self.cut.uniform {
             return loops.text() + &format!("{exit}:\n") + &self.behind(&p, region);
         }
         loops.text().replace(&format!("{p}.begin:\n"), &format!("{p}.begin:\n{FORGET}"))
@@ -100,7 +100,7 @@ impl BlockText<'_> {
 
     /// Stores the region in which a thread continues.
     fn note_next(&self, q: &str, group: &str) -> String {
-        let noted = if self.cut.alike {
+        let noted = if self.cut.uniform {
             format!("  store i32 %{q}.next, ptr %next\n")
         } else {
             format!(
@@ -118,11 +118,11 @@ impl BlockText<'_> {
     /// Jumps to the region in which all threads continue.
     fn behind(&self, p: &str, region: &Region) -> String {
         let mut text = String::new();
-        if self.cut.common_bytes > 0 {
+        if self.cut.uniform_bytes > 0 {
             let _ = writeln!(
                 text,
                 "  call void @llvm.memcpy.p0.p0.i64(ptr align 16 %common, ptr align 16 %common.next, i64 {}, i1 false)",
-                self.cut.common_bytes
+                self.cut.uniform_bytes
             );
         }
         let label = |next: u64| if next == 0 { "finish".to_owned() } else { format!("r{next}.begin") };
@@ -174,7 +174,7 @@ const FORGET: &str = "  store i32 0, ptr %any\n  store i32 -1, ptr %all\n";
 /// The thread function, not inlined, for calls whose region is known only at run time; empty for kernels that do not
 /// need it.
 pub(crate) fn any_region(body: &Body) -> String {
-    if body.cut.as_ref().is_none_or(|cut| cut.alike) {
+    if body.cut.as_ref().is_none_or(|cut| cut.uniform) {
         return String::new();
     }
     let symbol = escaped(&body.symbol);

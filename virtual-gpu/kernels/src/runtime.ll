@@ -543,7 +543,7 @@ define i1 @eager.nvvm.isspacep.global(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %
   ret i1 %global
 }
 
-; ---- functions that stay functions (`apart.rs`): which thread they run for; context, counters, start of dynamic shared
+; ---- functions that stay functions (`out_of_line.rs`): which thread they run for; context, counters, start of dynamic shared
 ; memory, index, marks ----
 @eager.thread = internal thread_local global { ptr, ptr, i64, i32, i32, i32, i32 } zeroinitializer
 @__start_eager_device_code = extern_weak hidden global i8

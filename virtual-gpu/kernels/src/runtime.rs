@@ -13,7 +13,7 @@ use crate::{clusters, intrinsics, ptx, rounding, stretches, suspend, warp};
 const RUNTIME: &str = include_str!("runtime.ll");
 const PREFIX: &str = "eager.";
 /// The only helper that is called instead of inlined.
-pub(crate) const MARK_APART: &str = "eager.mark.apart";
+pub(crate) const MARK_OUT_OF_LINE: &str = "eager.mark.apart";
 
 /// `__syncthreads()` in the spellings of LLVM 20 to 22 and of LLVM 19.
 const BLOCK_BARRIERS: &[&str] =

@@ -30,7 +30,7 @@ pub(crate) fn wrap(context: &Context, module: &Module, function: Value, block: V
             continue;
         }
         for step in steps {
-            step.forget_promises();
+            step.drop_poison_flags();
         }
         builder.before(access);
         let generic = builder.address_space_cast(address, context.ptr_type(0));

@@ -119,7 +119,7 @@ pub(crate) const POLL_YIELD: &str = "nvvm.poll_yield";
 /// turns, and the number of idle turns after which it yields, a power of two.
 pub(crate) const POLL_DUE: &str = "nvvm.poll_due";
 /// True if a thread yields at calls of this device function.
-pub(crate) fn gives_way(device_function: &str) -> bool {
+pub(crate) fn yields(device_function: &str) -> bool {
     let name = device_function.strip_prefix("llvm.").unwrap_or(device_function);
     ["nvvm.nanosleep", "nvvm.yield", POLL_YIELD].contains(&name)
 }

@@ -63,7 +63,7 @@ pub(crate) struct Thread {
 
 /// Inputs for making a body.
 #[derive(Clone, Copy)]
-pub(crate) struct Maker<'a> {
+pub(crate) struct Lowering<'a> {
     pub context: &'a Context,
     pub module: &'a Module,
     pub machine: &'a Machine,

@@ -3,15 +3,15 @@
 //! Trap: a pass run, a link or a re-parse of the module invalidates values and functions found before; each step must
 //! look them up again by name.
 
-use crate::apart::ENTER;
 use crate::body::{BLOCKS_MAX, Body, fixed_memory, make_body};
 use crate::check::{check, readable};
 use crate::import::{Imported, import};
 use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value};
-use crate::runtime::{MARK_APART, Runtime};
-use crate::thread::{Form, Maker};
+use crate::out_of_line::ENTER;
+use crate::runtime::{MARK_OUT_OF_LINE, Runtime};
+use crate::thread::{Form, Lowering};
 use crate::{ConvertError, Converted, KernelReport, Mode, Note, Options, ParamReport, Report};
-use crate::{apart, driver, fission, guards, lockstep, places, polls, warp};
+use crate::{driver, fission, guards, lockstep, out_of_line, places, polls, warp};
 
 /// `always-inline` first, so that no body is split into a coroutine before its helpers are in it.
 const OPTIMISE: &str = "always-inline,globaldce,default<O3>";
@@ -73,21 +73,21 @@ fn generate(
     link_text(context, module, &runtime.text)?;
     let is_constant = |g: &Value| imported.variables.iter().any(|v| v.constant && v.symbol == g.name());
     let constants: Vec<Value> = module.globals().into_iter().filter(is_constant).collect();
-    let maker = Maker { context, module, machine, runtime, options, constants: &constants };
-    warp::unroll(maker, imported)?;
+    let lowering = Lowering { context, module, machine, runtime, options, constants: &constants };
+    warp::unroll(lowering, imported)?;
     let module = &imported.module;
-    let maker = Maker { module, ..maker };
-    let stay: Vec<Value> = imported.apart.iter().filter_map(|name| module.function(name)).collect();
-    let layout = apart::layout(maker, &stay);
-    stay.into_iter().try_for_each(|function| apart::make(maker, function, &layout))?;
+    let lowering = Lowering { module, ..lowering };
+    let stay: Vec<Value> = imported.out_of_line.iter().filter_map(|name| module.function(name)).collect();
+    let layout = out_of_line::layout(lowering, &stay);
+    stay.into_iter().try_for_each(|function| out_of_line::make(lowering, function, &layout))?;
     let mut bodies = imported
         .kernels
         .iter()
-        .map(|kernel| make_body(maker, kernel, options.mode, &layout))
+        .map(|kernel| make_body(lowering, kernel, options.mode, &layout))
         .collect::<Result<Vec<_>, _>>()?;
     // LLVM's passes crash on invalid code; the verifier reports the error instead.
     module.verify()?;
-    finish_loops(maker, &mut bodies)?;
+    finish_loops(lowering, &mut bodies)?;
     link_text(context, module, &driver::driver(&bodies, imported, options))?;
     for global in module.globals() {
         let appending = global.linkage() == LLVMLinkage::LLVMAppendingLinkage;
@@ -138,40 +138,40 @@ fn notes(bodies: &[Body]) -> Vec<Note> {
                 format!("kernel {name} waits for other threads at {places}: its threads give way there");
             add(text, false);
         }
-        if let Some(told) = body.economy.told() {
-            add(format!("kernel {name} is large, so to compile it in time {told}"), false);
+        if let Some(cuts) = body.economy.describe() {
+            add(format!("kernel {name} is large, so to compile it in time {cuts}"), false);
         }
     }
     notes
 }
 
 /// Cuts kernels into regions, and finds guards of their loops over threads.
-fn finish_loops(maker: Maker, bodies: &mut [Body]) -> Result<(), String> {
-    let run = |passes| maker.module.run_passes(passes, maker.machine);
+fn finish_loops(lowering: Lowering, bodies: &mut [Body]) -> Result<(), String> {
+    let run = |passes| lowering.module.run_passes(passes, lowering.machine);
     let thread_function =
-        |body: &Body| maker.module.function(&body.symbol).ok_or("a thread function was lost");
+        |body: &Body| lowering.module.function(&body.symbol).ok_or("a thread function was lost");
     if bodies.iter().any(|body| body.form.is_cut()) {
         run("function(reg2mem)")?;
         for body in bodies.iter_mut().filter(|body| body.form == Form::Fission) {
             let function = thread_function(body)?;
-            let fixed = fixed_memory(maker, function, &body.params);
-            body.cut = Some(fission::cut(maker, function, &fixed));
+            let fixed = fixed_memory(lowering, function, &body.params);
+            body.cut = Some(fission::cut(lowering, function, &fixed));
         }
-        let apart = maker.options.mode == Mode::LanesApart;
+        let apart = lowering.options.mode == Mode::LanesApart;
         for body in bodies.iter_mut().filter(|body| body.form == Form::Warp) {
             let stops = std::mem::take(&mut body.stops);
-            body.warp = Some(warp::cut(maker, thread_function(body)?, stops, apart));
+            body.warp = Some(warp::cut(lowering, thread_function(body)?, stops, apart));
         }
         run("function(sroa<preserve-cfg>,early-cse)")?;
     }
-    if maker.options.strict {
+    if lowering.options.strict {
         return Ok(());
     }
     let may_be_guarded = |body: &&mut Body| {
         matches!(body.form, Form::Plain | Form::Fission) && !body.is_large && !body.economy.no_guards
     };
     for body in bodies.iter_mut().filter(may_be_guarded) {
-        guards::find(maker, thread_function(body)?, body);
+        guards::find(lowering, thread_function(body)?, body);
     }
     Ok(())
 }
@@ -199,7 +199,9 @@ fn finish_functions(module: &Module, options: &Options) {
     for function in module.functions().into_iter().filter(|f| !f.is_declaration()) {
         let name = function.name();
         function.make_internal();
-        if Runtime::is_helper(&name) && ![driver::CONSTRUCTOR, MARK_APART, ENTER].contains(&name.as_str()) {
+        if Runtime::is_helper(&name)
+            && ![driver::CONSTRUCTOR, MARK_OUT_OF_LINE, ENTER].contains(&name.as_str())
+        {
             function.add_attribute("alwaysinline");
         }
         function.remove_attribute("nounwind");

@@ -97,7 +97,7 @@ impl Value {
     }
 
     /// Removes flags that can make an instruction's result poison: no wrap, exact, non-negative and so on.
-    pub fn forget_promises(self) {
+    pub fn drop_poison_flags(self) {
         use super::Opcode::*;
         match self.opcode() {
             Some(LLVMAdd | LLVMSub | LLVMMul | LLVMShl) => {
@@ -127,7 +127,7 @@ impl Value {
 
     /// True for an atomic read-modify-write that leaves the value unchanged, or stores a value that does not depend on
     /// it.
-    pub fn is_question(self) -> bool {
+    pub fn ignores_or_keeps_old(self) -> bool {
         use llvm_sys::LLVMAtomicRMWBinOp::*;
         let constant = self.operand(1).constant_integer();
         match llvm!(LLVMGetAtomicRMWBinOp(self.0)) {

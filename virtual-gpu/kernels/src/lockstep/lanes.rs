@@ -68,7 +68,7 @@ impl Number {
         (self.common.is_empty() && same).then_some(self.own[0])
     }
 
-    fn is_alike(&self) -> bool {
+    fn is_uniform(&self) -> bool {
         self.own.iter().all(|own| *own == self.own[0])
     }
 }
@@ -78,12 +78,12 @@ pub(super) struct Lanes<'a> {
     /// Values that are assumed to be these numbers.
     given: BTreeMap<Value, i64>,
     numbers: RefCell<BTreeMap<Value, Option<Number>>>,
-    alike: RefCell<BTreeMap<Value, bool>>,
+    uniform: RefCell<BTreeMap<Value, bool>>,
 }
 
 impl<'a> Lanes<'a> {
     pub fn new(machine: &'a Machine, given: BTreeMap<Value, i64>) -> Lanes<'a> {
-        Lanes { machine, given, numbers: RefCell::default(), alike: RefCell::default() }
+        Lanes { machine, given, numbers: RefCell::default(), uniform: RefCell::default() }
     }
 
     /// Value of `value` in each thread; `None` if unknown.
@@ -106,7 +106,7 @@ impl<'a> Lanes<'a> {
             return None;
         }
         let found = self.computed(value, depth + 1);
-        let found = found.or_else(|| self.is_alike(value).then(|| Number::common(value)));
+        let found = found.or_else(|| self.is_uniform(value).then(|| Number::common(value)));
         self.numbers.borrow_mut().insert(value, found.clone());
         found
     }
@@ -162,7 +162,7 @@ impl<'a> Lanes<'a> {
             let operands = [next.operand(0), next.operand(1)];
             let adds = matches!(next.opcode(), Some(Opcode::LLVMAdd | Opcode::LLVMSub));
             let [one, other] = operands;
-            adds && (one == phi && self.is_alike(other) || other == phi && self.is_alike(one))
+            adds && (one == phi && self.is_uniform(other) || other == phi && self.is_uniform(one))
         };
         let is_next = |value: &Value| value.is_instruction() && value.operands().len() == 2 && steps(*value);
         let (next, first): (Vec<Value>, Vec<Value>) =
@@ -242,7 +242,7 @@ impl<'a> Lanes<'a> {
         let apart = left.clone().plus(&right, -1);
         // The difference counts rows of the block, so it is 0 in the first row, which shows how a warp behaves.
         if !apart.common.is_empty()
-            && (apart.is_alike() || !apart.common.keys().all(|value| counts_rows(*value)))
+            && (apart.is_uniform() || !apart.common.keys().all(|value| counts_rows(*value)))
         {
             return (ALL, ALL);
         }
@@ -254,25 +254,25 @@ impl<'a> Lanes<'a> {
     }
 
     /// True if `value` seems to be common to all threads that reach it.
-    fn is_alike(&self, value: Value) -> bool {
-        self.is_alike_among(value, &mut BTreeSet::new())
+    fn is_uniform(&self, value: Value) -> bool {
+        self.is_uniform_among(value, &mut BTreeSet::new())
     }
 
-    fn is_alike_among(&self, value: Value, open: &mut BTreeSet<Value>) -> bool {
+    fn is_uniform_among(&self, value: Value, open: &mut BTreeSet<Value>) -> bool {
         if !value.is_instruction() {
             return true;
         }
-        if let Some(&known) = self.alike.borrow().get(&value) {
+        if let Some(&known) = self.uniform.borrow().get(&value) {
             return known;
         }
         if !open.insert(value) || open.len() > 4 * DEPTH_MAX {
             // Found again around a loop: the other operands decide.
             return open.len() <= 4 * DEPTH_MAX;
         }
-        let mut all = |values: Vec<Value>| values.into_iter().all(|v| self.is_alike_among(v, open));
-        let alike = match value.opcode() {
-            Some(Opcode::LLVMCall) => match is_alike_call(value) {
-                Some(alike) => alike,
+        let mut all = |values: Vec<Value>| values.into_iter().all(|v| self.is_uniform_among(v, open));
+        let uniform = match value.opcode() {
+            Some(Opcode::LLVMCall) => match is_uniform_call_result(value) {
+                Some(uniform) => uniform,
                 None => crate::pure::computes(value) && all(value.call_arguments()),
             },
             Some(Opcode::LLVMLoad) => !value.is_volatile() && all(value.operands()),
@@ -280,13 +280,13 @@ impl<'a> Lanes<'a> {
             Some(Opcode::LLVMPHI) => is_head(value) && all(value.operands()),
             _ => crate::pure::computes(value) && all(value.operands()),
         };
-        let alike = alike
-            || self.numbers.borrow().get(&value).is_some_and(|n| n.as_ref().is_some_and(Number::is_alike));
+        let uniform = uniform
+            || self.numbers.borrow().get(&value).is_some_and(|n| n.as_ref().is_some_and(Number::is_uniform));
         open.remove(&value);
         if open.is_empty() {
-            self.alike.borrow_mut().insert(value, alike);
+            self.uniform.borrow_mut().insert(value, uniform);
         }
-        alike
+        uniform
     }
 }
 
@@ -446,7 +446,7 @@ fn counts_rows(value: Value) -> bool {
 
 /// For a call that depends on more than its arguments, true if the result is common; `None` for other calls. Rows of a
 /// block are assumed to be a multiple of a warp, so that a warp's threads have y and z in common.
-fn is_alike_call(call: Value) -> Option<bool> {
+fn is_uniform_call_result(call: Value) -> Option<bool> {
     const OWN: &[&str] = &["tid.x", "laneid", "warpid", "lanemask", "clock"];
     let name = call.callee()?.name();
     match name.strip_prefix(REGISTER) {

@@ -14,7 +14,7 @@ pub(crate) mod order;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::llvm::{Opcode, Type, Value};
-use crate::thread::Maker;
+use crate::thread::Lowering;
 use crate::{LockStep, places, polls, suspend};
 use hazards::{Access, Verdict};
 use order::Order;
@@ -25,15 +25,15 @@ const BLOCKS_MAX: usize = 2048;
 const PLACES_MAX: usize = 4;
 
 /// Inserts steps where `kernel` relies on them, and returns those places: each `file:line` once.
-pub(crate) fn keep(maker: Maker, kernel: Value) -> Vec<String> {
-    let way = maker.options.lock_step;
+pub(crate) fn keep(lowering: Lowering, kernel: Value) -> Vec<String> {
+    let way = lowering.options.lock_step;
     let blocks = kernel.blocks().len();
     if way == LockStep::Off || blocks > BLOCKS_MAX || !concerns(kernel) && way != LockStep::All {
         return Vec::new();
     }
     let order = Order::of(kernel);
-    let accesses = hazards::accesses(&order, maker.machine, maker.constants);
-    let mut relying = relying(maker, &accesses, &order);
+    let accesses = hazards::accesses(&order, lowering.machine, lowering.constants);
+    let mut relying = relying(lowering, &accesses, &order);
     if way == LockStep::All {
         relying.extend(volatile_global(&order, &accesses));
     }
@@ -41,10 +41,10 @@ pub(crate) fn keep(maker: Maker, kernel: Value) -> Vec<String> {
         return Vec::new();
     }
     // Blocks with polling loops get no step: its thread might wait there for a thread that waits at the step.
-    let waiting = polls::waiting_blocks(kernel, maker.runtime);
+    let waiting = polls::waiting_blocks(kernel, lowering.runtime);
     relying.retain(|access, _| !waiting.contains(&access.parent()));
     let mut said: Vec<String> = Vec::new();
-    for place in relying.keys().filter_map(|access| places::noted(maker.context, *access)) {
+    for place in relying.keys().filter_map(|access| places::noted(lowering.context, *access)) {
         if !said.contains(&place) {
             said.push(place);
         }
@@ -52,7 +52,7 @@ pub(crate) fn keep(maker: Maker, kernel: Value) -> Vec<String> {
     said.sort_by_key(|place| line_of(place));
     said.truncate(PLACES_MAX);
     let steps = steps_of_cycles(&order, &relying, |block| waiting.contains(&order.blocks[block]));
-    make(maker, &order, &relying, &steps);
+    make(lowering, &order, &relying, &steps);
     if said.is_empty() && !relying.is_empty() { vec!["an unknown line".to_owned()] } else { said }
 }
 
@@ -68,13 +68,13 @@ pub(crate) fn concerns(kernel: Value) -> bool {
 }
 
 /// Returns the accesses that take part in exchanges, with the block of each.
-fn relying(maker: Maker, accesses: &[Access], order: &Order) -> BTreeMap<Value, usize> {
-    let wanted = match maker.options.lock_step {
+fn relying(lowering: Lowering, accesses: &[Access], order: &Order) -> BTreeMap<Value, usize> {
+    let wanted = match lowering.options.lock_step {
         LockStep::Off | LockStep::Auto => Verdict::Relies,
         LockStep::Suspected | LockStep::All => Verdict::MayRely,
     };
     let mut relying = BTreeMap::new();
-    hazards::exchanges(accesses, order, maker.machine, maker.runtime, |one, other, verdict| {
+    hazards::exchanges(accesses, order, lowering.machine, lowering.runtime, |one, other, verdict| {
         if verdict >= wanted {
             for access in [one, other].map(|number| &accesses[number]) {
                 relying.insert(access.instruction, access.block);
@@ -120,8 +120,13 @@ fn steps_of_cycles(
 }
 
 /// Inserts the calls, with numbers that rise with the order of control.
-fn make(maker: Maker, order: &Order, relying: &BTreeMap<Value, usize>, of_cycles: &BTreeMap<usize, usize>) {
-    let (context, module) = (maker.context, maker.module);
+fn make(
+    lowering: Lowering,
+    order: &Order,
+    relying: &BTreeMap<Value, usize>,
+    of_cycles: &BTreeMap<usize, usize>,
+) {
+    let (context, module) = (lowering.context, lowering.module);
     let i32 = context.int_type(32);
     let step = |before: Value, number: u64| {
         let ty = Type::function(context.void_type(), &[i32]);

@@ -21,7 +21,7 @@ pub(super) fn is_quiet(instruction: Value, runtime: &Runtime) -> bool {
     match instruction.opcode() {
         // Stores that only write back a value that was read are told apart later.
         Some(LLVMLoad | LLVMStore | LLVMFence | LLVMPHI | LLVMBr | LLVMSwitch | LLVMAtomicCmpXchg) => true,
-        Some(LLVMAtomicRMW) => instruction.is_question(),
+        Some(LLVMAtomicRMW) => instruction.ignores_or_keeps_old(),
         Some(LLVMCall) => is_quiet_call(instruction, runtime),
         _ => pure::computes(instruction),
     }
@@ -88,7 +88,7 @@ struct Turn<'a> {
 /// A turn that leaves everything unchanged.
 pub(super) struct Idle {
     /// The read value that decides whether there is another turn.
-    pub asked: Value,
+    pub polled: Value,
     /// Pairs of values before and after the turn that must be equal for the turn to be idle.
     pub held: Vec<[Value; 2]>,
     /// The thread suspends in each turn anyway, at a barrier or an operation of its warp.
@@ -96,7 +96,7 @@ pub(super) struct Idle {
 }
 
 /// Describes the turn, if only writes of other threads can end the loop; a counter may bound it.
-pub(super) fn asks_again(blocks: &[Block], runtime: &Runtime) -> Option<Idle> {
+pub(super) fn idle_turn(blocks: &[Block], runtime: &Runtime) -> Option<Idle> {
     let all: Vec<Value> = blocks.iter().flat_map(|block| block.instructions()).collect();
     let orders = |i: &Value| match i.opcode() {
         Some(Opcode::LLVMFence) => true,
@@ -104,7 +104,7 @@ pub(super) fn asks_again(blocks: &[Block], runtime: &Runtime) -> Option<Idle> {
         _ => false,
     };
     // A thread that sleeps or reads with `ld.acquire` yields there.
-    if all.iter().any(|i| i.opcode() == Some(Opcode::LLVMCall) && crate::suspend::gives_way(&name_of(*i))) {
+    if all.iter().any(|i| i.opcode() == Some(Opcode::LLVMCall) && crate::suspend::yields(&name_of(*i))) {
         return None;
     }
     let fenced = all.iter().any(orders);
@@ -113,8 +113,8 @@ pub(super) fn asks_again(blocks: &[Block], runtime: &Runtime) -> Option<Idle> {
         suspends.into_iter().any(|call| is_block_barrier(*call) || runtime.suspends(&name_of(*call)));
     let views = [(false, false), (true, false), (false, true), (true, true)];
     let mut views = views.into_iter().filter(|(needs_fence, _)| fenced || !needs_fence);
-    let (asked, held) = views.find_map(|(fenced, holds)| judge(blocks, runtime, &all, fenced, holds))?;
-    Some(Idle { asked, held, suspends })
+    let (polled, held) = views.find_map(|(fenced, holds)| judge(blocks, runtime, &all, fenced, holds))?;
+    Some(Idle { polled, held, suspends })
 }
 
 type Judged = (Value, Vec<[Value; 2]>);
@@ -154,12 +154,13 @@ fn judge(blocks: &[Block], runtime: &Runtime, all: &[Value], fenced: bool, holds
     }
     let decides = |block: &Block| {
         let end = block.terminator();
-        end.successors().len() > 1 && turn.is_asked(end.operand(0))
+        end.successors().len() > 1 && turn.decides_another_turn(end.operand(0))
     };
-    let asked = |i: &&Value| turn.reads(**i) && turn.is_asked(**i);
-    let asked = all.iter().find(asked).copied()?;
-    let decided = blocks.iter().any(decides) || held.iter().any(|[_, after]| turn.is_asked(*after));
-    decided.then_some((asked, held))
+    let polled = |i: &&Value| turn.reads(**i) && turn.decides_another_turn(**i);
+    let polled = all.iter().find(polled).copied()?;
+    let decided =
+        blocks.iter().any(decides) || held.iter().any(|[_, after]| turn.decides_another_turn(*after));
+    decided.then_some((polled, held))
 }
 
 impl Turn<'_> {
@@ -271,7 +272,7 @@ impl Turn<'_> {
         })
     }
 
-    fn is_asked(&self, value: Value) -> bool {
+    fn decides_another_turn(&self, value: Value) -> bool {
         let nature = self.nature(value, 0);
         nature.read && !nature.changes
     }
@@ -284,12 +285,12 @@ impl Turn<'_> {
         if let Some(&known) = self.known.borrow().get(&value) {
             return known;
         }
-        let nature = self.look_at(value, depth);
+        let nature = self.compute_nature(value, depth);
         self.known.borrow_mut().insert(value, nature);
         nature
     }
 
-    fn look_at(&self, value: Value, depth: usize) -> Nature {
+    fn compute_nature(&self, value: Value, depth: usize) -> Nature {
         match self.carried.get(&value) {
             Some(Carried::Same) => return Nature::default(),
             Some(Carried::Read) => return Nature { read: true, ..Nature::default() },

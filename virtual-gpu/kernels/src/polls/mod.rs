@@ -14,7 +14,7 @@ use crate::llvm::{Block, Opcode, Split, Type, Value};
 use crate::places;
 use crate::runtime::Runtime;
 use crate::suspend;
-use crate::thread::Maker;
+use crate::thread::Lowering;
 use idle::Idle;
 
 /// Idle turns between suspensions, a power of two: a suspension costs as much as some hundred turns.
@@ -35,17 +35,17 @@ pub(crate) fn waiting_blocks(kernel: Value, runtime: &Runtime) -> BTreeSet<Block
         return BTreeSet::new();
     }
     let turns = cycles::quiet(kernel, |instruction| idle::is_quiet(instruction, runtime));
-    turns.into_iter().filter(|turn| idle::asks_again(turn, runtime).is_some()).flatten().collect()
+    turns.into_iter().filter(|turn| idle::idle_turn(turn, runtime).is_some()).flatten().collect()
 }
 
 /// Makes threads of `kernel` yield in idle turns, and returns the places where they poll, each once.
-pub(crate) fn give_way(maker: Maker, kernel: Value) -> Vec<String> {
-    if !may_wait(kernel, maker.runtime) {
+pub(crate) fn insert_yields(lowering: Lowering, kernel: Value) -> Vec<String> {
+    if !may_wait(kernel, lowering.runtime) {
         return Vec::new();
     }
     let mut polls: Vec<(Block, Poll)> = Vec::new();
-    for turn in cycles::quiet(kernel, |instruction| idle::is_quiet(instruction, maker.runtime)) {
-        let Some(idle) = idle::asks_again(&turn, maker.runtime) else { continue };
+    for turn in cycles::quiet(kernel, |instruction| idle::is_quiet(instruction, lowering.runtime)) {
+        let Some(idle) = idle::idle_turn(&turn, lowering.runtime) else { continue };
         let decides = |&at: &usize| turn[at].terminator().successors().len() > 1;
         let last = turn.len() - 1;
         let last = if idle.held.is_empty() { (0..=last).rev().find(decides) } else { Some(last) };
@@ -54,13 +54,13 @@ pub(crate) fn give_way(maker: Maker, kernel: Value) -> Vec<String> {
             continue;
         }
         let onward = turn[(last + 1) % turn.len()];
-        let place = places::noted(maker.context, idle.asked);
+        let place = places::noted(lowering.context, idle.polled);
         polls.push((turn[last], Poll { onward, place, idle }));
     }
     let mut places: Vec<String> = Vec::new();
-    let Some(count) = (!polls.is_empty()).then(|| add_count(maker, kernel)) else { return Vec::new() };
+    let Some(count) = (!polls.is_empty()).then(|| add_count(lowering, kernel)) else { return Vec::new() };
     for (block, poll) in polls {
-        suspend_at_end(maker, block, &poll, count);
+        suspend_at_end(lowering, block, &poll, count);
         places.extend(poll.place.filter(|place| !places.contains(place)));
     }
     places
@@ -79,10 +79,10 @@ pub(crate) fn may_wait(kernel: Value, runtime: &Runtime) -> bool {
 }
 
 /// Allocates the thread's count of idle turns, which becomes a register.
-fn add_count(maker: Maker, kernel: Value) -> Value {
+fn add_count(lowering: Lowering, kernel: Value) -> Value {
     let first = kernel.blocks()[0].instructions()[0];
-    let i32 = maker.context.int_type(32);
-    let builder = maker.context.builder();
+    let i32 = lowering.context.int_type(32);
+    let builder = lowering.context.builder();
     builder.before(first);
     let count = builder.alloca(i32, 4);
     builder.store(i32.constant(0), count);
@@ -90,8 +90,8 @@ fn add_count(maker: Maker, kernel: Value) -> Value {
 }
 
 /// Inserts a check, before the branch at the end of `block`, whether the thread must yield now.
-fn suspend_at_end(maker: Maker, block: Block, poll: &Poll, count: Value) {
-    let (context, module) = (maker.context, maker.module);
+fn suspend_at_end(lowering: Lowering, block: Block, poll: &Poll, count: Value) {
+    let (context, module) = (lowering.context, lowering.module);
     let (bit, ptr) = (context.int_type(1), context.ptr_type(0));
     let place = poll.place.as_ref().map_or(ptr.null(), |place| places::constant(context, module, place));
     let end = block.terminator();

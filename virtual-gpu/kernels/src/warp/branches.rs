@@ -16,7 +16,7 @@ use crate::{pure, suspend};
 const BRANCHES_MAX: usize = 48;
 
 /// Ends regions at such branches, before both successors; the new regions are numbered after those of the `stops`.
-pub(crate) fn cut_at_common(
+pub(crate) fn cut_at_uniform(
     ends: &mut Ends,
     function: Value,
     stops: usize,
@@ -79,17 +79,17 @@ impl Common {
             return found;
         }
         self.seen.insert(value, true);
-        let found = self.look_at(value);
+        let found = self.compute_holds(value);
         self.seen.insert(value, found);
         found
     }
 
-    fn look_at(&mut self, value: Value) -> bool {
+    fn compute_holds(&mut self, value: Value) -> bool {
         match value.opcode() {
-            Some(Opcode::LLVMCall) if pure::is_common_call(value) => true,
+            Some(Opcode::LLVMCall) if pure::is_uniform_call(value) => true,
             Some(Opcode::LLVMCall) => match pure::index_call(value) {
                 Some(index) => index > 0,
-                None => self.is_common_answer(value) || pure::computes(value) && self.operands(value),
+                None => self.is_uniform_answer(value) || pure::computes(value) && self.operands(value),
             },
             Some(Opcode::LLVMLoad) if value.operand(0).opcode() == Some(Opcode::LLVMAlloca) => {
                 let slot = value.operand(0);
@@ -121,7 +121,7 @@ impl Common {
         operands.into_iter().all(|operand| self.holds(operand))
     }
 
-    fn is_common_answer(&self, call: Value) -> bool {
+    fn is_uniform_answer(&self, call: Value) -> bool {
         let Some(name) = call.callee().map(Value::name) else { return false };
         if name == "eager.nvvm.read.ptx.sreg.warpid" {
             return true;

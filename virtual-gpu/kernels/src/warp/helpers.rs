@@ -107,7 +107,7 @@ fn answer_text(row: &Suspension) -> String {
     };
     match ops::answer(row) {
         Answer::AllLanes => text.push_str("  %bits = add i32 0, -1\n"),
-        Answer::Common => text.push_str(&place("bits", at::COMMON, "i32", false)),
+        Answer::Common => text.push_str(&place("bits", at::UNIFORM, "i32", false)),
         Answer::Own | Answer::None => text.push_str(&place("bits", at::RESULT, "i32", true)),
     }
     let float = ty.contains("float");

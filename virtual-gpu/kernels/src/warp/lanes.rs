@@ -142,7 +142,7 @@ fn answers() -> String {
          %flag.to = getelementptr i8, ptr %op, i64 {}\n  store i8 %flag, ptr %flag.to\n  ret i1 true\n\
          none:\n  ret i1 false\n}}\n\
          !91 = distinct !{{!91, !90}}\n!92 = distinct !{{!92, !90}}\n!90 = !{{!\"llvm.loop.unroll.disable\"}}\n",
-        at::COMMON,
+        at::UNIFORM,
         at::COMMON_PREDICATE,
     );
     own + &common

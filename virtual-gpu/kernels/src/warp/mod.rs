@@ -17,12 +17,12 @@ mod unroll;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::budget::count_accesses;
-use crate::fission::{self, COMMON, COMMON_NEXT, COUNTERS, Ends, FRAMES, INDEX, REGION, STATE};
+use crate::fission::{self, COUNTERS, Ends, FRAMES, INDEX, REGION, STATE, UNIFORM, UNIFORM_NEXT};
 use crate::flow::Graph;
 use crate::llvm::{Block, Opcode, Split, Value};
 use crate::runtime::{Runtime, helper, is_barrier_call};
 use crate::suspend::{self, BARRIER, Part, Suspension};
-use crate::thread::{Maker, PART, Thread};
+use crate::thread::{Lowering, PART, Thread};
 use crate::{Mode, recompute};
 
 pub(crate) use block::{LOOPS, block_function, functions};
@@ -110,13 +110,13 @@ pub(crate) struct Region {
 }
 
 /// True if this form supports all waits of `kernel`, and there are not too many.
-pub(crate) fn suits(maker: Maker, kernel: Value, mode: Mode, gives_way: bool) -> bool {
+pub(crate) fn suits(lowering: Lowering, kernel: Value, mode: Mode, yields: bool) -> bool {
     let wanted = matches!(mode, Mode::Auto | Mode::Fission | Mode::LanesApart);
-    if !wanted || gives_way || maker.options.strict {
+    if !wanted || yields || lowering.options.strict {
         return false;
     }
     let stops: Vec<Value> =
-        kernel.instructions().into_iter().filter(|&i| is_stop(maker.runtime, i)).collect();
+        kernel.instructions().into_iter().filter(|&i| is_stop(lowering.runtime, i)).collect();
     let is_known = |stop: &Value| is_barrier_call(*stop) || !suspend::is_for_coroutines(&callee_name(*stop));
     stops.len() <= STOPS_MAX && stops.iter().all(is_known)
 }
@@ -130,7 +130,7 @@ fn is_stop(runtime: &Runtime, instruction: Value) -> bool {
 /// Splits blocks at all stops, and inserts the helpers that store a lane's arguments before a stop and read its result
 /// after it. Calls of other device functions are replaced later.
 pub(crate) fn mark_stops(
-    maker: Maker,
+    lowering: Lowering,
     function: Value,
     thread: Thread,
     counters: Value,
@@ -138,20 +138,20 @@ pub(crate) fn mark_stops(
 ) -> Result<Vec<Stop>, String> {
     counters.set_name(COUNTERS);
     let rows = suspend::table();
-    let context = maker.context;
+    let context = lowering.context;
     let zero = context.int_type(32).constant(0);
     let own = own_arguments(function, thread);
     for end in function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMRet)) {
         let builder = context.builder();
         builder.before(end);
-        builder.call(helper(maker.module, "eager.lane.exit"), &own[..5]);
+        builder.call(helper(lowering.module, "eager.lane.exit"), &own[..5]);
         builder.return_value(zero);
         end.erase();
     }
-    replace_lane_registers(maker, function);
+    replace_lane_registers(lowering, function);
     let calls: Vec<(u64, Value)> = (0..)
         .zip(function.instructions())
-        .filter(|&(_, instruction)| is_stop(maker.runtime, instruction))
+        .filter(|&(_, instruction)| is_stop(lowering.runtime, instruction))
         .collect();
     let (mut stops, mut starts) = (Vec::new(), Vec::new());
     // In reverse order, as in `fission`: the tail of a split is the original block.
@@ -166,11 +166,11 @@ pub(crate) fn mark_stops(
         builder.before(call);
         let places = [place, ops::left_as_arrays(&stop)].map(|n| context.int_type(32).constant(n));
         let ask: Vec<Value> = own.iter().copied().chain(arguments).chain(places).collect();
-        builder.call(helper(maker.module, &helpers::ask(&stop.row.name)), &ask);
+        builder.call(helper(lowering.module, &helpers::ask(&stop.row.name)), &ask);
         let Split { head, tail } = builder.split_before(call, &format!("{REGION}{number}"));
         builder.at_end(head).branch(tail);
         builder.before(call);
-        let answer = builder.call(helper(maker.module, &helpers::answer(&stop.row.name)), &own);
+        let answer = builder.call(helper(lowering.module, &helpers::answer(&stop.row.name)), &own);
         call.replace_uses_with(answer);
         call.erase();
         starts.push(tail);
@@ -190,19 +190,19 @@ fn callee_name(call: Value) -> String {
 fn own_arguments(function: Value, thread: Thread) -> Vec<Value> {
     let params = function.params();
     let [x, y, z] = thread.index;
-    let [together, arrays, lane] = [PART, COMMON_NEXT, INDEX].map(|param| params[param as usize]);
+    let [together, arrays, lane] = [PART, UNIFORM_NEXT, INDEX].map(|param| params[param as usize]);
     vec![thread.block_context, x, y, z, together, arrays, lane]
 }
 
 /// Replaces reads of the lane number by the parameter that holds it.
-fn replace_lane_registers(maker: Maker, function: Value) {
-    let i32 = maker.context.int_type(32);
+fn replace_lane_registers(lowering: Lowering, function: Value) {
+    let i32 = lowering.context.int_type(32);
     let lane = function.params()[INDEX as usize];
     for call in function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall)) {
         if callee_name(call) == "eager.nvvm.read.ptx.sreg.laneid"
             || callee_name(call) == "nvvm.read.ptx.sreg.laneid"
         {
-            let builder = maker.context.builder();
+            let builder = lowering.context.builder();
             builder.before(call);
             call.replace_uses_with(builder.cast_integer(lane, i32));
             call.erase();
@@ -212,7 +212,7 @@ fn replace_lane_registers(maker: Maker, function: Value) {
 
 /// Turns the function into one that runs a single region. Trap: as in `fission`, `reg2mem` must run between
 /// [`mark_stops`] and this.
-pub(crate) fn cut(maker: Maker, function: Value, stops: Vec<Stop>, apart: bool) -> WarpCut {
+pub(crate) fn cut(lowering: Lowering, function: Value, stops: Vec<Stop>, apart: bool) -> WarpCut {
     let entry = function.blocks()[0];
     let slots: Vec<Value> =
         entry.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMAlloca)).collect();
@@ -221,9 +221,9 @@ pub(crate) fn cut(maker: Maker, function: Value, stops: Vec<Stop>, apart: bool) 
     }
     let (simple, others): (BTreeSet<Value>, BTreeSet<Value>) =
         slots.iter().partition(|slot| fission::is_simple(**slot));
-    let mut ends = Ends { maker, function, blocks: BTreeMap::new() };
+    let mut ends = Ends { lowering, function, blocks: BTreeMap::new() };
     let mut starts = ends.at_barriers();
-    branches::cut_at_common(&mut ends, function, stops.len(), &mut starts);
+    branches::cut_at_uniform(&mut ends, function, stops.len(), &mut starts);
     let counters = slots.iter().copied().find(|slot| slot.name() == COUNTERS);
     let live = fission::live_at_starts(function, &simple, &starts);
     let others: BTreeSet<Value> = others.into_iter().filter(|slot| Some(*slot) != counters).collect();
@@ -243,18 +243,18 @@ pub(crate) fn cut(maker: Maker, function: Value, stops: Vec<Stop>, apart: bool) 
     starts.insert(0, first);
     let regions = describe(function, &starts);
     let last_slot = *slots.last().expect("the counters' slot is there");
-    let [frame_bytes, lane_bytes] = [(framed, FRAMES), (laned, COMMON)].map(|(slots, arrays)| {
+    let [frame_bytes, lane_bytes] = [(framed, FRAMES), (laned, UNIFORM)].map(|(slots, arrays)| {
         // In order of falling alignment, so that all arrays are aligned.
         let mut slots: Vec<Value> = slots.into_iter().collect();
         slots.sort_by_key(|slot| std::cmp::Reverse(slot.alignment()));
-        let bytes: u64 = slots.iter().map(|slot| fission::element_bytes(maker, *slot)).sum();
-        fission::place_in_arrays(maker, function, arrays, &slots, last_slot);
+        let bytes: u64 = slots.iter().map(|slot| fission::element_bytes(lowering, *slot)).sum();
+        fission::place_in_arrays(lowering, function, arrays, &slots, last_slot);
         bytes
     });
     ends.flush_counters(counters, function.params()[4]);
     entry.terminator().erase();
     let cases: Vec<(u64, Block)> = starts.into_iter().filter(|&(number, _)| number > 0).collect();
-    maker.context.builder().at_end(entry).switch(function.params()[STATE as usize], first, &cases);
+    lowering.context.builder().at_end(entry).switch(function.params()[STATE as usize], first, &cases);
     WarpCut { stops, regions, lane_bytes, frame_bytes, waits, apart }
 }
 

@@ -24,7 +24,7 @@ pub(crate) mod at {
     /// Bytes: votes of the lanes.
     pub const VOTE: u64 = 800;
     /// Common result of all lanes.
-    pub const COMMON: u64 = 832;
+    pub const UNIFORM: u64 = 832;
     /// Common predicate, a byte.
     pub const COMMON_PREDICATE: u64 = 836;
     /// Region with which each lane continues.
@@ -221,14 +221,14 @@ fn vote(kind: u32, p: &str) -> String {
             let _ = writeln!(text, "  %{p}.found = add i32 %{p}.votes, 0");
         }
     }
-    text + &store(p, "result", at::COMMON, &format!("i32 %{p}.found"))
+    text + &store(p, "result", at::UNIFORM, &format!("i32 %{p}.found"))
 }
 
 fn reduce(kind: u32, p: &str) -> String {
     let name = ["add", "smin", "smax", "umin", "umax", "and", "or", "xor"][(kind - 15) as usize];
     let mut text = load(p, "v", at::VALUE, "<32 x i32>");
     let _ = writeln!(text, "  %{p}.found = call i32 @llvm.vector.reduce.{name}.v32i32(<32 x i32> %{p}.v)");
-    text + &store(p, "result", at::COMMON, &format!("i32 %{p}.found"))
+    text + &store(p, "result", at::UNIFORM, &format!("i32 %{p}.found"))
 }
 
 /// Code that checks if masks name all 32 lanes: `%p.all` is true if they do.
@@ -468,7 +468,7 @@ fn match_text(name: &str, kind: u32) -> String {
                 "  %all = icmp eq i32 %same, -1\n  %mask = sext i1 %all to i32\n  %flag = zext i1 %all to i8\n  \
                  %mask.at = getelementptr i8, ptr %op, i64 {}\n  store i32 %mask, ptr %mask.at\n  \
                  %flag.at = getelementptr i8, ptr %op, i64 {}\n  store i8 %flag, ptr %flag.at\n  ret void\n}}\n",
-                at::COMMON,
+                at::UNIFORM,
                 at::COMMON_PREDICATE
             );
     }

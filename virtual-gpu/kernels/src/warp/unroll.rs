@@ -9,7 +9,7 @@ use crate::Mode;
 use crate::import::Imported;
 use crate::llvm::{Block, Context, LLVMIntPredicate, Opcode, Value};
 use crate::lockstep::order::{Cycle, Order};
-use crate::thread::Maker;
+use crate::thread::Lowering;
 
 /// Maximum of operations times turns in an unrolled loop.
 const OPERATIONS_MAX: usize = 64;
@@ -26,12 +26,14 @@ const PASSES: &str = "function(loop-unroll<O2;no-partial;no-peeling;no-runtime;n
 const DEPTH_OF_LOOPS_MAX: usize = 4;
 
 /// Unrolls loops in all kernels.
-pub(crate) fn unroll(maker: Maker, imported: &Imported) -> Result<(), String> {
-    if !matches!(maker.options.mode, Mode::Auto | Mode::Fission | Mode::LanesApart) || maker.options.strict {
+pub(crate) fn unroll(lowering: Lowering, imported: &Imported) -> Result<(), String> {
+    if !matches!(lowering.options.mode, Mode::Auto | Mode::Fission | Mode::LanesApart)
+        || lowering.options.strict
+    {
         return Ok(());
     }
     for _ in 0..DEPTH_OF_LOOPS_MAX {
-        if !unroll_inner(maker, imported)? {
+        if !unroll_inner(lowering, imported)? {
             break;
         }
     }
@@ -39,13 +41,13 @@ pub(crate) fn unroll(maker: Maker, imported: &Imported) -> Result<(), String> {
 }
 
 /// Unrolls innermost loops; returns false if there was none to unroll.
-fn unroll_inner(maker: Maker, imported: &Imported) -> Result<bool, String> {
+fn unroll_inner(lowering: Lowering, imported: &Imported) -> Result<bool, String> {
     let kernels = imported.kernels.iter().filter_map(|kernel| imported.module.function(kernel));
-    let latches: Vec<Value> = kernels.flat_map(|kernel| latches(maker, kernel)).collect();
+    let latches: Vec<Value> = kernels.flat_map(|kernel| latches(lowering, kernel)).collect();
     if latches.is_empty() {
         return Ok(false);
     }
-    let context = maker.context;
+    let context = lowering.context;
     let metadata = loop_metadata(context, latches.len())?;
     let kind = context.metadata_kind("llvm.loop");
     let ids = metadata.functions().into_iter().flat_map(Value::blocks);
@@ -53,22 +55,22 @@ fn unroll_inner(maker: Maker, imported: &Imported) -> Result<bool, String> {
     for (latch, id) in latches.into_iter().zip(ids) {
         latch.set_metadata(kind, id);
     }
-    imported.module.run_passes(PASSES, maker.machine)?;
+    imported.module.run_passes(PASSES, lowering.machine)?;
     Ok(true)
 }
 
 /// Terminators of the loops to unroll.
-fn latches(maker: Maker, kernel: Value) -> Vec<Value> {
+fn latches(lowering: Lowering, kernel: Value) -> Vec<Value> {
     let waits = |i: &Value| {
         let callee = (i.opcode() == Some(Opcode::LLVMCall)).then(|| i.callee()).flatten();
-        callee.is_some_and(|callee| maker.runtime.suspends(&callee.name()))
+        callee.is_some_and(|callee| lowering.runtime.suspends(&callee.name()))
     };
     let blocks = kernel.blocks();
     if blocks.len() > BLOCKS_MAX || !kernel.instructions().iter().any(waits) {
         return Vec::new();
     }
     let order = Order::of(kernel);
-    let kind = maker.context.metadata_kind("llvm.loop");
+    let kind = lowering.context.metadata_kind("llvm.loop");
     let is_inner = |cycle: &&Cycle| {
         !order.cycles.iter().any(|o| o.members.len() < cycle.members.len() && cycle.members.contains(&o.head))
     };

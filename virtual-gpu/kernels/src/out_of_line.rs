@@ -15,7 +15,7 @@ use crate::llvm::{Block, Context, Module, Opcode, Split, Value};
 use crate::provenance::KnownAddresses;
 use crate::runtime::{Runtime, helper, is_barrier_call};
 use crate::shared;
-use crate::thread::{Form, Maker, Thread};
+use crate::thread::{Form, Lowering, Thread};
 
 /// The record's layout is that of `eager.thread` in `runtime.ll`.
 const OUT: u64 = 8;
@@ -183,70 +183,70 @@ fn is_called(function: Value) -> bool {
 }
 
 /// Assigns places to the static shared variables of these functions.
-pub(crate) fn layout(maker: Maker, functions: &[Value]) -> Layout {
-    let variables = shared_variables(maker);
+pub(crate) fn layout(lowering: Lowering, functions: &[Value]) -> Layout {
+    let variables = shared_variables(lowering);
     let used: Vec<Value> = functions.iter().flat_map(|f| static_shared(*f, &variables)).collect();
     let mut layout = Layout::default();
     for variable in variables.into_iter().filter(|variable| used.contains(variable)) {
-        layout.add(maker, variable);
+        layout.add(lowering, variable);
     }
     layout
 }
 
 impl Layout {
-    pub fn add(&mut self, maker: Maker, variable: Value) {
+    pub fn add(&mut self, lowering: Lowering, variable: Value) {
         if self.offsets.iter().any(|(there, _)| *there == variable) {
             return;
         }
         let ty = variable.value_type();
-        let align = u64::from(variable.alignment().max(maker.machine.align_of(ty)).max(1));
+        let align = u64::from(variable.alignment().max(lowering.machine.align_of(ty)).max(1));
         let offset = self.bytes.next_multiple_of(align);
         self.offsets.push((variable, offset));
-        self.bytes = offset + maker.machine.size_of(ty);
+        self.bytes = offset + lowering.machine.size_of(ty);
     }
 }
 
 /// Lowers a function that is not inlined to CPU code.
-pub(crate) fn make(maker: Maker, function: Value, layout: &Layout) -> Result<(), String> {
+pub(crate) fn make(lowering: Lowering, function: Value, layout: &Layout) -> Result<(), String> {
     let is_taken = is_address_taken(function);
-    let context = maker.context;
+    let context = lowering.context;
     let waits = function
         .instructions()
         .into_iter()
-        .any(|i| i.opcode() == Some(Opcode::LLVMCall) && suspends(i, maker.runtime));
+        .any(|i| i.opcode() == Some(Opcode::LLVMCall) && suspends(i, lowering.runtime));
     if waits {
         // Every call that may mean it has it inlined: only its address is left.
-        stub(maker, function);
+        stub(lowering, function);
         return Ok(());
     }
-    let Entered { prologue, thread, dynamic } = enter(maker, function);
-    let counters = add_counters(maker, prologue);
+    let Entered { prologue, thread, dynamic } = enter(lowering, function);
+    let counters = add_counters(lowering, prologue);
     let blocks: Vec<_> = function.blocks().into_iter().filter(|&block| block != prologue).collect();
     let private: Vec<Value> = (0..)
         .zip(function.params())
         .filter(|(index, _)| function.byval_type(*index).is_some())
         .map(|(_, param)| param)
         .collect();
-    let known = KnownAddresses { private: &private, constant: maker.constants };
-    shared::wrap(context, maker.module, function, thread.block_context, known);
+    let known = KnownAddresses { private: &private, constant: lowering.constants };
+    shared::wrap(context, lowering.module, function, thread.block_context, known);
     let instruments = Instrument {
         context,
-        module: maker.module,
-        machine: maker.machine,
-        options: maker.options,
+        module: lowering.module,
+        machine: lowering.machine,
+        options: lowering.options,
         thread,
         counters,
         known,
         always_marks: false,
-        marks_apart: false,
+        marks_out_of_line: false,
     };
     instrument(&instruments, &blocks);
-    replace_device_calls(maker, function, thread, Form::Plain)?;
+    replace_device_calls(lowering, function, thread, Form::Plain)?;
     let i64 = context.int_type(64);
     let offsets = layout.offsets.iter().map(|(variable, at)| (*variable, i64.constant(*at)));
-    place_shared_memory(maker, function, thread, offsets.collect(), dynamic)?;
-    check_pointers(maker, function);
-    let flush = helper(maker.module, "eager.flush");
+    place_shared_memory(lowering, function, thread, offsets.collect(), dynamic)?;
+    check_pointers(lowering, function);
+    let flush = helper(lowering.module, "eager.flush");
     for end in function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMRet)) {
         context.builder().before(end).call(flush, &[counters, thread.out]);
     }
@@ -263,8 +263,8 @@ struct Entered {
 }
 
 /// Inserts a first block that takes the stack slots and reads the thread's record.
-fn enter(maker: Maker, function: Value) -> Entered {
-    let context = maker.context;
+fn enter(lowering: Lowering, function: Value) -> Entered {
+    let context = lowering.context;
     let builder = context.builder();
     let Split { head: prologue, tail } = builder.split_before(function.instructions()[0], "body");
     builder.at_end(prologue);
@@ -274,7 +274,7 @@ fn enter(maker: Maker, function: Value) -> Entered {
         }
     }
     let (i32, i64, ptr) = (context.int_type(32), context.int_type(64), context.ptr_type(0));
-    let record = builder.call(helper(maker.module, "eager.entered"), &[]);
+    let record = builder.call(helper(lowering.module, "eager.entered"), &[]);
     let load = |ty, at| builder.load(ty, builder.offset(record, i64.constant(at)));
     let thread = Thread {
         block_context: load(ptr, 0),
@@ -288,16 +288,16 @@ fn enter(maker: Maker, function: Value) -> Entered {
 }
 
 /// Replaces a function by one of the same type that does nothing, for its address.
-fn stub(maker: Maker, function: Value) {
+fn stub(lowering: Lowering, function: Value) {
     let name = function.name();
     function.set_name("");
-    let stub = maker.module.add_function(&name, function.value_type());
+    let stub = lowering.module.add_function(&name, function.value_type());
     function.replace_uses_with(stub);
     function.delete_function();
-    let builder = maker.context.builder();
-    builder.at_end(maker.context.append_block(stub, "never"));
+    let builder = lowering.context.builder();
+    builder.at_end(lowering.context.append_block(stub, "never"));
     let result = stub.value_type().return_type();
-    if result == maker.context.void_type() {
+    if result == lowering.context.void_type() {
         builder.return_nothing();
     } else {
         builder.return_value(result.null());
@@ -333,14 +333,14 @@ fn is_call(instruction: Value) -> bool {
 
 /// Fills the thread's record before each such call in `function`, a kernel. Its dynamic shared memory begins at
 /// `dynamic`.
-pub(crate) fn enter_before_calls(maker: Maker, function: Value, thread: Thread, dynamic: Value) {
-    check_pointers(maker, function);
-    let enter = helper(maker.module, ENTER);
-    let builder = maker.context.builder();
+pub(crate) fn enter_before_calls(lowering: Lowering, function: Value, thread: Thread, dynamic: Value) {
+    check_pointers(lowering, function);
+    let enter = helper(lowering.module, ENTER);
+    let builder = lowering.context.builder();
     for call in function.instructions().into_iter().filter(|i| is_call(*i)) {
         let [x, y, z] = thread.index;
         builder.before(call);
-        let marks = builder.cast_integer(thread.marks, maker.context.int_type(32));
+        let marks = builder.cast_integer(thread.marks, lowering.context.int_type(32));
         builder.call(enter, &[thread.block_context, x, y, z, thread.out, marks, dynamic]);
     }
 }
@@ -349,9 +349,9 @@ pub(crate) fn enter_before_calls(maker: Maker, function: Value, thread: Thread, 
 pub(crate) const ENTER: &str = "eager.enter";
 
 /// Redirects calls through pointers that lead to no device function to address 0.
-fn check_pointers(maker: Maker, function: Value) {
-    let check = helper(maker.module, "eager.callee");
-    let builder = maker.context.builder();
+fn check_pointers(lowering: Lowering, function: Value) {
+    let check = helper(lowering.module, "eager.callee");
+    let builder = lowering.context.builder();
     for call in function.instructions().into_iter().filter(is_indirect) {
         builder.before(call);
         let checked = builder.call(check, &[call.called_value()]);
