@@ -69,7 +69,8 @@ pub(crate) struct Body {
 
 /// Makes the thread function of a kernel.
 ///
-/// # Errors The kernel has a construct that the check before did not foresee.
+/// # Errors
+/// The kernel has a construct that the check before did not foresee.
 pub(crate) fn make_body(
     lowering: Lowering,
     kernel: &str,
@@ -80,7 +81,7 @@ pub(crate) fn make_body(
     let params = describe_params(old, lowering.machine);
     end_threads(lowering, old);
     let is_large = old.blocks().len() > BLOCKS_MAX;
-    let lock_step = lockstep::keep(lowering, old);
+    let lock_step = lockstep::insert_steps(lowering, old);
     let polls = if is_large { Vec::new() } else { polls::insert_yields(lowering, old) };
     let yields = old.instructions().into_iter().any(yields);
     let uses_cluster = old.instructions().into_iter().any(clusters::concerns);
@@ -115,24 +116,7 @@ pub(crate) fn make_body(
     );
     replace_device_calls(lowering, function, thread, form)?;
     let static_shared_bytes = share(lowering, function, thread, out_of_line)?;
-    let mut stops = Vec::new();
-    if form == Form::Warp {
-        let fixed = fixed_memory(lowering, function, &params);
-        stops = warp::mark_stops(lowering, function, thread, counters, &fixed)?;
-        function.add_attribute("alwaysinline");
-    } else if form == Form::Fission {
-        let fixed = fixed_memory(lowering, function, &params);
-        fission::mark_regions(lowering, function, counters, &fixed);
-        function.add_attribute("alwaysinline");
-    } else if form.is_coroutine() {
-        coroutine::suspend_at_barriers(lowering, function, thread, counters, prologue, form);
-    } else {
-        let flush = helper(lowering.module, "eager.flush");
-        for end in function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMRet)) {
-            lowering.context.builder().before(end).call(flush, &[counters, thread.out]);
-        }
-        function.add_attribute("alwaysinline");
-    }
+    let stops = mark_suspensions(lowering, function, thread, counters, prologue, form, &params)?;
     Ok(Body {
         kernel: kernel.to_owned(),
         symbol,
@@ -152,6 +136,43 @@ pub(crate) fn make_body(
         economy,
         accesses,
     })
+}
+
+/// Marks the places where a thread in this form may suspend; in the form without any, counters are summed up where it
+/// returns. Returns the points where lanes of a warp may wait.
+fn mark_suspensions(
+    lowering: Lowering,
+    function: Value,
+    thread: Thread,
+    counters: Value,
+    prologue: Block,
+    form: Form,
+    params: &[Param],
+) -> Result<Vec<Stop>, String> {
+    let mut stops = Vec::new();
+    match form {
+        Form::Warp => {
+            let fixed = fixed_memory(lowering, function, params);
+            stops = warp::mark_stops(lowering, function, thread, counters, &fixed)?;
+        }
+        Form::Fission => {
+            let fixed = fixed_memory(lowering, function, params);
+            fission::mark_regions(lowering, function, counters, &fixed);
+        }
+        Form::Rounds | Form::Scheduled => {
+            coroutine::suspend_at_barriers(lowering, function, thread, counters, prologue, form);
+        }
+        Form::Plain => {
+            let flush = helper(lowering.module, "eager.flush");
+            for end in function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMRet)) {
+                lowering.context.builder().before(end).call(flush, &[counters, thread.out]);
+            }
+        }
+    }
+    if !form.is_coroutine() {
+        function.add_attribute("alwaysinline");
+    }
+    Ok(stops)
 }
 
 fn yields(instruction: Value) -> bool {

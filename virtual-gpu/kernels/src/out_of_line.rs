@@ -207,7 +207,7 @@ impl Layout {
 }
 
 /// Lowers a function that is not inlined to CPU code.
-pub(crate) fn make(lowering: Lowering, function: Value, layout: &Layout) -> Result<(), String> {
+pub(crate) fn lower(lowering: Lowering, function: Value, layout: &Layout) -> Result<(), String> {
     let is_taken = is_address_taken(function);
     let context = lowering.context;
     let waits = function

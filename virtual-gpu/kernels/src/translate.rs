@@ -79,7 +79,7 @@ fn generate(
     let lowering = Lowering { module, ..lowering };
     let stay: Vec<Value> = imported.out_of_line.iter().filter_map(|name| module.function(name)).collect();
     let layout = out_of_line::layout(lowering, &stay);
-    stay.into_iter().try_for_each(|function| out_of_line::make(lowering, function, &layout))?;
+    stay.into_iter().try_for_each(|function| out_of_line::lower(lowering, function, &layout))?;
     let mut bodies = imported
         .kernels
         .iter()

@@ -25,7 +25,7 @@ const BLOCKS_MAX: usize = 2048;
 const PLACES_MAX: usize = 4;
 
 /// Inserts steps where `kernel` relies on them, and returns those places: each `file:line` once.
-pub(crate) fn keep(lowering: Lowering, kernel: Value) -> Vec<String> {
+pub(crate) fn insert_steps(lowering: Lowering, kernel: Value) -> Vec<String> {
     let way = lowering.options.lock_step;
     let blocks = kernel.blocks().len();
     if way == LockStep::Off || blocks > BLOCKS_MAX || !concerns(kernel) && way != LockStep::All {
@@ -33,7 +33,7 @@ pub(crate) fn keep(lowering: Lowering, kernel: Value) -> Vec<String> {
     }
     let order = Order::of(kernel);
     let accesses = hazards::accesses(&order, lowering.machine, lowering.constants);
-    let mut relying = relying(lowering, &accesses, &order);
+    let mut relying = exchanging_accesses(lowering, &accesses, &order);
     if way == LockStep::All {
         relying.extend(volatile_global(&order, &accesses));
     }
@@ -52,7 +52,7 @@ pub(crate) fn keep(lowering: Lowering, kernel: Value) -> Vec<String> {
     said.sort_by_key(|place| line_of(place));
     said.truncate(PLACES_MAX);
     let steps = steps_of_cycles(&order, &relying, |block| waiting.contains(&order.blocks[block]));
-    make(lowering, &order, &relying, &steps);
+    insert_step_calls(lowering, &order, &relying, &steps);
     if said.is_empty() && !relying.is_empty() { vec!["an unknown line".to_owned()] } else { said }
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn concerns(kernel: Value) -> bool {
 }
 
 /// Returns the accesses that take part in exchanges, with the block of each.
-fn relying(lowering: Lowering, accesses: &[Access], order: &Order) -> BTreeMap<Value, usize> {
+fn exchanging_accesses(lowering: Lowering, accesses: &[Access], order: &Order) -> BTreeMap<Value, usize> {
     let wanted = match lowering.options.lock_step {
         LockStep::Off | LockStep::Auto => Verdict::Relies,
         LockStep::Suspected | LockStep::All => Verdict::MayRely,
@@ -120,7 +120,7 @@ fn steps_of_cycles(
 }
 
 /// Inserts the calls, with numbers that rise with the order of control.
-fn make(
+fn insert_step_calls(
     lowering: Lowering,
     order: &Order,
     relying: &BTreeMap<Value, usize>,

@@ -19,77 +19,154 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     }
     let rounding =
         words[1..words.len() - 2].iter().copied().find(|word| word.starts_with('r') && word.len() <= 3);
-    let saturates = words.contains(&"sat");
-    let (to_operand, source) = (operand(instruction, 0)?, operand(instruction, 1)?);
     let directed = rounding.filter(|mode| MODES.contains(mode));
-    if matches!(to, "f16x2" | "bf16x2")
-        && from == "f32"
-        && (directed.is_some() || matches!(rounding, None | Some("rn")))
-    {
-        let (high, low) = (e.read(source, "float")?, e.read(operand(instruction, 2)?, "float")?);
+    let saturates = words.contains(&"sat");
+    let conversion = Conversion { instruction, words, to, from, rounding, directed, saturates };
+    match (integer(to), integer(from)) {
+        _ if conversion.makes_pair() => conversion.convert_pair(e),
+        (Some(to), Some(from)) => conversion.convert_between_integers(e, to, from),
+        (None, Some(from)) => conversion.convert_integer(e, from),
+        (_, None) => conversion.convert_real(e),
+    }
+}
+
+/// A `cvt` instruction in parts.
+#[derive(Clone, Copy)]
+struct Conversion<'a> {
+    instruction: &'a Instruction,
+    words: &'a [&'a str],
+    to: &'a str,
+    from: &'a str,
+    rounding: Option<&'a str>,
+    /// The rounding, if it is one of [`MODES`].
+    directed: Option<&'a str>,
+    saturates: bool,
+}
+
+impl Conversion<'_> {
+    /// Whether two `float`s become one register of two halves.
+    fn makes_pair(self) -> bool {
+        matches!(self.to, "f16x2" | "bf16x2")
+            && self.from == "f32"
+            && (self.directed.is_some() || matches!(self.rounding, None | Some("rn")))
+    }
+
+    fn convert_pair(self, e: &mut Emitter) -> Emitted {
+        let Conversion { instruction, to, directed, .. } = self;
+        let (high, low) =
+            (e.read(operand(instruction, 1)?, "float")?, e.read(operand(instruction, 2)?, "float")?);
         let high = rounded_half(e, to, "float", &high, directed);
         let low = rounded_half(e, to, "float", &low, directed);
         let both = pair(e, &low, &high);
-        return e.write(to_operand, "i32", &both);
+        e.write(operand(instruction, 0)?, "i32", &both)
     }
-    if let (Some((to_ty, to_signed)), Some((from_ty, from_signed))) = (integer(to), integer(from)) {
-        let value = e.read(source, from_ty)?;
-        let value = if saturates {
-            saturated(e, &value, (from_ty, from_signed), (to_ty, to_signed))?
+
+    fn convert_between_integers(
+        self,
+        e: &mut Emitter,
+        (to, to_signed): (&str, bool),
+        (from, from_signed): (&str, bool),
+    ) -> Emitted {
+        let value = e.read(operand(self.instruction, 1)?, from)?;
+        let value = if self.saturates {
+            saturated(e, &value, (from, from_signed), (to, to_signed))?
         } else {
-            resize(e, &value, from_ty, to_ty, from_signed)
+            resize(e, &value, from, to, from_signed)
         };
-        // A narrow result is extended to the register that it is written to.
-        let wide = if bits(to_ty) < 32 { "i32" } else { to_ty };
-        let value = resize(e, &value, to_ty, wide, to_signed);
-        return e.write(to_operand, wide, &value);
+        self.write_integer(e, &value, (to, to_signed))
     }
-    if let Some((from_ty, signed)) = integer(from) {
-        let value = e.read(source, from_ty)?;
-        let operation = if signed { "sitofp" } else { "uitofp" };
-        let ty = if to == "f32" { "float" } else { "double" };
-        if let (Some(mode), "f32" | "f64") = (directed, to) {
-            let real = integer_directed(e, &value, (from_ty, signed), ty, mode)?;
-            return finish(e, (instruction, words), to, ty, real, None, false);
+
+    /// Converts an integer to floating point.
+    fn convert_integer(self, e: &mut Emitter, (from, signed): (&str, bool)) -> Emitted {
+        let value = e.read(operand(self.instruction, 1)?, from)?;
+        let ty = if self.to == "f32" { "float" } else { "double" };
+        if let (Some(mode), "f32" | "f64") = (self.directed, self.to) {
+            let real = integer_directed(e, &value, (from, signed), ty, mode)?;
+            return self.write_real(e, ty, real, None, false);
         }
-        if !matches!(rounding, None | Some("rn")) && (directed.is_none() || bits(from_ty) > 32) {
+        if !matches!(self.rounding, None | Some("rn")) && (self.directed.is_none() || bits(from) > 32) {
             return Err(Unknown);
         }
-        let real = e.value(&format!("{operation} {from_ty} {value} to {ty}"));
-        return finish(e, (instruction, words), to, ty, real, directed, false);
+        let operation = if signed { "sitofp" } else { "uitofp" };
+        let real = e.value(&format!("{operation} {from} {value} to {ty}"));
+        self.write_real(e, ty, real, self.directed, false)
     }
-    let (value, ty) = match from {
-        "f16" | "bf16" => {
-            let narrow = e.read(source, "i16")?;
-            (widen(e, from, &narrow), "float")
+
+    /// Converts floating point to an integer or to another floating-point type.
+    fn convert_real(self, e: &mut Emitter) -> Emitted {
+        let source = operand(self.instruction, 1)?;
+        let (value, ty) = match self.from {
+            "f16" | "bf16" => {
+                let narrow = e.read(source, "i16")?;
+                (widen(e, self.from, &narrow), "float")
+            }
+            "f32" => {
+                let value = e.read(source, "float")?;
+                (flushed(e, self.words, "float", value), "float")
+            }
+            "f64" => (e.read(source, "double")?, "double"),
+            _ => return Err(Unknown),
+        };
+        let suffix = if ty == "double" { "f64" } else { "f32" };
+        let whole = match self.rounding {
+            Some("rni") => Some("roundeven"),
+            Some("rzi") => Some("trunc"),
+            Some("rmi") => Some("floor"),
+            Some("rpi") => Some("ceil"),
+            Some("rn" | "rz" | "rm" | "rp") | None => None,
+            Some(_) => return Err(Unknown),
+        };
+        let value = match whole {
+            Some(function) => e.call(ty, &format!("llvm.{function}.{suffix}"), &[(ty, value)]),
+            None => value,
+        };
+        match integer(self.to) {
+            Some(to) => {
+                let number = to_integer(e, &value, ty, to);
+                self.write_integer(e, &number, to)
+            }
+            None => self.write_real(e, ty, value, self.directed, self.saturates),
         }
-        "f32" => {
-            let value = e.read(source, "float")?;
-            (flushed(e, words, "float", value), "float")
-        }
-        "f64" => (e.read(source, "double")?, "double"),
-        _ => return Err(Unknown),
-    };
-    let suffix = if ty == "double" { "f64" } else { "f32" };
-    let whole = match rounding {
-        Some("rni") => Some("roundeven"),
-        Some("rzi") => Some("trunc"),
-        Some("rmi") => Some("floor"),
-        Some("rpi") => Some("ceil"),
-        Some("rn" | "rz" | "rm" | "rp") | None => None,
-        Some(_) => return Err(Unknown),
-    };
-    let value = match whole {
-        Some(function) => e.call(ty, &format!("llvm.{function}.{suffix}"), &[(ty, value)]),
-        None => value,
-    };
-    if let Some((to_ty, signed)) = integer(to) {
-        let number = to_integer(e, &value, ty, (to_ty, signed));
-        let wide = if bits(to_ty) < 32 { "i32" } else { to_ty };
-        let number = resize(e, &number, to_ty, wide, signed);
-        return e.write(to_operand, wide, &number);
     }
-    finish(e, (instruction, words), to, ty, value, directed, saturates)
+
+    /// Writes an integer; a narrow one is extended to the register that it is written to.
+    fn write_integer(self, e: &mut Emitter, value: &str, (ty, signed): (&str, bool)) -> Emitted {
+        let wide = if bits(ty) < 32 { "i32" } else { ty };
+        let value = resize(e, value, ty, wide, signed);
+        e.write(operand(self.instruction, 0)?, wide, &value)
+    }
+
+    /// Writes a floating-point number of LLVM type `ty`, rounded to nearest or as `directed` says.
+    fn write_real(
+        self,
+        e: &mut Emitter,
+        ty: &str,
+        value: String,
+        directed: Option<&str>,
+        saturates: bool,
+    ) -> Emitted {
+        let suffix = if ty == "double" { "f64" } else { "f32" };
+        let value = if saturates {
+            let low = e.call(ty, &format!("llvm.maxnum.{suffix}"), &[(ty, value), (ty, "0.0".to_owned())]);
+            e.call(ty, &format!("llvm.minnum.{suffix}"), &[(ty, low), (ty, "1.0".to_owned())])
+        } else {
+            value
+        };
+        let (register, value) = match (self.to, ty) {
+            ("f16" | "bf16", _) => ("i16", rounded_half(e, self.to, ty, &value, directed)),
+            ("f32", "double") if directed.is_some() => {
+                let function = format!("llvm.nvvm.d2f.{}", directed.unwrap_or_default());
+                ("float", e.call("float", &function, &[("double", value)]))
+            }
+            ("f32", "double") => ("float", e.value(&format!("fptrunc double {value} to float"))),
+            ("f64", "float") => ("double", e.value(&format!("fpext float {value} to double"))),
+            ("f32", _) => ("float", value),
+            ("f64", _) => ("double", value),
+            _ => return Err(Unknown),
+        };
+        let value = flushed(e, self.words, register, value);
+        e.write(operand(self.instruction, 0)?, register, &value)
+    }
 }
 
 /// Converts to the nearest integer in range; a NaN becomes 0, or the highest bit if either type has 64 bits.
@@ -118,39 +195,6 @@ fn integer_directed(
     let wide = resize(e, value, from, "i64", signed);
     let letters = if signed { "ll" } else { "ull" };
     Ok(e.call(ty, &format!("llvm.nvvm.{letters}2{}.{mode}", &ty[..1]), &[("i64", wide)]))
-}
-
-/// Writes a floating-point number of LLVM type `ty` as type `to`, rounded to nearest or as `directed` says.
-fn finish(
-    e: &mut Emitter,
-    (instruction, words): (&Instruction, &[&str]),
-    to: &str,
-    ty: &str,
-    value: String,
-    directed: Option<&str>,
-    saturates: bool,
-) -> Emitted {
-    let suffix = if ty == "double" { "f64" } else { "f32" };
-    let value = if saturates {
-        let low = e.call(ty, &format!("llvm.maxnum.{suffix}"), &[(ty, value), (ty, "0.0".to_owned())]);
-        e.call(ty, &format!("llvm.minnum.{suffix}"), &[(ty, low), (ty, "1.0".to_owned())])
-    } else {
-        value
-    };
-    let (register, value) = match (to, ty) {
-        ("f16" | "bf16", _) => ("i16", rounded_half(e, to, ty, &value, directed)),
-        ("f32", "double") if directed.is_some() => {
-            let function = format!("llvm.nvvm.d2f.{}", directed.unwrap_or_default());
-            ("float", e.call("float", &function, &[("double", value)]))
-        }
-        ("f32", "double") => ("float", e.value(&format!("fptrunc double {value} to float"))),
-        ("f64", "float") => ("double", e.value(&format!("fpext float {value} to double"))),
-        ("f32", _) => ("float", value),
-        ("f64", _) => ("double", value),
-        _ => return Err(Unknown),
-    };
-    let value = flushed(e, words, register, value);
-    e.write(operand(instruction, 0)?, register, &value)
 }
 
 fn rounded_half(e: &mut Emitter, to: &str, ty: &str, value: &str, directed: Option<&str>) -> String {
