@@ -36,7 +36,7 @@ pub fn settle(program: &Program, plans: &mut [FunctionPlan]) {
             claimed.entry(site.origin).or_default().insert(*function);
         }
     }
-    name_who_declares(plans);
+    mark_dead_inside(plans);
 }
 
 /// Sites that make a task: allocations and launches. A task that only uses a buffer or hands it to the caller has none,
@@ -75,7 +75,7 @@ fn is_private(facts: &Facts, buffer: &BufferPlan) -> bool {
 
 /// Marks buffers that are out of the caller's sight as [`Outcome::DeadInside`] where a called function declares them
 /// dead.
-fn name_who_declares(plans: &mut [FunctionPlan]) {
+fn mark_dead_inside(plans: &mut [FunctionPlan]) {
     let mut declared: BTreeMap<SiteOrigin, Vec<Place>> = BTreeMap::new();
     for FunctionPlan { facts, plan, .. } in plans.iter() {
         let own = plan.tasks.iter().flat_map(|task| &task.buffers).filter(|b| is_private(facts, b));

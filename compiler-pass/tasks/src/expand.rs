@@ -222,7 +222,7 @@ impl<'p> Expansion<'p> {
     fn add_blocks(&mut self, frame: FrameId, function: FunctionId) -> Vec<Vec<BlockId>> {
         let is_interrupted = frame != FrameId::ROOT && self.whole.caught[function.index()];
         let function = self.program.function(function);
-        let mut cuts: Vec<Point> = function.actions.iter().filter_map(|a| self.put_in(a)).collect();
+        let mut cuts: Vec<Point> = function.actions.iter().filter_map(|a| self.inlined_call(a)).collect();
         if is_interrupted {
             cuts.extend(self.interruptions(function));
             cuts.sort_unstable();
@@ -268,7 +268,7 @@ impl<'p> Expansion<'p> {
     }
 
     /// Point of a call whose callee is inlined; `None` for other actions.
-    fn put_in(&self, action: &Action) -> Option<Point> {
+    fn inlined_call(&self, action: &Action) -> Option<Point> {
         match action.kind {
             ActionKind::Call { callee, .. } if self.whole.touching[callee.index()] => Some(action.at),
             _ => None,
@@ -281,7 +281,7 @@ impl<'p> Expansion<'p> {
         let mut found: Vec<Point> = Vec::new();
         for &at in &function.throws {
             let here = || function.actions.iter().filter(|action| action.at.block == at.block);
-            if here().any(|action| self.put_in(action) == Some(at)) {
+            if here().any(|action| self.inlined_call(action) == Some(at)) {
                 continue;
             }
             let is_between = |from: Point| {

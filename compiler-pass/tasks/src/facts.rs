@@ -240,7 +240,7 @@ pub struct Facts {
     /// Number of steps that the points-to analysis took.
     pub pointer_steps: usize,
     /// The points-to analysis exceeded its step limit, so these facts are incomplete.
-    pub given_up: bool,
+    pub incomplete: bool,
 }
 
 impl Facts {

@@ -64,7 +64,7 @@ impl Held {
 /// Effect of a site on the set of live allocations.
 #[derive(Clone, Debug)]
 enum Effect {
-    Makes,
+    Allocates,
     /// Removes these allocations.
     Frees(Held),
 }
@@ -128,7 +128,7 @@ impl<'a> Liveness<'a> {
 
     fn effect(&self, site: usize) -> Effect {
         let SiteKind::Free { buffers, .. } = &self.facts.sites[self.sites[site]].kind else {
-            return Effect::Makes;
+            return Effect::Allocates;
         };
         let mut gone = Held::none(self.sites.len());
         for made in 0..self.sites.len() {
@@ -179,7 +179,7 @@ impl<'a> Liveness<'a> {
         for set in &mut sets {
             for &site in &passed {
                 match &self.effects[site] {
-                    Effect::Makes => set.insert(site),
+                    Effect::Allocates => set.insert(site),
                     Effect::Frees(gone) => set.remove_all(gone),
                 }
             }

@@ -62,7 +62,7 @@ impl Budget {
     /// Whether a function may be planned; deducts its work from the budget.
     fn allows(&mut self, facts: &Facts) -> bool {
         self.pointer_steps = self.pointer_steps.saturating_sub(facts.pointer_steps);
-        if facts.given_up {
+        if facts.incomplete {
             return false;
         }
         let extent = facts.blocks.len() * (facts.buffers.len() + 1);

@@ -6,9 +6,9 @@
 //! the allocation, after it, and after the program overwrites the slot. Memory that a caller owns already holds
 //! pointers, which [`Target::Foreign`] stands for. Copies that move each other's contents on would produce offsets
 //! without end, so copies fill only a limited number of places in an object. And a solution that takes too many steps
-//! is given up ([`Pointers::is_given_up`]), because the targets found until then are incomplete.
+//! is given up ([`Pointers::is_incomplete`]), because the targets found until then are incomplete.
 
-mod questions;
+mod queries;
 mod stale;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,7 +117,7 @@ impl<'a, 'p> Pointers<'a, 'p> {
         solution.ages.forget_looks();
         solution.iterate();
         debug_assert!(
-            solution.is_given_up()
+            solution.is_incomplete()
                 || steps - solution.steps > stale::CHECKED_STEPS_MAX
                 || solution.is_settled(),
             "a part of a solution was not looked at although something that it is made of had changed"
@@ -148,7 +148,7 @@ impl<'a, 'p> Pointers<'a, 'p> {
                     self.spend(1);
                     self.apply(frame, action);
                 }
-                if self.is_given_up() {
+                if self.is_incomplete() {
                     return;
                 }
             }
@@ -313,7 +313,7 @@ impl<'a, 'p> Pointers<'a, 'p> {
         let sources: Vec<_> = self.copies.iter().filter(|&&(to, ..)| to == object).copied().collect();
         let mut found = Targets::new();
         for (_, from, shift) in sources {
-            if self.is_given_up() {
+            if self.is_incomplete() {
                 break;
             }
             let there = moved_by(offset, shift.and_then(i64::checked_neg));

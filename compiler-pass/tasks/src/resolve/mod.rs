@@ -55,7 +55,7 @@ pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool], steps: usi
     sites.extend(resolver.new_variables());
     sites.sort_by_key(|site| site.at);
     // A function whose analysis was given up is not planned, so contents and pairs are not needed.
-    let (contents, mixed) = if pointers.is_given_up() {
+    let (contents, mixed) = if pointers.is_incomplete() {
         (Contents::default(), Vec::new())
     } else {
         let mixed = pointers.mixed().map(|(one, other)| (resolver.ids[&one], resolver.ids[&other]));
@@ -78,7 +78,7 @@ pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool], steps: usi
             .collect(),
         leaving: expansion.leaving.clone(),
         pointer_steps: steps - pointers.steps_left(),
-        given_up: pointers.is_given_up(),
+        incomplete: pointers.is_incomplete(),
     }
 }
 

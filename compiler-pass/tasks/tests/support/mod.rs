@@ -58,7 +58,7 @@ pub fn function(blocks: Vec<BlockFacts>, buffers: usize, sites: Vec<Site>) -> Fa
         throws: Vec::new(),
         leaving: Vec::new(),
         pointer_steps: 0,
-        given_up: false,
+        incomplete: false,
         function: "f".to_owned(),
         blocks,
         frames: vec![FrameFacts { function: FunctionId(0), caller: None }],

@@ -20,7 +20,7 @@ impl Pointers<'_, '_> {
 
     /// Whether the solution took too many steps, so that pointers may have more targets than it knows.
     #[must_use]
-    pub fn is_given_up(&self) -> bool {
+    pub fn is_incomplete(&self) -> bool {
         self.steps == 0
     }
 
