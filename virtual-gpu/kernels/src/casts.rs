@@ -12,7 +12,8 @@ use crate::llvm::{Context, Module, Opcode, TypeKind, Value};
 
 /// Replaces casts whose result differs out of range.
 ///
-/// # Errors LLVM rejects the functions: a defect of their text.
+/// # Errors
+/// LLVM rejects the functions: a defect of their text.
 pub(crate) fn saturate(context: &Context, module: &Module) -> Result<(), String> {
     let builder = context.builder();
     for function in module.functions() {

@@ -19,7 +19,8 @@ const FLUSH: &str = "eager_flush_denormal";
 
 /// Flushes denormals in functions that request it.
 ///
-/// # Errors LLVM rejects the function: a defect of its text.
+/// # Errors
+/// LLVM rejects the function: a defect of its text.
 pub(crate) fn flush(context: &Context, module: &Module) -> Result<(), String> {
     let asks = |f: &Value| !f.is_declaration() && f.string_attribute(ASKED.0).as_deref() == Some(ASKED.1);
     let functions: Vec<Value> = module.functions().into_iter().filter(asks).collect();

@@ -10,7 +10,8 @@ use crate::llvm::{Context, Module, Opcode, TypeKind, Value};
 
 /// Replaces operations that LLVM leaves undefined for some operands.
 ///
-/// # Errors LLVM rejects the functions: a defect of their text.
+/// # Errors
+/// LLVM rejects the functions: a defect of their text.
 pub(crate) fn define_all_results(context: &Context, module: &Module) -> Result<(), String> {
     let builder = context.builder();
     for function in module.functions() {

@@ -31,7 +31,8 @@ pub(crate) fn body(name: &str, ty: &str) -> String {
 
 /// Replaces LLVM's minimum and maximum by functions with defined zeros.
 ///
-/// # Errors LLVM rejects the functions: a defect of their text.
+/// # Errors
+/// LLVM rejects the functions: a defect of their text.
 pub(crate) fn order(context: &Context, module: &Module) -> Result<(), String> {
     for (intrinsic, name, ty) in CALLS {
         let Some(open) = module.function(intrinsic) else { continue };

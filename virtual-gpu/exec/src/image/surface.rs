@@ -27,7 +27,8 @@ const LAYER_BITS: u32 = 0xffff;
 
 /// Returns the address, or `None` if nothing is to be read or written.
 ///
-/// # Errors The position, if it is outside and the boundary mode is `Trap`.
+/// # Errors
+/// The position, if it is outside and the boundary mode is `Trap`.
 pub(super) fn locate(image: &Image, request: &Request) -> Result<Option<u64>, [i64; 4]> {
     let coordinate =
         |d: usize| if d < request.dimensions { i64::from(request.at[d].cast_signed()) } else { 0 };

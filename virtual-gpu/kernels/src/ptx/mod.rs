@@ -27,7 +27,8 @@ use crate::llvm::{Context, Module, Opcode, Type};
 
 /// Replaces every assembly statement of the module that can be translated.
 ///
-/// # Errors LLVM rejects the translation: a defect of the tables.
+/// # Errors
+/// LLVM rejects the translation: a defect of the tables.
 pub(crate) fn replace_assembly(context: &Context, module: &Module) -> Result<(), String> {
     // Keyed by text, constraints and type: a 32-bit register may hold a `float` in one statement and an integer in
     // another.

@@ -38,7 +38,8 @@ pub(crate) enum Operand {
 
 /// Parses all statements of a text.
 ///
-/// # Errors The statement that cannot be parsed.
+/// # Errors
+/// The statement that cannot be parsed.
 pub(crate) fn parse(text: &str) -> Result<Vec<Statement>, String> {
     let text = without_comments(text);
     let mut rest = text.trim_start();
