@@ -154,9 +154,9 @@ pub enum InvocationError {
     OneOutputForMany,
     #[error("--eager-report= needs a file name")]
     ReportNameMissing,
-    #[error("'{word}': the CUDA runtime is one of shared, static, none")]
+    #[error("'{word}' is not a kind of CUDA runtime: use shared, static or none")]
     UnknownRuntime { word: String },
-    #[error("--cuda {word}: a version such as 12.9, or auto")]
+    #[error("--cuda {word}: expected a version such as 12.9, or auto")]
     UnknownCuda { word: String },
     #[error("--eager-archive needs -o and at least one source or object")]
     ArchiveOfNothing,

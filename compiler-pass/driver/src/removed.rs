@@ -84,12 +84,12 @@ impl Removed {
     pub fn hint(&self) -> String {
         match self {
             Removed::By13(name) => format!(
-                "{name} is of CUDA 12 and older, and CUDA 13 has it no more or another way: build the whole program with \
+                "{name}: CUDA 13 removed this name or changed its parameters: build the whole program with \
                  `--cuda 12.9` (or `--cuda auto`)"
             ),
             Removed::By12(name) => format!(
-                "{name}: CUDA 12 took texture and surface references away (variables of type texture<...> that kernels read), and \
-                 no newer CUDA has them: the program needs texture objects (cudaTextureObject_t, cudaCreateTextureObject)"
+                "{name}: CUDA 12 removed texture and surface references (variables of type texture<...> that kernels read): \
+                 use texture objects instead (cudaTextureObject_t, cudaCreateTextureObject)"
             ),
         }
     }

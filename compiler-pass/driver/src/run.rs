@@ -43,7 +43,7 @@ usage: eagercc [clang's flags] files... [-o program]
   --nvcc                   the other words are nvcc's (also when called by the name nvcc)
   --cuda-gpu-arch=sm_NN    GPU architecture (default sm_90); may be repeated
   -arch=sm_NN, -gencode …  the same in nvcc's words
-  --cuda 12.9              build with this CUDA (default 13.0); auto: with 12.9 if the program uses what CUDA 13 has no more
+  --cuda 12.9              build with this CUDA (default 13.0); auto: with 12.9 if the program uses names that CUDA 13 removed
   --cuda-path=DIR          CUDA tree (12.9 or 13.0)
   --cudart=KIND            CUDA runtime to link: shared (default), static, none
   -fgpu-rdc                device code linked across files; give it to the link too
@@ -54,7 +54,7 @@ usage: eagercc [clang's flags] files... [-o program]
   --eager-kernel-mode=MODE how CPU code runs a block's threads: auto (default), loops, fission, coroutines, lanes-apart
   --eager-lockstep[=WAY]   threads of a warp run in step: auto (default: where a kernel is seen to rely on it), off,
                            suspected (also where it may; the flag alone is this), all
-  --eager-strict           CPU code finds accesses out of bounds and reads of what nobody wrote
+  --eager-strict           CPU code finds accesses out of bounds and reads of uninitialised memory
   --eager-no-instrument    leave the host code as it is (no scheduler)
   --eager-no-cpu-kernels   no CPU code for kernels (the program then needs a real GPU)
   --eager-virtual          the program finds the virtual GPU's CUDA runtime without `eager run`, also beside a real GPU
@@ -160,7 +160,7 @@ fn check_inputs(job: &Job) -> anyhow::Result<()> {
         bail!("no such file: {}", path.display());
     }
     if let Some(path) = job.overwritten(is_same_file) {
-        bail!("{} is an input, and would be overwritten: name another output with -o", path.display());
+        bail!("{} is an input and would be overwritten: choose another output with -o", path.display());
     }
     Ok(())
 }
@@ -266,7 +266,7 @@ fn check_major(clang: &Path) -> anyhow::Result<()> {
     let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if version.split('.').next() != Some(&LLVM_MAJOR.to_string()) {
         bail!(
-            "EAGER_CLANG names clang {version} ({}), and the pass is built for LLVM {LLVM_MAJOR}: name a clang of \
+            "EAGER_CLANG is clang {version} ({}), but the pass is built for LLVM {LLVM_MAJOR}: set it to clang++ of \
              that version",
             clang.display()
         );
@@ -311,7 +311,7 @@ fn hint_nested_launch(own: &[OwnFile]) {
     let found = own.iter().find_map(|file| Some((file, nested::first_launch(&file.text)?)));
     if let Some((file, line)) = found {
         eprintln!(
-            "eagercc: {}:{line}: a kernel launched from a kernel (dynamic parallelism) has no code, for a GPU or the CPU: launch it \
+            "eagercc: {}:{line}: a kernel launched from a kernel (dynamic parallelism) is not supported: launch it \
              from the host, or call its work as a __device__ function",
             file.path.display()
         );
@@ -367,7 +367,7 @@ fn run_job(job: &mut Job, toolchain: &Toolchain, own: &[OwnFile]) -> anyhow::Res
     let scratch = tempfile::Builder::new()
         .prefix("eagercc-")
         .tempdir()
-        .context("cannot make a scratch folder (TMPDIR names where)")?;
+        .context("cannot create a temporary folder (set TMPDIR to choose where)")?;
     interrupt::clean_up(scratch.path());
     keep_standard_input(job, scratch.path())?;
     job.overlay = write_overlay(own, scratch.path())?;

@@ -53,10 +53,12 @@ pub enum ToolchainError {
     ClangNamed { path: String },
     #[error("CUDA tree not found: run ./setup.sh or set EAGER_CUDA_PATH")]
     Cuda,
-    #[error("{path} is no CUDA tree (it has no include/cuda_runtime.h): set EAGER_CUDA_PATH or --cuda-path=")]
+    #[error(
+        "{path} is not a CUDA tree (it lacks include/cuda_runtime.h): set EAGER_CUDA_PATH or --cuda-path="
+    )]
     CudaNamed { path: String },
     #[error(
-        "CUDA {version}: there is no .toolchain/cuda-{version} (./setup.sh brings 13.0 and 12.9) and no /usr/local/cuda-{version}: name a tree with --cuda-path="
+        "CUDA {version} not found in .toolchain/cuda-{version} (./setup.sh installs 13.0 and 12.9) or /usr/local/cuda-{version}: set --cuda-path="
     )]
     CudaVersion { version: String },
     #[error("libeager_pass.so not found beside eagercc: run `cargo build -p eager-pass` or set EAGER_HOME")]

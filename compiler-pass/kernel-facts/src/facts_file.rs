@@ -21,9 +21,11 @@ pub struct KernelFactsFile {
 /// Reason why a file is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelFactsFileError {
-    #[error("it is not kernel data: {0}")]
+    #[error("cannot parse it: {0}")]
     Parse(#[from] serde_json::Error),
-    #[error("it has version {0}, this pass reads {VERSION}: both halves of a compile must use the same pass")]
+    #[error(
+        "it has version {0}, but this pass reads version {VERSION}: compile both halves with the same pass"
+    )]
     Version(u32),
 }
 
@@ -105,7 +107,7 @@ mod tests {
     fn text_and_back() {
         let unit = unit(&[READ, UNUSED]);
         assert_eq!(KernelFactsFile::parse(&unit.text()).unwrap(), unit);
-        assert!(KernelFactsFile::parse("{").unwrap_err().to_string().contains("not kernel data"));
+        assert!(KernelFactsFile::parse("{").unwrap_err().to_string().contains("cannot parse it"));
         assert!(
             KernelFactsFile::parse(r#"{"version":9,"kernels":[]}"#)
                 .unwrap_err()

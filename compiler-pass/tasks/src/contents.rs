@@ -52,29 +52,27 @@ pub enum AliveReason {
 impl std::fmt::Display for AliveReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::GivenTo { callee } => write!(f, "its pointer is given to {callee}, which may keep it"),
+            Self::GivenTo { callee } => write!(f, "its pointer is passed to {callee}, which may keep it"),
             Self::Reachable { holder } => {
-                write!(f, "its pointer lies in {holder}, where other code may find it")
+                write!(f, "its pointer is in {holder}, which other code may reach")
             }
             Self::Stored => f.write_str("its pointer is stored where it cannot be followed"),
             Self::Returned => f.write_str("its pointer is returned"),
             Self::AllocatedBy { call } if call.contains("Managed") => {
                 f.write_str("the host may use managed memory at any time")
             }
-            Self::AllocatedBy { call } => write!(f, "what {call} allocates is not followed"),
+            Self::AllocatedBy { call } => write!(f, "allocations by {call} are not tracked"),
             Self::KeptByKernel { kernel: Some(kernel) } => {
                 write!(f, "the kernel {kernel} may keep its pointer")
             }
-            Self::KeptByKernel { kernel: None } => {
-                f.write_str("a kernel that is not known may keep its pointer")
-            }
-            Self::Graph => f.write_str("a graph that is recorded may use it later"),
+            Self::KeptByKernel { kernel: None } => f.write_str("an unknown kernel may keep its pointer"),
+            Self::Graph => f.write_str("a graph that is being captured may use it later"),
             Self::Jump { callee } => write!(f, "{callee} may return a second time"),
-            Self::TooManyPointers => f.write_str("the function has more pointers than are followed"),
-            Self::Repeated => f.write_str("several allocations of it may be there at once"),
-            Self::OutOfSight => f.write_str("its pointer is in no variable of this function"),
-            Self::UsedToTheEnd => f.write_str("it is used until the function is left"),
-            Self::FreedOnSomeWay => f.write_str("it may have been freed before on some way"),
+            Self::TooManyPointers => f.write_str("the function has too many pointers to track"),
+            Self::Repeated => f.write_str("several of its allocations may be live at once"),
+            Self::OutOfSight => f.write_str("no variable of this function holds its pointer"),
+            Self::UsedToTheEnd => f.write_str("it is used until the function ends"),
+            Self::FreedOnSomeWay => f.write_str("it may already be freed on some path"),
         }
     }
 }

@@ -50,15 +50,15 @@ impl std::fmt::Display for LazyReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::ForeignBuffer { buffer } => write!(f, "a kernel gets a buffer that comes from {buffer}"),
-            Self::ForeignAllocation { into } => write!(f, "a buffer is allocated into {into}"),
+            Self::ForeignAllocation { into } => write!(f, "an allocation writes its pointer to {into}"),
             Self::Escape { kind: EscapeKind::Call { callee } } => {
-                write!(f, "a device pointer is given to {callee}, which may launch, allocate or free")
+                write!(f, "a device pointer is passed to {callee}, which may launch, allocate or free")
             }
             Self::Escape { kind: EscapeKind::Reachable { callee } } => {
-                write!(f, "{callee} runs while a device pointer lies where other code may find it")
+                write!(f, "{callee} runs while other code may reach a device pointer")
             }
             Self::Escape { kind: EscapeKind::Ambiguous } => {
-                f.write_str("a buffer is allocated into one of several variables")
+                f.write_str("an allocation writes its pointer to one of several variables")
             }
             Self::Escape { kind: EscapeKind::Stored } => {
                 f.write_str("a device pointer is stored outside the function")
@@ -70,7 +70,7 @@ impl std::fmt::Display for LazyReason {
             Self::NoLaunchHere => f.write_str("no kernel in this function uses the buffer"),
             Self::NoAllocationHere => f.write_str("the buffers are not allocated in this function"),
             Self::AllocationInLoop => f.write_str("a buffer is allocated in a loop"),
-            Self::AllocationInRecursion => f.write_str("a buffer is allocated in a recursion"),
+            Self::AllocationInRecursion => f.write_str("a buffer is allocated in a recursive function"),
             Self::SizeKnownLate { leaf } => {
                 write!(f, "a size is not known before the first allocation: it depends on {leaf}")
             }
@@ -79,7 +79,7 @@ impl std::fmt::Display for LazyReason {
                 f.write_str("a copy or free also runs on paths without the allocations")
             }
             Self::TooLarge => {
-                f.write_str("the function, with those that it calls, is too large to be planned")
+                f.write_str("the function and the functions that it calls are too large to be planned")
             }
             Self::Unreachable => f.write_str("its code cannot be reached"),
         }
@@ -92,7 +92,7 @@ impl std::fmt::Display for ForeignBuffer {
             Self::Argument => f.write_str("an argument of the function"),
             Self::Global { name } => write!(f, "the global {name}"),
             Self::CallResult => f.write_str("the result of a call"),
-            Self::Memory => f.write_str("memory that others may write"),
+            Self::Memory => f.write_str("memory that other code may write"),
         }
     }
 }

@@ -401,9 +401,9 @@ fn mistakes_are_one_line_each() {
         ("-c nothing.cu", "eagercc: no such file: nothing.cu"),
         ("@nothing.rsp", "eagercc: cannot read response file nothing.rsp: "),
         ("--eager-no-instrumnet a.cu", "did you mean '--eager-no-instrument'?"),
-        ("--cuda-path=/nothing -x cuda /dev/null", "eagercc: /nothing is no CUDA tree"),
-        ("--cuda 11.2 -x cuda /dev/null", "eagercc: CUDA 11.2: there is no .toolchain/cuda-11.2"),
-        ("a.cu -Xcompiler -Wall", "eagercc: '-Xcompiler' is nvcc's"),
+        ("--cuda-path=/nothing -x cuda /dev/null", "eagercc: /nothing is not a CUDA tree"),
+        ("--cuda 11.2 -x cuda /dev/null", "eagercc: CUDA 11.2 not found in .toolchain/cuda-11.2"),
+        ("a.cu -Xcompiler -Wall", "eagercc: '-Xcompiler' is a switch of nvcc"),
         ("--nvcc -fatbin a.cu", "compile with -c: the object holds the fat binary"),
         ("a.cu -o", "eagercc: argument to '-o' is missing"),
     ] {

@@ -40,7 +40,7 @@ fn masked(said: &str, folder: &Path) -> String {
         });
         words.collect::<Vec<_>>().join(" ") + "\n"
     };
-    let kept = said.lines().filter(|line| !line.contains("which nobody has written"));
+    let kept = said.lines().filter(|line| !line.contains("which was never written"));
     kept.filter(|line| !line.contains("strict: ")).map(line).collect()
 }
 

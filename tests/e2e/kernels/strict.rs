@@ -49,22 +49,19 @@ fn strict_mode_names_what_is_wrong_and_where() {
         (
             "beyond",
             "cudaErrorIllegalAddress",
-            [
-                "wrong.cu:11: thread (232, 0, 0) of block (3, 0, 0)",
-                "0 bytes behind the end of the 4000 bytes",
-            ],
+            ["wrong.cu:11: thread (232, 0, 0) of block (3, 0, 0)", "0 bytes past the end of the 4000 bytes"],
         ),
         ("freed", "cudaErrorIllegalAddress", ["wrong.cu:11: thread (0, 0, 0)", "which was freed"]),
         (
             "shared",
             "cudaErrorIllegalAddress",
-            ["wrong.cu:18: thread (0, 0, 0)", "0 bytes behind the end of the 256 bytes of shared memory"],
+            ["wrong.cu:18: thread (0, 0, 0)", "0 bytes past the end of the 256 bytes of shared memory"],
         ),
-        ("crooked", "cudaErrorMisalignedAddress", ["wrong.cu:21:", "which is no multiple of 8"]),
+        ("crooked", "cudaErrorMisalignedAddress", ["wrong.cu:21:", "which is not a multiple of 8"]),
         (
             "unwritten",
             "cudaSuccess",
-            ["wrong.cu:11: thread (222, 0, 0) of block (3, 0, 0) reads 4 bytes", "which nobody has written"],
+            ["wrong.cu:11: thread (222, 0, 0) of block (3, 0, 0) reads 4 bytes", "which was never written"],
         ),
     ] {
         let said = output_of(&program, wrong, &[]);
@@ -164,7 +161,7 @@ fn a_kernel_without_an_end_ends_as_on_a_gpu_with_a_watchdog() {
     for wrong in ["endless", "endless-with-signals"] {
         let said = output_of(&program, wrong, &[("EAGER_VGPU_KERNEL_TIMEOUT", "0.2")]);
         assert!(said.starts_with(&calls("cudaErrorLaunchTimeout")), "{wrong}: {said}");
-        assert!(said.contains("it has not ended within the time that a kernel may take"), "{wrong}: {said}");
+        assert!(said.contains("it did not end within the time limit for kernels"), "{wrong}: {said}");
     }
 }
 

@@ -251,7 +251,7 @@ fn pools_belong_to_a_device_and_have_a_size() {
 fn a_program_maps_memory_to_addresses_itself() {
     let Some(built) = built() else { return };
     let (_, stderr) = run(built, "virtual-memory", &[]);
-    assert!(stderr.contains("which is no memory it may use"), "{stderr}");
+    assert!(stderr.contains("which is not memory it may access"), "{stderr}");
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn bad_launches_are_refused_and_a_trap_is_sticky() {
 fn a_kernel_that_faults_is_named_and_its_device_is_lost_but_not_the_process() {
     let Some(built) = built() else { return };
     for (scenario, expected) in [
-        ("wild", "kernel wild: it used address 0x1230, which is no memory it may use"),
+        ("wild", "kernel wild: it used address 0x1230, which is not memory it may access"),
         ("division", "kernel divide: it divided an integer by zero"),
         ("overflow", "kernel deep: it used address 0x"),
     ] {

@@ -66,19 +66,17 @@ thread_local! {
 /// Reasons why a launch was aborted: an invalid access or operation, a deadlock or the time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    #[error("it used address {0:#x}, which is no memory it may use")]
+    #[error("it used address {0:#x}, which is not memory it may access")]
     Address(u64),
     /// The address is not canonical, so the processor does not report it.
-    #[error("it used an address that no memory can have")]
+    #[error("it used an invalid address (not canonical)")]
     NoAddress,
     #[error("it divided an integer by zero, which a GPU would not report")]
     Division,
-    #[error(
-        "threads of a block wait for each other at different barriers or warp operations, and always will"
-    )]
+    #[error("deadlock: threads of a block wait for each other at different barriers or warp operations")]
     Stuck,
     /// One thread has used up the processor time that a launch may take.
-    #[error("it has not ended within the time that a kernel may take")]
+    #[error("it did not end within the time limit for kernels")]
     TimeOut,
 }
 
@@ -269,7 +267,7 @@ fn warn_no_timer() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let mut line = Line::new();
-        line.add(b"eager virtual GPU: no signal or no timer is left for the time limit of kernels: they have none\n");
+        line.add(b"eager virtual GPU: no free signal or timer: kernels run without a time limit\n");
         line.write();
     });
 }
@@ -368,11 +366,11 @@ fn report_fault_in_helper(slot: &Slot, signal: c_int, code: c_int, address: u64)
     if signal == libc::SIGFPE {
         line.add(b" divided an integer by zero");
     } else if code == libc::SI_KERNEL {
-        line.add(b" used an address that no memory can have");
+        line.add(b" used an invalid address (not canonical)");
     } else {
         line.add(b" used address 0x");
         line.add_hexadecimal(address);
-        line.add(b", which is no memory it may use");
+        line.add(b", which is not memory it may access");
     }
     line.add(b", in a call such as printf; the process ends here\n");
     line.write();

@@ -15,8 +15,8 @@ pub(crate) fn report_host_fault(address: u64, instruction: u64) {
     let mut line = Line::new();
     line.add(b"eager virtual GPU: the host used address 0x");
     line.add_hexadecimal(address);
-    line.add(b", which is for memory of a device (or what was one): only kernels and copies can use it; copy it by cudaMemcpy");
-    line.add(b", or allocate it by cudaMallocManaged; it was at ");
+    line.add(b", which is device memory (or was before it was freed): only kernels and copies can use it; copy it with cudaMemcpy");
+    line.add(b", or allocate it with cudaMallocManaged; the instruction is at ");
     let mut found = false;
     each_mapping(|range, path| {
         if !found && range[0] <= instruction && instruction < range[1] {

@@ -77,7 +77,7 @@ pub(crate) fn make_body(
     mode: Mode,
     out_of_line: &Layout,
 ) -> Result<Body, String> {
-    let old = lowering.module.function(kernel).ok_or_else(|| format!("kernel {kernel} was lost"))?;
+    let old = lowering.module.function(kernel).ok_or_else(|| format!("kernel {kernel} is missing"))?;
     let params = describe_params(old, lowering.machine);
     end_threads(lowering, old);
     let is_large = old.blocks().len() > BLOCKS_MAX;
@@ -423,11 +423,13 @@ fn call_helper(
     let mut args = vec![thread.block_context, thread.index[0], thread.index[1], thread.index[2]];
     let types = helper.value_type().param_types();
     if types.len() != args.len() + arguments.len() {
-        return Err(format!("{name} is called with other arguments than the helper takes"));
+        return Err(format!("{name} is called with arguments that its helper does not take"));
     }
     for (&argument, ty) in arguments.iter().zip(&types[args.len()..]) {
         let fitting = builder.fit(argument, *ty);
-        args.push(fitting.ok_or_else(|| format!("{name} is called with other types than the helper takes"))?);
+        args.push(
+            fitting.ok_or_else(|| format!("{name} is called with types that its helper does not take"))?,
+        );
     }
     Ok(builder.call(helper, &args))
 }
@@ -531,6 +533,6 @@ fn shared_address(
             Ok(builder.binary(opcode, operands[0], operands[1]))
         }
         Some(opcode) if operands.len() == 1 => Ok(builder.cast(opcode, operands[0], constant.ty())),
-        _ => Err("the address of a shared variable is used in a way not foreseen".to_owned()),
+        _ => Err("unsupported use of a shared variable's address".to_owned()),
     }
 }

@@ -44,9 +44,9 @@ impl Economy {
     /// Text for a remark; `None` if nothing is left out that a user may notice.
     pub fn describe(&self) -> Option<String> {
         let parts = [
-            (self.no_guards, "rows of threads are not cut at comparisons of the index"),
+            (self.no_guards, "loops over threads are not split at comparisons of the index"),
             (self.one_version, "one version serves launches with and without a touch map"),
-            (self.little_optimised, "its file is optimised little"),
+            (self.little_optimised, "its file is optimised as with -O1"),
         ];
         let texts: Vec<&str> = parts.iter().filter(|(holds, _)| *holds).map(|(_, text)| *text).collect();
         (!texts.is_empty()).then(|| texts.join("; "))

@@ -27,7 +27,7 @@ pub(crate) fn saturate(context: &Context, module: &Module) -> Result<(), String>
                 library.set_layout_of(module);
                 module.link(library).map_err(|()| format!("{name}: {}", context.messages()))?;
             }
-            let callee = module.function(&name).ok_or("a cast's function was lost")?;
+            let callee = module.function(&name).ok_or("a cast's function is missing")?;
             cast.replace_uses_with(builder.before(cast).call(callee, &[cast.operand(0)]));
             cast.erase();
         }

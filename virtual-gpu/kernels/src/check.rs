@@ -63,7 +63,9 @@ fn kernel_of(imported: &Imported, function: Value) -> String {
 fn unsupported(instruction: Value, runtime: &Runtime) -> Option<String> {
     match instruction.opcode()? {
         Opcode::LLVMCall => unsupported_call(instruction, runtime),
-        Opcode::LLVMInvoke | Opcode::LLVMCallBr => Some("a call that may jump elsewhere".to_owned()),
+        Opcode::LLVMInvoke | Opcode::LLVMCallBr => {
+            Some("a call that may continue elsewhere (exception or asm goto)".to_owned())
+        }
         _ => undefined_variable(instruction),
     }
 }
@@ -92,7 +94,7 @@ fn unsupported_call(call: Value, runtime: &Runtime) -> Option<String> {
         return None;
     }
     if name.starts_with(math::PREFIX) {
-        return Some(format!("CUDA's function `{name}`, of which there is none for the CPU,"));
+        return Some(format!("CUDA's function `{name}`, which has no CPU version,"));
     }
     Some(format!("a call of `{}`, which is not defined in this file,", readable(&name)))
 }
@@ -133,11 +135,11 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
 const INSTRUCTIONS: &[(&str, &str)] = &[
     ("tex.", "a texture read"),
     ("tld4.", "a texture read"),
-    ("txq.", "a question about a texture"),
+    ("txq.", "a texture query"),
     ("suld.", "a surface read"),
     ("sust.", "a surface write"),
     ("sured.", "a surface write"),
-    ("suq.", "a question about a surface"),
+    ("suq.", "a surface query"),
     ("wmma.", "a tensor-core operation"),
     ("mma.sp", "a sparse tensor-core operation"),
     ("mma.", "a tensor-core operation"),

@@ -31,7 +31,7 @@ pub(crate) fn flush(context: &Context, module: &Module) -> Result<(), String> {
     let library = context.parse_text(&text)?;
     library.set_layout_of(module);
     module.link(library).map_err(|()| format!("{FLUSH}: {}", context.messages()))?;
-    let flush = module.function(FLUSH).ok_or("the function that flushes denormals was lost")?;
+    let flush = module.function(FLUSH).ok_or("the function that flushes denormals is missing")?;
     for function in functions {
         for instruction in function.instructions() {
             flush_around(context, instruction, flush);

@@ -25,7 +25,7 @@ pub(crate) fn define_all_results(context: &Context, module: &Module) -> Result<(
                 library.set_layout_of(module);
                 module.link(library).map_err(|()| format!("{name}: {}", context.messages()))?;
             }
-            let callee = module.function(&name).ok_or("an integer operation's function was lost")?;
+            let callee = module.function(&name).ok_or("an integer operation's function is missing")?;
             let operands = instruction.operands();
             instruction.replace_uses_with(builder.before(instruction).call(callee, &operands));
             instruction.erase();

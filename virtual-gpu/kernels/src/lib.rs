@@ -268,9 +268,9 @@ pub enum ConvertError {
     /// Every unsupported construct, in order of kernels; one line each.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Unsupported(Vec<Unsupported>),
-    #[error("{module}: no code for CPU `{cpu}`: {reason}")]
+    #[error("{module}: cannot generate code for CPU `{cpu}`: {reason}")]
     Target { module: String, cpu: String, reason: String },
-    #[error("{module}: translation to CPU code failed, a defect of eager-kernels: {reason}")]
+    #[error("{module}: translation to CPU code failed (a defect of eager-kernels): {reason}")]
     Defect { module: String, reason: String },
 }
 

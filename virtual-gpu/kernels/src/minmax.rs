@@ -44,7 +44,7 @@ pub(crate) fn order(context: &Context, module: &Module) -> Result<(), String> {
         let library = context.parse_text(&text)?;
         library.set_layout_of(module);
         module.link(library).map_err(|()| format!("{own}: {}", context.messages()))?;
-        let callee = module.function(&own).ok_or("the function of a minimum was lost")?;
+        let callee = module.function(&own).ok_or("the function of a minimum is missing")?;
         for call in open.users() {
             if call.opcode() == Some(Opcode::LLVMCall) && call.callee() == Some(open) {
                 call.set_called_value(callee);

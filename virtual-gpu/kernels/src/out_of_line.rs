@@ -162,18 +162,18 @@ fn cycles(functions: &[Value]) -> Vec<Value> {
 pub(crate) fn refusal(function: Value, runtime: &Runtime) -> Option<(Value, &'static str)> {
     let instructions = function.instructions();
     if function.is_variadic() {
-        return Some((instructions[0], "a function with any number of arguments"));
+        return Some((instructions[0], "a function with a variable number of arguments"));
     }
     let calls = instructions.into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall));
     calls.into_iter().find_map(|call| {
         if call.callee().is_some_and(|callee| Runtime::ends_thread(&callee.name())) {
             return Some((
                 call,
-                "ending the thread in a function that calls itself or is called through a pointer",
+                "a thread's exit in a function that is recursive or called through a pointer",
             ));
         }
         let calls_itself = suspends(call, runtime) && is_called(function);
-        calls_itself.then_some((call, "a barrier or operation of the warp in a function that calls itself"))
+        calls_itself.then_some((call, "a barrier or warp operation in a recursive function"))
     })
 }
 

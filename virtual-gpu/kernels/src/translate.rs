@@ -127,19 +127,18 @@ fn notes(bodies: &[Body]) -> Vec<Note> {
         if !body.lock_step.is_empty() {
             let places = body.lock_step.join(", ");
             let text = format!(
-                "kernel {name} relies on the threads of a warp running in step at {places}: they do so here, which is \
+                "kernel {name} relies on the threads of a warp running in step at {places}: CPU code runs them in step, which is \
                  slower; add __syncwarp() between what one thread writes and another reads"
             );
             add(text, true);
         }
         if !body.polls.is_empty() {
             let places = body.polls.join(", ");
-            let text =
-                format!("kernel {name} waits for other threads at {places}: its threads give way there");
+            let text = format!("kernel {name} waits for other threads at {places}: its threads yield there");
             add(text, false);
         }
         if let Some(cuts) = body.economy.describe() {
-            add(format!("kernel {name} is large, so to compile it in time {cuts}"), false);
+            add(format!("kernel {name} is large; to limit compile time, {cuts}"), false);
         }
     }
     notes
@@ -149,7 +148,7 @@ fn notes(bodies: &[Body]) -> Vec<Note> {
 fn finish_loops(lowering: Lowering, bodies: &mut [Body]) -> Result<(), String> {
     let run = |passes| lowering.module.run_passes(passes, lowering.machine);
     let thread_function =
-        |body: &Body| lowering.module.function(&body.symbol).ok_or("a thread function was lost");
+        |body: &Body| lowering.module.function(&body.symbol).ok_or("a thread function is missing");
     if bodies.iter().any(|body| body.form.is_cut()) {
         run("function(reg2mem)")?;
         for body in bodies.iter_mut().filter(|body| body.form == Form::Fission) {

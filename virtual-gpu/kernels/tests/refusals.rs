@@ -50,11 +50,7 @@ fn every_unsupported_construct_is_named_with_its_line() {
         ("_Z8assemblyPi", "inline PTX assembly `bfind.shiftamt.f32 $0, $0;`", "test.cu:12"),
         ("_Z8assemblyPi", "`llvm.nvvm.isspacep.const`", "test.cu:13"),
         ("_Z5callsPi", "a call of `elsewhere`, which is not defined in this file,", "test.cu:18"),
-        (
-            "_Z5callsPi",
-            "a barrier or operation of the warp in a function that calls itself (`recursive`)",
-            "test.cu:16",
-        ),
+        ("_Z5callsPi", "a barrier or warp operation in a recursive function (`recursive`)", "test.cu:16"),
     ];
     assert_eq!(said, expected);
     let text = error.to_string();

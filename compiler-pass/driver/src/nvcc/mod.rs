@@ -17,11 +17,11 @@ use table::{SWITCHES, Special, Switch, Takes, Translation};
 pub enum NvccError {
     #[error("argument to '{switch}' is missing")]
     ValueMissing { switch: String },
-    #[error("'{switch}' of nvcc has no counterpart here: {instead}")]
+    #[error("'{switch}' of nvcc is not supported: {instead}")]
     Unsupported { switch: String, instead: &'static str },
-    #[error("'{switch}' is nvcc's: write `eagercc --nvcc` in front of nvcc's switches")]
+    #[error("'{switch}' is a switch of nvcc: write `eagercc --nvcc` before nvcc's switches")]
     OfNvcc { switch: String },
-    #[error("'{value}' is no GPU architecture (sm_NN or compute_NN)")]
+    #[error("'{value}' is not a GPU architecture (sm_NN or compute_NN)")]
     Architecture { value: String },
 }
 

@@ -25,7 +25,7 @@ const REGISTER_COUNT: u8 = 0x2f;
 pub enum CubinError {
     #[error("{0}")]
     Elf(String),
-    #[error("its attributes end in the middle of one")]
+    #[error("section .nv.info is truncated")]
     Attributes,
 }
 

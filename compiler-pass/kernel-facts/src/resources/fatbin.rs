@@ -20,11 +20,11 @@ const ENTRY_HEADER_MIN: usize = 64;
 /// Reason why a fat binary could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FatbinError {
-    #[error("it begins with {0:#010x}")]
+    #[error("unknown magic number {0:#010x}")]
     Magic(u32),
-    #[error("it ends in the middle of an entry")]
+    #[error("it is truncated: an entry extends beyond the end")]
     Short,
-    #[error("an image has {0} bytes")]
+    #[error("an image is too large: {0} bytes")]
     TooLarge(u64),
     #[error("an image cannot be decompressed")]
     Compression,

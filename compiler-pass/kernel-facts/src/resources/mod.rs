@@ -26,9 +26,9 @@ pub struct Resources {
 /// Reason why GPU code could not be read. Only precision depends on it.
 #[derive(Debug, thiserror::Error)]
 pub enum ResourceError {
-    #[error("the program's GPU code is no fat binary: {0}")]
+    #[error("cannot read the fat binary with the program's GPU code: {0}")]
     Fatbin(#[from] FatbinError),
-    #[error("an image in the program's GPU code is no cubin: {0}")]
+    #[error("cannot read a cubin in the program's GPU code: {0}")]
     Cubin(#[from] CubinError),
 }
 

@@ -31,17 +31,17 @@ pub enum DeviceError {
     /// The converter's text names each construct that cannot run on the CPU, one per line.
     #[error("{0}")]
     Convert(String),
-    #[error("no kernel mode `{name}`: auto, loops, fission, coroutines and lanes-apart are there")]
+    #[error("unknown kernel mode `{name}`: use auto, loops, fission, coroutines or lanes-apart")]
     Mode { name: String },
-    #[error("no way to run warps in lock step is called `{name}`: off, auto, suspected or all")]
+    #[error("unknown lockstep mode `{name}`: use off, auto, suspected or all")]
     LockStep { name: String },
     #[error("cannot write CPU kernels to {path}: {source}")]
     Write { path: String, source: std::io::Error },
     #[error("cannot read CPU kernels from {path}: {source}; was the device side of this file compiled?")]
     Read { path: String, source: std::io::Error },
-    #[error("{path} holds no valid bitcode")]
+    #[error("{path} does not contain valid bitcode")]
     Parse { path: String },
-    #[error("CPU kernels from {path} do not link into {module}")]
+    #[error("cannot link the CPU kernels in {path} into {module}")]
     Link { path: String, module: String },
 }
 

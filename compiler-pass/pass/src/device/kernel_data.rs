@@ -22,7 +22,7 @@ pub enum KernelDataError {
     Write { path: String, source: std::io::Error },
     #[error("cannot read kernel data from {path}: {source}")]
     Read { path: String, source: std::io::Error },
-    #[error("kernel data in {path}: {source}")]
+    #[error("cannot use the kernel data in {path}: {source}")]
     Content { path: String, source: KernelFactsFileError },
 }
 

@@ -49,11 +49,11 @@ unsafe extern "C" {
 #[derive(Debug, thiserror::Error)]
 pub enum ManagedError {
     #[error(
-        "__managed__ variable {name}: this file only declares it, and to use another file's takes -fgpu-rdc"
+        "__managed__ variable {name}: this file only declares it: to use a variable of another file, compile with -fgpu-rdc"
     )]
     Unregistered { name: String },
     #[error(
-        "__managed__ variable {name}: its address is not known before the program runs, and {user} starts with it: set that in a function"
+        "__managed__ variable {name}: its address is known only at run time, so it cannot be in the initial value of {user}: set {user} in a function"
     )]
     Constant { name: String, user: String },
 }

@@ -1,6 +1,6 @@
 ; RUN: once
 ; Each level of a recursion allocates.
-; REMARK: lazy task in scan: a buffer is allocated in a recursion
+; REMARK: lazy task in scan: a buffer is allocated in a recursive function
 ; CHECK-LABEL: define void @scan(
 ; CHECK-NOT: eager_task_begin
 define void @scan(i64 %n) {

@@ -1,6 +1,6 @@
 ; RUN: once
 ; Unknown code gets the device pointer: it may launch or free, so the task is left to run time.
-; REMARK: lazy task in f: a device pointer is given to unknown
+; REMARK: lazy task in f: a device pointer is passed to unknown
 ; CHECK-LABEL: define void @f(
 ; CHECK-NOT: eager_task_begin
 ; CHECK: ret void

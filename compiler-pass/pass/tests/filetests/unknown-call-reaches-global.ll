@@ -1,6 +1,6 @@
 ; RUN: once
 ; While the buffer lives in a global that other objects can name, a function that is not known runs.
-; REMARK: lazy task in main: elsewhere runs while a device pointer lies where other code may find it
+; REMARK: lazy task in main: elsewhere runs while other code may reach a device pointer
 ; CHECK-LABEL: define i32 @main(
 ; CHECK-NOT: eager_task_begin
 @d = global ptr null

@@ -69,11 +69,11 @@ impl Race {
         let ways = self.sides();
         let why = match self.distance {
             Distance::SameWarp => {
-                "no __syncwarp() between them; same warp: right only where its threads run in step"
+                "no __syncwarp() between them; same warp: correct only if its threads run in step"
             }
             Distance::OtherWarp => "no __syncthreads() between them; different warps",
             Distance::OtherBlock => {
-                "nothing orders them: no atomic or flag behind a __threadfence(), no grid.sync(); different blocks"
+                "not ordered: no atomic or flag after a __threadfence(), no grid.sync(); different blocks"
             }
         };
         let more = match self.more {
@@ -165,7 +165,7 @@ mod tests {
             "race in kernel k, device memory at 0x7000 byte 512 (32-bit):\n\
              \x20 thread (4,0,0) of block (0,1,0)  updated (compiled without lines)\n\
              \x20 thread (36,0,0) of block (3,0,0) read    f.cu:23\n\
-             \x20 nothing orders them"
+             \x20 not ordered"
         ));
     }
 }

@@ -54,7 +54,7 @@ impl Piece {
         if address < self.start {
             write!(f, "{} bytes before", self.start - address)?;
         } else if address >= end {
-            write!(f, "{} bytes behind the end of", address - end)?;
+            write!(f, "{} bytes past the end of", address - end)?;
         } else {
             write!(f, "at offset {} of", address - self.start)?;
         }
@@ -110,16 +110,16 @@ impl fmt::Display for Finding {
         let (bytes, address) = (self.bytes, self.address);
         write!(f, "thread ({x}, {y}, {z}) of block ({bx}, {by}, {bz}) {way} {bytes} bytes at {address:#x}")?;
         match &self.problem {
-            Problem::Outside(None) => f.write_str(", where there is no memory that it may use"),
+            Problem::Outside(None) => f.write_str(", which is not memory it may access"),
             Problem::Outside(Some(piece)) => {
                 // True if the access begins inside and ends outside.
                 let inside = (piece.start..piece.start + piece.bytes).contains(&address) && !piece.released;
                 f.write_str(if inside { ", beyond the end: it begins " } else { ", outside: " })?;
                 piece.locate(address, f)
             }
-            Problem::Misaligned(align) => write!(f, ", which is no multiple of {align}"),
+            Problem::Misaligned(align) => write!(f, ", which is not a multiple of {align}"),
             Problem::Uninitialised(piece) => {
-                f.write_str(", which nobody has written: ")?;
+                f.write_str(", which was never written: ")?;
                 piece.locate(address, f)
             }
         }
@@ -142,9 +142,7 @@ mod tests {
         let who = "a.cu:7: thread (5, 1, 0) of block (2, 0, 0) writes 4 bytes at";
         assert_eq!(
             finding(Problem::Outside(Some(piece.clone())), 0x1048),
-            format!(
-                "{who} 0x1048, outside: 8 bytes behind the end of the 64 bytes of device memory at 0x1000"
-            )
+            format!("{who} 0x1048, outside: 8 bytes past the end of the 64 bytes of device memory at 0x1000")
         );
         assert_eq!(
             finding(Problem::Outside(Some(piece.clone())), 0xffe),
@@ -165,12 +163,12 @@ mod tests {
         assert_eq!(
             finding(Problem::Uninitialised(piece), 0x1004),
             format!(
-                "{who} 0x1004, which nobody has written: at offset 4 of the 64 bytes of device memory at 0x1000"
+                "{who} 0x1004, which was never written: at offset 4 of the 64 bytes of device memory at 0x1000"
             )
         );
         assert_eq!(
             finding(Problem::Misaligned(4), 0x1001),
-            format!("{who} 0x1001, which is no multiple of 4")
+            format!("{who} 0x1001, which is not a multiple of 4")
         );
     }
 }

@@ -54,7 +54,7 @@ pub(crate) fn replace_assembly(context: &Context, module: &Module) -> Result<(),
                     name
                 }
             };
-            let callee = module.function(&name).ok_or("a translated assembly statement was lost")?;
+            let callee = module.function(&name).ok_or("a translated assembly statement is missing")?;
             if callee.value_type() == ty {
                 call.set_called_value(callee);
                 if images::are_in(&assembly) {

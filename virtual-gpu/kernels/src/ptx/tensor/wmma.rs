@@ -25,8 +25,8 @@ pub(crate) fn replace_intrinsics(context: &Context, module: &Module) -> Result<(
         let library = context.parse_text(&text).map_err(|e| format!("`{name}`: {e}"))?;
         library.set_layout_of(module);
         module.link(library).map_err(|()| format!("`{name}`: {}", context.messages()))?;
-        let made = module.function(&own).ok_or("a translated tensor-core operation was lost")?;
-        let intrinsic = module.function(&name).ok_or("a tensor-core operation was lost")?;
+        let made = module.function(&own).ok_or("a translated tensor-core operation is missing")?;
+        let intrinsic = module.function(&name).ok_or("a tensor-core operation is missing")?;
         for call in intrinsic.users() {
             if call.opcode() == Some(Opcode::LLVMCall) && call.callee() == Some(intrinsic) {
                 call.set_called_value(made);
