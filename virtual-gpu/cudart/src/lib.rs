@@ -29,3 +29,5 @@ mod strict_mode;
 mod trace;
 mod transfer;
 mod visible;
+
+pub use api::{Export, exports};

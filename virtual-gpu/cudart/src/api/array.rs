@@ -3,18 +3,18 @@
 //! Offsets and widths of these copies count bytes, whereas those of `cudaMemcpy3D` count elements.
 
 use core::ffi::{c_int, c_void};
+use std::ptr::null_mut;
 
 use cudarc::runtime::sys::cudaExtent;
 use eager_gpu_model::AllocKind;
 
-use super::copy::{Return, submit_copy};
-use super::{open, open_uncaptured, stream_key};
+use super::copy::{copy_and_wait, copy_in};
+use super::{open, open_uncaptured};
 use crate::ffi::{In, Out};
 use crate::log::log_line;
 use crate::memory::{Array, ChannelDesc};
 use crate::runtime::Runtime;
-use crate::status::{Code, guard};
-use crate::stream::default_stream;
+use crate::status::Code;
 use crate::transfer::{Copy, Direction, Extent, Region};
 
 /// `cudaArray_t`: a number assigned by this library; 0 for none.
@@ -56,73 +56,6 @@ fn allocate(
     array.put(handle)
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMallocArray(
-    array: Out<ArrayHandle>,
-    desc: In<ChannelDesc>,
-    width: usize,
-    height: usize,
-    flags: u32,
-) -> Code {
-    guard("cudaMallocArray", 0, || allocate(array, desc, [width as u64, height as u64, 0], flags))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMalloc3DArray(
-    array: Out<ArrayHandle>,
-    desc: In<ChannelDesc>,
-    extent: cudaExtent,
-    flags: u32,
-) -> Code {
-    let elements = [extent.width as u64, extent.height as u64, extent.depth as u64];
-    guard("cudaMalloc3DArray", 0, || allocate(array, desc, elements, flags))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaFreeArray(array: ArrayHandle) -> Code {
-    guard("cudaFreeArray", 0, || {
-        let (runtime, _) = open_uncaptured()?;
-        if array == 0 {
-            return Ok(());
-        }
-        let found = known_array(runtime, array)?;
-        runtime.wait_for_device(found.device)?;
-        runtime.arrays.lock().remove(&array);
-        runtime.release(found.address)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaArrayGetInfo(
-    desc: Out<ChannelDesc>,
-    extent: Out<cudaExtent>,
-    flags: Out<u32>,
-    array: ArrayHandle,
-) -> Code {
-    guard("cudaArrayGetInfo", 0, || {
-        let (runtime, _) = open()?;
-        let found = known_array(runtime, array)?;
-        let [width, height, depth] = found.elements.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
-        desc.put_if_wanted(found.desc);
-        extent.put_if_wanted(cudaExtent { width, height, depth });
-        flags.put_if_wanted(found.flags);
-        Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetChannelDesc(desc: Out<ChannelDesc>, array: ArrayHandle) -> Code {
-    guard("cudaGetChannelDesc", 0, || {
-        let (runtime, _) = open()?;
-        desc.put(known_array(runtime, array)?.desc)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaCreateChannelDesc(x: c_int, y: c_int, z: c_int, w: c_int, kind: u32) -> ChannelDesc {
-    ChannelDesc { bits: [x, y, z, w], kind }
-}
-
 /// Rows of `width` bytes between an array and pitched memory; the array's part starts at (`x` bytes, `y` rows).
 #[derive(Debug, Clone, Copy)]
 struct Rows {
@@ -158,104 +91,6 @@ impl Rows {
     }
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpy2DToArray(
-    array: ArrayHandle,
-    x: usize,
-    y: usize,
-    from: *const c_void,
-    pitch: usize,
-    width: usize,
-    height: usize,
-    kind: u32,
-) -> Code {
-    let rows = Rows { array, x, y, memory: from as u64, pitch, width, height };
-    guard("cudaMemcpy2DToArray", width.saturating_mul(height), || {
-        let (runtime, device) = open()?;
-        submit_copy(runtime, default_stream(device), rows.inbound(runtime, kind)?, Return::AtEnd)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpy2DToArrayAsync(
-    array: ArrayHandle,
-    x: usize,
-    y: usize,
-    from: *const c_void,
-    pitch: usize,
-    width: usize,
-    height: usize,
-    kind: u32,
-    stream: *mut c_void,
-) -> Code {
-    let rows = Rows { array, x, y, memory: from as u64, pitch, width, height };
-    guard("cudaMemcpy2DToArrayAsync", width.saturating_mul(height), || {
-        let (runtime, device) = open()?;
-        submit_copy(runtime, stream_key(stream, device), rows.inbound(runtime, kind)?, Return::Early)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpy2DFromArray(
-    to: *mut c_void,
-    pitch: usize,
-    array: ArrayHandle,
-    x: usize,
-    y: usize,
-    width: usize,
-    height: usize,
-    kind: u32,
-) -> Code {
-    let rows = Rows { array, x, y, memory: to as u64, pitch, width, height };
-    guard("cudaMemcpy2DFromArray", width.saturating_mul(height), || {
-        let (runtime, device) = open()?;
-        submit_copy(runtime, default_stream(device), rows.outbound(runtime, kind)?, Return::AtEnd)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpy2DFromArrayAsync(
-    to: *mut c_void,
-    pitch: usize,
-    array: ArrayHandle,
-    x: usize,
-    y: usize,
-    width: usize,
-    height: usize,
-    kind: u32,
-    stream: *mut c_void,
-) -> Code {
-    let rows = Rows { array, x, y, memory: to as u64, pitch, width, height };
-    guard("cudaMemcpy2DFromArrayAsync", width.saturating_mul(height), || {
-        let (runtime, device) = open()?;
-        submit_copy(runtime, stream_key(stream, device), rows.outbound(runtime, kind)?, Return::Early)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpy2DArrayToArray(
-    to: ArrayHandle,
-    to_x: usize,
-    to_y: usize,
-    from: ArrayHandle,
-    from_x: usize,
-    from_y: usize,
-    width: usize,
-    height: usize,
-    kind: u32,
-) -> Code {
-    guard("cudaMemcpy2DArrayToArray", width.saturating_mul(height), || {
-        let (runtime, device) = open()?;
-        let extent = Extent::plane(width as u64, height as u64);
-        let region =
-            |array, x, y| known_array(runtime, array)?.region([x as u64, y as u64, 0], extent).ok_or(INVALID);
-        let (to, from) = (region(to, to_x, to_y)?, region(from, from_x, from_y)?);
-        let copy = Copy { to, from, extent, direction: Direction::new(kind)? };
-        // A copy on the device need not block the host.
-        submit_copy(runtime, default_stream(device), copy, Return::Early)
-    })
-}
-
 fn line_address(
     runtime: &Runtime,
     array: ArrayHandle,
@@ -266,92 +101,238 @@ fn line_address(
     known_array(runtime, array)?.line(x as u64, y as u64, bytes as u64).ok_or(INVALID)
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpyToArray(
-    array: ArrayHandle,
-    x: usize,
-    y: usize,
-    from: *const c_void,
-    bytes: usize,
-    kind: u32,
-) -> Code {
-    guard("cudaMemcpyToArray", bytes, || {
-        let (runtime, device) = open()?;
-        let to = line_address(runtime, array, x, y, bytes)?;
-        let copy = Copy::line(to, from as u64, bytes as u64, Direction::new(kind)?);
-        submit_copy(runtime, default_stream(device), copy, Return::AtEnd)
-    })
-}
+api!(
+    fn cudaMallocArray(
+        array: Out<ArrayHandle>,
+        desc: In<ChannelDesc>,
+        width: usize,
+        height: usize,
+        flags: u32,
+    ) -> Result<(), Code> {
+        allocate(array, desc, [width as u64, height as u64, 0], flags)
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpyFromArray(
-    to: *mut c_void,
-    array: ArrayHandle,
-    x: usize,
-    y: usize,
-    bytes: usize,
-    kind: u32,
-) -> Code {
-    guard("cudaMemcpyFromArray", bytes, || {
-        let (runtime, device) = open()?;
-        let from = line_address(runtime, array, x, y, bytes)?;
-        let copy = Copy::line(to as u64, from, bytes as u64, Direction::new(kind)?);
-        submit_copy(runtime, default_stream(device), copy, Return::AtEnd)
-    })
-}
+    fn cudaMalloc3DArray(
+        array: Out<ArrayHandle>,
+        desc: In<ChannelDesc>,
+        extent: cudaExtent,
+        flags: u32,
+    ) -> Result<(), Code> {
+        allocate(array, desc, [extent.width, extent.height, extent.depth].map(|count| count as u64), flags)
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpyToArrayAsync(
-    array: ArrayHandle,
-    x: usize,
-    y: usize,
-    from: *const c_void,
-    bytes: usize,
-    kind: u32,
-    stream: *mut c_void,
-) -> Code {
-    guard("cudaMemcpyToArrayAsync", bytes, || {
-        let (runtime, device) = open()?;
-        let to = line_address(runtime, array, x, y, bytes)?;
-        let copy = Copy::line(to, from as u64, bytes as u64, Direction::new(kind)?);
-        submit_copy(runtime, stream_key(stream, device), copy, Return::Early)
-    })
-}
+    fn cudaFreeArray(array: ArrayHandle) -> Result<(), Code> {
+        let (runtime, _) = open_uncaptured()?;
+        if array == 0 {
+            return Ok(());
+        }
+        let found = known_array(runtime, array)?;
+        runtime.wait_for_device(found.device)?;
+        runtime.arrays.lock().remove(&array);
+        runtime.release(found.address)
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpyFromArrayAsync(
-    to: *mut c_void,
-    array: ArrayHandle,
-    x: usize,
-    y: usize,
-    bytes: usize,
-    kind: u32,
-    stream: *mut c_void,
-) -> Code {
-    guard("cudaMemcpyFromArrayAsync", bytes, || {
-        let (runtime, device) = open()?;
-        let from = line_address(runtime, array, x, y, bytes)?;
-        let copy = Copy::line(to as u64, from, bytes as u64, Direction::new(kind)?);
-        submit_copy(runtime, stream_key(stream, device), copy, Return::Early)
-    })
-}
+    fn cudaArrayGetInfo(
+        desc: Out<ChannelDesc>,
+        extent: Out<cudaExtent>,
+        flags: Out<u32>,
+        array: ArrayHandle,
+    ) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        let found = known_array(runtime, array)?;
+        let [width, height, depth] = found.elements.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+        desc.put_if_wanted(found.desc);
+        extent.put_if_wanted(cudaExtent { width, height, depth });
+        flags.put_if_wanted(found.flags);
+        Ok(())
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpyArrayToArray(
-    to: ArrayHandle,
-    to_x: usize,
-    to_y: usize,
-    from: ArrayHandle,
-    from_x: usize,
-    from_y: usize,
-    bytes: usize,
-    kind: u32,
-) -> Code {
-    guard("cudaMemcpyArrayToArray", bytes, || {
-        let (runtime, device) = open()?;
-        let to = line_address(runtime, to, to_x, to_y, bytes)?;
-        let from = line_address(runtime, from, from_x, from_y, bytes)?;
-        let copy = Copy::line(to, from, bytes as u64, Direction::new(kind)?);
-        submit_copy(runtime, default_stream(device), copy, Return::Early)
-    })
-}
+    fn cudaGetChannelDesc(desc: Out<ChannelDesc>, array: ArrayHandle) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        desc.put(known_array(runtime, array)?.desc)
+    }
+
+    extern "C" fn cudaCreateChannelDesc(x: c_int, y: c_int, z: c_int, w: c_int, kind: u32) -> ChannelDesc {
+        ChannelDesc { bits: [x, y, z, w], kind }
+    }
+
+    #[bytes(width.saturating_mul(height))]
+    #[per_thread(ptds)]
+    fn cudaMemcpy2DToArray(
+        array: ArrayHandle,
+        x: usize,
+        y: usize,
+        from: *const c_void,
+        pitch: usize,
+        width: usize,
+        height: usize,
+        kind: u32,
+    ) -> Result<(), Code> {
+        copy_and_wait(|runtime| {
+            Rows { array, x, y, memory: from as u64, pitch, width, height }.inbound(runtime, kind)
+        })
+    }
+
+    #[bytes(width.saturating_mul(height))]
+    #[per_thread(ptsz)]
+    fn cudaMemcpy2DToArrayAsync(
+        array: ArrayHandle,
+        x: usize,
+        y: usize,
+        from: *const c_void,
+        pitch: usize,
+        width: usize,
+        height: usize,
+        kind: u32,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        copy_in(stream, |runtime| {
+            Rows { array, x, y, memory: from as u64, pitch, width, height }.inbound(runtime, kind)
+        })
+    }
+
+    #[bytes(width.saturating_mul(height))]
+    #[per_thread(ptds)]
+    fn cudaMemcpy2DFromArray(
+        to: *mut c_void,
+        pitch: usize,
+        array: ArrayHandle,
+        x: usize,
+        y: usize,
+        width: usize,
+        height: usize,
+        kind: u32,
+    ) -> Result<(), Code> {
+        copy_and_wait(|runtime| {
+            Rows { array, x, y, memory: to as u64, pitch, width, height }.outbound(runtime, kind)
+        })
+    }
+
+    #[bytes(width.saturating_mul(height))]
+    #[per_thread(ptsz)]
+    fn cudaMemcpy2DFromArrayAsync(
+        to: *mut c_void,
+        pitch: usize,
+        array: ArrayHandle,
+        x: usize,
+        y: usize,
+        width: usize,
+        height: usize,
+        kind: u32,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        copy_in(stream, |runtime| {
+            Rows { array, x, y, memory: to as u64, pitch, width, height }.outbound(runtime, kind)
+        })
+    }
+
+    #[bytes(width.saturating_mul(height))]
+    #[per_thread(ptds)]
+    fn cudaMemcpy2DArrayToArray(
+        to: ArrayHandle,
+        to_x: usize,
+        to_y: usize,
+        from: ArrayHandle,
+        from_x: usize,
+        from_y: usize,
+        width: usize,
+        height: usize,
+        kind: u32,
+    ) -> Result<(), Code> {
+        // A copy on the device need not block the host.
+        copy_in(null_mut(), |runtime| {
+            let extent = Extent::plane(width as u64, height as u64);
+            let region = |array, x, y| {
+                known_array(runtime, array)?.region([x as u64, y as u64, 0], extent).ok_or(INVALID)
+            };
+            let (to, from) = (region(to, to_x, to_y)?, region(from, from_x, from_y)?);
+            Ok(Copy { to, from, extent, direction: Direction::new(kind)? })
+        })
+    }
+
+    #[bytes(bytes)]
+    #[per_thread(ptds)]
+    fn cudaMemcpyToArray(
+        array: ArrayHandle,
+        x: usize,
+        y: usize,
+        from: *const c_void,
+        bytes: usize,
+        kind: u32,
+    ) -> Result<(), Code> {
+        copy_and_wait(|runtime| {
+            let to = line_address(runtime, array, x, y, bytes)?;
+            Ok(Copy::line(to, from as u64, bytes as u64, Direction::new(kind)?))
+        })
+    }
+
+    #[bytes(bytes)]
+    #[per_thread(ptds)]
+    fn cudaMemcpyFromArray(
+        to: *mut c_void,
+        array: ArrayHandle,
+        x: usize,
+        y: usize,
+        bytes: usize,
+        kind: u32,
+    ) -> Result<(), Code> {
+        copy_and_wait(|runtime| {
+            let from = line_address(runtime, array, x, y, bytes)?;
+            Ok(Copy::line(to as u64, from, bytes as u64, Direction::new(kind)?))
+        })
+    }
+
+    #[bytes(bytes)]
+    #[per_thread(ptsz)]
+    fn cudaMemcpyToArrayAsync(
+        array: ArrayHandle,
+        x: usize,
+        y: usize,
+        from: *const c_void,
+        bytes: usize,
+        kind: u32,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        copy_in(stream, |runtime| {
+            let to = line_address(runtime, array, x, y, bytes)?;
+            Ok(Copy::line(to, from as u64, bytes as u64, Direction::new(kind)?))
+        })
+    }
+
+    #[bytes(bytes)]
+    #[per_thread(ptsz)]
+    fn cudaMemcpyFromArrayAsync(
+        to: *mut c_void,
+        array: ArrayHandle,
+        x: usize,
+        y: usize,
+        bytes: usize,
+        kind: u32,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        copy_in(stream, |runtime| {
+            let from = line_address(runtime, array, x, y, bytes)?;
+            Ok(Copy::line(to as u64, from, bytes as u64, Direction::new(kind)?))
+        })
+    }
+
+    #[bytes(bytes)]
+    #[per_thread(ptds)]
+    fn cudaMemcpyArrayToArray(
+        to: ArrayHandle,
+        to_x: usize,
+        to_y: usize,
+        from: ArrayHandle,
+        from_x: usize,
+        from_y: usize,
+        bytes: usize,
+        kind: u32,
+    ) -> Result<(), Code> {
+        // A copy on the device need not block the host.
+        copy_in(null_mut(), |runtime| {
+            let to = line_address(runtime, to, to_x, to_y, bytes)?;
+            let from = line_address(runtime, from, from_x, from_y, bytes)?;
+            Ok(Copy::line(to, from, bytes as u64, Direction::new(kind)?))
+        })
+    }
+);

@@ -12,7 +12,7 @@ use crate::capture::exchange_mode;
 use crate::ffi::{In, Out};
 use crate::graph::{GraphKey, Mode, NodeKey};
 use crate::runtime::invalid_stream;
-use crate::status::{Code, guard};
+use crate::status::Code;
 use crate::stream::{StreamKey, thread_number};
 
 const STATUS_NONE: u32 = 0;
@@ -26,57 +26,6 @@ fn begin(stream: *mut c_void, mode: u32, into: Option<(GraphKey, BTreeSet<NodeKe
         return Err(Code::cudaErrorStreamCaptureUnsupported);
     }
     runtime.graphs.lock().begin_capture(key, mode, thread_number(), into)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamBeginCapture(stream: *mut c_void, mode: u32) -> Code {
-    guard("cudaStreamBeginCapture", 0, || begin(stream, mode, None))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamBeginCaptureToGraph(
-    stream: *mut c_void,
-    graph: GraphHandle,
-    dependencies: In<NodeHandle>,
-    edge_data: In<[u8; 8]>,
-    count: usize,
-    mode: u32,
-) -> Code {
-    guard("cudaStreamBeginCaptureToGraph", 0, || {
-        check_edge_data(edge_data, count)?;
-        let after = dependencies.all(count)?.into_iter().map(NodeKey).collect();
-        begin(stream, mode, Some((GraphKey(graph), after)))
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamEndCapture(stream: *mut c_void, graph: Out<GraphHandle>) -> Code {
-    guard("cudaStreamEndCapture", 0, || {
-        let (runtime, device) = open()?;
-        graph.put(0)?;
-        let ended = runtime.graphs.lock().end_capture(stream_key(stream, device), thread_number())?;
-        graph.put(ended.0)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamIsCapturing(stream: *mut c_void, status: Out<u32>) -> Code {
-    guard("cudaStreamIsCapturing", 0, || {
-        let (runtime, device) = open()?;
-        let key = stream_key(stream, device);
-        runtime.streams.lock().describe(key).map_err(invalid_stream)?;
-        let mut graphs = runtime.graphs.lock();
-        runtime.check_default_stream(&mut graphs, key)?;
-        status.put(graphs.capture_of(key).map_or(STATUS_NONE, |seen| seen.status as u32))
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaThreadExchangeStreamCaptureMode(mode: Out<u32>) -> Code {
-    guard("cudaThreadExchangeStreamCaptureMode", 0, || {
-        let before = exchange_mode(Mode::new(mode.given()?)?);
-        mode.put(before as u32)
-    })
 }
 
 /// Destinations for the state of a capture; all but the status are optional.
@@ -109,22 +58,6 @@ pub fn capture_info(stream: *mut c_void, to: CaptureInfo) -> Result<(), Code> {
     Ok(())
 }
 
-/// Adds to the nodes that the stream's next node follows, or replaces them.
-#[cfg_attr(cuda_12, unsafe(export_name = "cudaStreamUpdateCaptureDependencies_v2"))]
-#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
-pub extern "C" fn cudaStreamUpdateCaptureDependencies(
-    stream: *mut c_void,
-    dependencies: In<NodeHandle>,
-    edge_data: In<[u8; 8]>,
-    count: usize,
-    flags: u32,
-) -> Code {
-    guard("cudaStreamUpdateCaptureDependencies", 0, || {
-        check_edge_data(edge_data, count)?;
-        update_dependencies(stream, dependencies, count, flags)
-    })
-}
-
 /// Changes the nodes that the stream's next node follows, for [`cudaStreamUpdateCaptureDependencies`].
 ///
 /// # Errors
@@ -155,3 +88,61 @@ pub fn update_dependencies(
     graphs.set_ends(id, key, ends);
     Ok(())
 }
+
+api!(
+    #[per_thread(ptsz)]
+    fn cudaStreamBeginCapture(stream: *mut c_void, mode: u32) -> Result<(), Code> {
+        begin(stream, mode, None)
+    }
+
+    #[per_thread(ptsz)]
+    fn cudaStreamBeginCaptureToGraph(
+        stream: *mut c_void,
+        graph: GraphHandle,
+        dependencies: In<NodeHandle>,
+        edge_data: In<[u8; 8]>,
+        count: usize,
+        mode: u32,
+    ) -> Result<(), Code> {
+        check_edge_data(edge_data, count)?;
+        let after = dependencies.all(count)?.into_iter().map(NodeKey).collect();
+        begin(stream, mode, Some((GraphKey(graph), after)))
+    }
+
+    #[per_thread(ptsz)]
+    fn cudaStreamEndCapture(stream: *mut c_void, graph: Out<GraphHandle>) -> Result<(), Code> {
+        let (runtime, device) = open()?;
+        graph.put(0)?;
+        let ended = runtime.graphs.lock().end_capture(stream_key(stream, device), thread_number())?;
+        graph.put(ended.0)
+    }
+
+    #[per_thread(ptsz)]
+    fn cudaStreamIsCapturing(stream: *mut c_void, status: Out<u32>) -> Result<(), Code> {
+        let (runtime, device) = open()?;
+        let key = stream_key(stream, device);
+        runtime.streams.lock().describe(key).map_err(invalid_stream)?;
+        let mut graphs = runtime.graphs.lock();
+        runtime.check_default_stream(&mut graphs, key)?;
+        status.put(graphs.capture_of(key).map_or(STATUS_NONE, |seen| seen.status as u32))
+    }
+
+    fn cudaThreadExchangeStreamCaptureMode(mode: Out<u32>) -> Result<(), Code> {
+        let before = exchange_mode(Mode::new(mode.given()?)?);
+        mode.put(before as u32)
+    }
+
+    /// Adds to the nodes that the stream's next node follows, or replaces them.
+    #[cuda_12(cudaStreamUpdateCaptureDependencies_v2)]
+    #[per_thread(ptsz)]
+    fn cudaStreamUpdateCaptureDependencies(
+        stream: *mut c_void,
+        dependencies: In<NodeHandle>,
+        edge_data: In<[u8; 8]>,
+        count: usize,
+        flags: u32,
+    ) -> Result<(), Code> {
+        check_edge_data(edge_data, count)?;
+        update_dependencies(stream, dependencies, count, flags)
+    }
+);

@@ -11,33 +11,29 @@ use super::open;
 use crate::ffi::{In, Out};
 use crate::kernel::cluster::{BLOCKS_MAX, NON_PORTABLE_BLOCKS_MAX};
 use crate::kernel::{allows_non_portable_clusters, kernel};
-use crate::status::{Code, guard};
+use crate::status::Code;
 
-/// Returns the number of blocks of the largest cluster possible for this kernel.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaOccupancyMaxPotentialClusterSize(
-    blocks: Out<c_int>,
-    stub: *const c_void,
-    config: In<LaunchConfig>,
-) -> Code {
-    guard("cudaOccupancyMaxPotentialClusterSize", 0, || {
+api!(
+    /// Returns the number of blocks of the largest cluster possible for this kernel.
+    fn cudaOccupancyMaxPotentialClusterSize(
+        blocks: Out<c_int>,
+        stub: *const c_void,
+        config: In<LaunchConfig>,
+    ) -> Result<(), Code> {
         let (runtime, device) = open()?;
         kernel(stub)?;
         config.get()?;
         let has_clusters = super::launch::has_clusters(runtime, device)?;
         let most = if allows_non_portable_clusters(stub) { NON_PORTABLE_BLOCKS_MAX } else { BLOCKS_MAX };
         blocks.put(if has_clusters { most.cast_signed() } else { 1 })
-    })
-}
+    }
 
-/// Returns the number of clusters of a launch that are on the card at once.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaOccupancyMaxActiveClusters(
-    clusters: Out<c_int>,
-    stub: *const c_void,
-    config: In<LaunchConfig>,
-) -> Code {
-    guard("cudaOccupancyMaxActiveClusters", 0, || {
+    /// Returns the number of clusters of a launch that are on the card at once.
+    fn cudaOccupancyMaxActiveClusters(
+        clusters: Out<c_int>,
+        stub: *const c_void,
+        config: In<LaunchConfig>,
+    ) -> Result<(), Code> {
         let (runtime, device) = open()?;
         let kernel = kernel(stub)?;
         let config = config.get()?;
@@ -49,5 +45,5 @@ pub extern "C" fn cudaOccupancyMaxActiveClusters(
         let all =
             u64::from(blocks) * u64::from(info.sms) / sizes.iter().map(|&n| u64::from(n)).product::<u64>();
         clusters.put(c_int::try_from(all).unwrap_or(c_int::MAX))
-    })
-}
+    }
+);

@@ -10,23 +10,41 @@ use super::{open, stream_key};
 use crate::clock;
 use crate::command::Command;
 use crate::runtime::{Runtime, Submitted};
-use crate::status::{Code, guard};
+use crate::status::Code;
 use crate::stream::{StreamKey, default_stream};
 use crate::transfer::{Copy, Direction, Extent, Pageable, Region};
 
 /// Time at which the call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Return {
+enum Return {
     AtEnd,
     /// Before the end, unless pageable memory takes part.
     Early,
 }
 
-/// Submits a copy to a stream.
+/// Makes a copy and submits it to the default stream, for calls that return at its end.
 ///
 /// # Errors
-/// An error in the call; also one of earlier work if the call waits.
-pub fn submit_copy(
+/// An error in the call, or of earlier work.
+pub fn copy_and_wait(make: impl FnOnce(&'static Runtime) -> Result<Copy, Code>) -> Result<(), Code> {
+    let (runtime, device) = open()?;
+    submit_copy(runtime, default_stream(device), make(runtime)?, Return::AtEnd)
+}
+
+/// Makes a copy and submits it to a stream, for calls that return early.
+///
+/// # Errors
+/// An error in the call; also one of earlier work if pageable memory takes part.
+pub fn copy_in(
+    stream: *mut c_void,
+    make: impl FnOnce(&'static Runtime) -> Result<Copy, Code>,
+) -> Result<(), Code> {
+    let (runtime, device) = open()?;
+    submit_copy(runtime, stream_key(stream, device), make(runtime)?, Return::Early)
+}
+
+/// Submits a copy to a stream.
+fn submit_copy(
     runtime: &'static Runtime,
     stream: StreamKey,
     copy: Copy,
@@ -52,28 +70,8 @@ pub fn submit_copy(
     Ok(())
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpy(to: *mut c_void, from: *const c_void, bytes: usize, kind: u32) -> Code {
-    guard("cudaMemcpy", bytes, || {
-        let (runtime, device) = open()?;
-        let copy = Copy::line(to as u64, from as u64, bytes as u64, Direction::new(kind)?);
-        submit_copy(runtime, default_stream(device), copy, Return::AtEnd)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpyAsync(
-    to: *mut c_void,
-    from: *const c_void,
-    bytes: usize,
-    kind: u32,
-    stream: *mut c_void,
-) -> Code {
-    guard("cudaMemcpyAsync", bytes, || {
-        let (runtime, device) = open()?;
-        let copy = Copy::line(to as u64, from as u64, bytes as u64, Direction::new(kind)?);
-        submit_copy(runtime, stream_key(stream, device), copy, Return::Early)
-    })
+fn line(to: *mut c_void, from: *const c_void, bytes: usize, kind: u32) -> Result<Copy, Code> {
+    Ok(Copy::line(to as u64, from as u64, bytes as u64, Direction::new(kind)?))
 }
 
 /// Rows of `width` bytes; pitches and width as the program gives them.
@@ -89,10 +87,6 @@ struct Plane {
 }
 
 impl Plane {
-    fn bytes(&self) -> usize {
-        self.width.saturating_mul(self.height)
-    }
-
     fn copy(&self) -> Result<Copy, Code> {
         let direction = Direction::new(self.kind)?;
         if self.width > self.to_pitch || self.width > self.from_pitch {
@@ -107,75 +101,85 @@ impl Plane {
     }
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpy2D(
-    to: *mut c_void,
-    to_pitch: usize,
-    from: *const c_void,
-    from_pitch: usize,
-    width: usize,
-    height: usize,
-    kind: u32,
-) -> Code {
-    let plane = Plane { to, to_pitch, from, from_pitch, width, height, kind };
-    guard("cudaMemcpy2D", plane.bytes(), || {
-        let (runtime, device) = open()?;
-        submit_copy(runtime, default_stream(device), plane.copy()?, Return::AtEnd)
-    })
-}
+api!(
+    #[bytes(bytes)]
+    #[per_thread(ptds)]
+    fn cudaMemcpy(to: *mut c_void, from: *const c_void, bytes: usize, kind: u32) -> Result<(), Code> {
+        copy_and_wait(|_| line(to, from, bytes, kind))
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpy2DAsync(
-    to: *mut c_void,
-    to_pitch: usize,
-    from: *const c_void,
-    from_pitch: usize,
-    width: usize,
-    height: usize,
-    kind: u32,
-    stream: *mut c_void,
-) -> Code {
-    let plane = Plane { to, to_pitch, from, from_pitch, width, height, kind };
-    guard("cudaMemcpy2DAsync", plane.bytes(), || {
-        let (runtime, device) = open()?;
-        submit_copy(runtime, stream_key(stream, device), plane.copy()?, Return::Early)
-    })
-}
+    #[bytes(bytes)]
+    #[per_thread(ptsz)]
+    fn cudaMemcpyAsync(
+        to: *mut c_void,
+        from: *const c_void,
+        bytes: usize,
+        kind: u32,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        copy_in(stream, |_| line(to, from, bytes, kind))
+    }
 
-/// Runs after all earlier and before all later work of both devices and the current one (CUDA runtime API,
-/// `cudaMemcpyPeer`). CUDA does not block the host; here it waits, which is the simplest way to precede all later work.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpyPeer(
-    to: *mut c_void,
-    to_device: c_int,
-    from: *const c_void,
-    from_device: c_int,
-    bytes: usize,
-) -> Code {
-    guard("cudaMemcpyPeer", bytes, || {
-        let (runtime, device) = open()?;
-        for peer in [to_device, from_device] {
-            runtime.wait_for_device(known_device(runtime, peer)?)?;
-        }
-        let copy = Copy::line(to as u64, from as u64, bytes as u64, Direction::Default);
-        submit_copy(runtime, default_stream(device), copy, Return::AtEnd)
-    })
-}
+    #[bytes(width.saturating_mul(height))]
+    #[per_thread(ptds)]
+    fn cudaMemcpy2D(
+        to: *mut c_void,
+        to_pitch: usize,
+        from: *const c_void,
+        from_pitch: usize,
+        width: usize,
+        height: usize,
+        kind: u32,
+    ) -> Result<(), Code> {
+        copy_and_wait(|_| Plane { to, to_pitch, from, from_pitch, width, height, kind }.copy())
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpyPeerAsync(
-    to: *mut c_void,
-    to_device: c_int,
-    from: *const c_void,
-    from_device: c_int,
-    bytes: usize,
-    stream: *mut c_void,
-) -> Code {
-    guard("cudaMemcpyPeerAsync", bytes, || {
-        let (runtime, device) = open()?;
-        known_device(runtime, to_device)?;
-        known_device(runtime, from_device)?;
-        let copy = Copy::line(to as u64, from as u64, bytes as u64, Direction::Default);
-        submit_copy(runtime, stream_key(stream, device), copy, Return::Early)
-    })
-}
+    #[bytes(width.saturating_mul(height))]
+    #[per_thread(ptsz)]
+    fn cudaMemcpy2DAsync(
+        to: *mut c_void,
+        to_pitch: usize,
+        from: *const c_void,
+        from_pitch: usize,
+        width: usize,
+        height: usize,
+        kind: u32,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        copy_in(stream, |_| Plane { to, to_pitch, from, from_pitch, width, height, kind }.copy())
+    }
+
+    /// Runs after all earlier and before all later work of both devices and the current one (CUDA runtime API,
+    /// `cudaMemcpyPeer`). CUDA does not block the host; here it waits, which is the simplest way to precede all later work.
+    #[bytes(bytes)]
+    fn cudaMemcpyPeer(
+        to: *mut c_void,
+        to_device: c_int,
+        from: *const c_void,
+        from_device: c_int,
+        bytes: usize,
+    ) -> Result<(), Code> {
+        copy_and_wait(|runtime| {
+            for peer in [to_device, from_device] {
+                runtime.wait_for_device(known_device(runtime, peer)?)?;
+            }
+            Ok(Copy::line(to as u64, from as u64, bytes as u64, Direction::Default))
+        })
+    }
+
+    #[bytes(bytes)]
+    fn cudaMemcpyPeerAsync(
+        to: *mut c_void,
+        to_device: c_int,
+        from: *const c_void,
+        from_device: c_int,
+        bytes: usize,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        copy_in(stream, |runtime| {
+            known_device(runtime, to_device)?;
+            known_device(runtime, from_device)?;
+            Ok(Copy::line(to as u64, from as u64, bytes as u64, Direction::Default))
+        })
+    }
+);

@@ -8,14 +8,12 @@ use core::ffi::{c_int, c_void};
 use cudarc::runtime::sys::{cudaExtent, cudaPitchedPtr, cudaPos};
 
 use super::array::{ArrayHandle, known_array};
-use super::copy::{Return, submit_copy};
+use super::copy::{copy_and_wait, copy_in};
 use super::device::known_device;
-use super::{open, stream_key};
 use crate::ffi::In;
 use crate::memory::Array;
 use crate::runtime::Runtime;
-use crate::status::{Code, guard};
-use crate::stream::default_stream;
+use crate::status::Code;
 use crate::transfer::{Copy, Direction, Extent, Region};
 
 /// `cudaMemcpy3DParms` with the kind as a plain number.
@@ -108,22 +106,6 @@ impl Memcpy3DParms {
     }
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpy3D(parms: In<Memcpy3DParms>) -> Code {
-    guard("cudaMemcpy3D", 0, || {
-        let (runtime, device) = open()?;
-        submit_copy(runtime, default_stream(device), parms.get()?.copy(runtime)?, Return::AtEnd)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpy3DAsync(parms: In<Memcpy3DParms>, stream: *mut c_void) -> Code {
-    guard("cudaMemcpy3DAsync", 0, || {
-        let (runtime, device) = open()?;
-        submit_copy(runtime, stream_key(stream, device), parms.get()?.copy(runtime)?, Return::Early)
-    })
-}
-
 fn peer_copy(runtime: &Runtime, parms: In<Memcpy3DPeerParms>) -> Result<Copy, Code> {
     let parms = parms.get()?;
     known_device(runtime, parms.to_device)?;
@@ -131,18 +113,24 @@ fn peer_copy(runtime: &Runtime, parms: In<Memcpy3DPeerParms>) -> Result<Copy, Co
     block(runtime, &parms.to, &parms.from, parms.extent, Direction::Default)
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpy3DPeer(parms: In<Memcpy3DPeerParms>) -> Code {
-    guard("cudaMemcpy3DPeer", 0, || {
-        let (runtime, device) = open()?;
-        submit_copy(runtime, default_stream(device), peer_copy(runtime, parms)?, Return::AtEnd)
-    })
-}
+api!(
+    #[per_thread(ptds)]
+    fn cudaMemcpy3D(parms: In<Memcpy3DParms>) -> Result<(), Code> {
+        copy_and_wait(|runtime| parms.get()?.copy(runtime))
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpy3DPeerAsync(parms: In<Memcpy3DPeerParms>, stream: *mut c_void) -> Code {
-    guard("cudaMemcpy3DPeerAsync", 0, || {
-        let (runtime, device) = open()?;
-        submit_copy(runtime, stream_key(stream, device), peer_copy(runtime, parms)?, Return::Early)
-    })
-}
+    #[per_thread(ptsz)]
+    fn cudaMemcpy3DAsync(parms: In<Memcpy3DParms>, stream: *mut c_void) -> Result<(), Code> {
+        copy_in(stream, |runtime| parms.get()?.copy(runtime))
+    }
+
+    #[per_thread(ptds)]
+    fn cudaMemcpy3DPeer(parms: In<Memcpy3DPeerParms>) -> Result<(), Code> {
+        copy_and_wait(|runtime| peer_copy(runtime, parms))
+    }
+
+    #[per_thread(ptsz)]
+    fn cudaMemcpy3DPeerAsync(parms: In<Memcpy3DPeerParms>, stream: *mut c_void) -> Result<(), Code> {
+        copy_in(stream, |runtime| peer_copy(runtime, parms))
+    }
+);

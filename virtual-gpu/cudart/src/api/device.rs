@@ -11,7 +11,7 @@ use super::open;
 use crate::device::{DeviceProp, attribute, current_device, properties, set_current_device};
 use crate::ffi::Out;
 use crate::runtime::{Runtime, unexpected};
-use crate::status::{Code, guard};
+use crate::status::Code;
 
 /// Priorities of streams: 0 is the default and the lowest, as on NVIDIA's cards since Volta (specification S-518).
 pub const PRIORITY_LEAST: c_int = 0;
@@ -26,76 +26,55 @@ pub fn known_device(runtime: &Runtime, device: c_int) -> Result<u32, Code> {
     runtime.device(device).map(|_| device)
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetDeviceCount(count: Out<c_int>) -> Code {
-    guard("cudaGetDeviceCount", 0, || {
+api!(
+    fn cudaGetDeviceCount(count: Out<c_int>) -> Result<(), Code> {
         let devices = c_int::try_from(Runtime::get()?.devices.len()).unwrap_or(c_int::MAX);
         count.put(devices)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaSetDevice(device: c_int) -> Code {
-    guard("cudaSetDevice", 0, || {
+    fn cudaSetDevice(device: c_int) -> Result<(), Code> {
         set_current_device(known_device(Runtime::get()?, device)?);
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetDevice(device: Out<c_int>) -> Code {
-    guard("cudaGetDevice", 0, || device.put(current_device().cast_signed()))
-}
+    fn cudaGetDevice(device: Out<c_int>) -> Result<(), Code> {
+        device.put(current_device().cast_signed())
+    }
 
-#[cfg_attr(cuda_12, unsafe(export_name = "cudaGetDeviceProperties_v2"))]
-#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
-pub extern "C" fn cudaGetDeviceProperties(filled: Out<DeviceProp>, device: c_int) -> Code {
-    guard("cudaGetDeviceProperties", 0, || {
+    #[cuda_12(cudaGetDeviceProperties_v2)]
+    fn cudaGetDeviceProperties(filled: Out<DeviceProp>, device: c_int) -> Result<(), Code> {
         let runtime = Runtime::get()?;
         let device = runtime.device(known_device(runtime, device)?)?;
         filled.put(properties(device))
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceGetAttribute(value: Out<c_int>, number: u32, device: c_int) -> Code {
-    guard("cudaDeviceGetAttribute", 0, || {
+    fn cudaDeviceGetAttribute(value: Out<c_int>, number: u32, device: c_int) -> Result<(), Code> {
         let runtime = Runtime::get()?;
         let device = runtime.device(known_device(runtime, device)?)?;
         let found = attribute(device, number).ok_or(Code::cudaErrorInvalidValue)?;
         value.put(found)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>) -> Code {
-    guard("cudaDeviceGetStreamPriorityRange", 0, || {
+    fn cudaDeviceGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>) -> Result<(), Code> {
         Runtime::get()?;
         least.put_if_wanted(PRIORITY_LEAST);
         greatest.put_if_wanted(PRIORITY_GREATEST);
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceSynchronize() -> Code {
-    guard("cudaDeviceSynchronize", 0, || {
+    fn cudaDeviceSynchronize() -> Result<(), Code> {
         let (runtime, device) = open()?;
         runtime.check_device_synchronisable(device)?;
         runtime.wait_for_device(device)
-    })
-}
+    }
 
-/// Destroys the process's context on the current device with all its memory. A device error persists, as on NVIDIA's
-/// devices.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceReset() -> Code {
-    guard("cudaDeviceReset", 0, || Runtime::get()?.close_context(current_device()))
-}
+    /// Destroys the process's context on the current device with all its memory. A device error persists, as on NVIDIA's
+    /// devices.
+    fn cudaDeviceReset() -> Result<(), Code> {
+        Runtime::get()?.close_context(current_device())
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemGetInfo(free: Out<usize>, total: Out<usize>) -> Code {
-    guard("cudaMemGetInfo", 0, || {
+    fn cudaMemGetInfo(free: Out<usize>, total: Out<usize>) -> Result<(), Code> {
         let (runtime, device) = open()?;
         runtime.report_host_faults(|_, _| true)?;
         runtime.watch_host();
@@ -107,5 +86,5 @@ pub extern "C" fn cudaMemGetInfo(free: Out<usize>, total: Out<usize>) -> Code {
             to.put_if_wanted(usize::try_from(bytes).unwrap_or(usize::MAX));
         }
         Ok(())
-    })
-}
+    }
+);

@@ -9,22 +9,7 @@ use super::graph::{
     GraphHandle, NodeHandle, add_edges, check_edge_data, dependencies, dependents, edges, remove_edges,
 };
 use crate::ffi::{In, Out};
-use crate::status::{Code, guard};
-
-#[cfg_attr(cuda_12, unsafe(export_name = "cudaGraphGetEdges_v2"))]
-#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
-pub extern "C" fn cudaGraphGetEdges(
-    graph: GraphHandle,
-    from: Out<NodeHandle>,
-    to: Out<NodeHandle>,
-    data: Out<[u8; 8]>,
-    count: Out<usize>,
-) -> Code {
-    guard("cudaGraphGetEdges", 0, || {
-        edges(graph, from, to, count)?;
-        no_data(data, count)
-    })
-}
+use crate::status::Code;
 
 /// Reports that no edge carries data.
 fn no_data(data: Out<[u8; 8]>, count: Out<usize>) -> Result<(), Code> {
@@ -34,77 +19,77 @@ fn no_data(data: Out<[u8; 8]>, count: Out<usize>) -> Result<(), Code> {
     Ok(())
 }
 
-#[cfg_attr(cuda_12, unsafe(export_name = "cudaGraphNodeGetDependencies_v2"))]
-#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
-pub extern "C" fn cudaGraphNodeGetDependencies(
-    node: NodeHandle,
-    list: Out<NodeHandle>,
-    data: Out<[u8; 8]>,
-    count: Out<usize>,
-) -> Code {
-    guard("cudaGraphNodeGetDependencies", 0, || {
+api!(
+    #[cuda_12(cudaGraphGetEdges_v2)]
+    fn cudaGraphGetEdges(
+        graph: GraphHandle,
+        from: Out<NodeHandle>,
+        to: Out<NodeHandle>,
+        data: Out<[u8; 8]>,
+        count: Out<usize>,
+    ) -> Result<(), Code> {
+        edges(graph, from, to, count)?;
+        no_data(data, count)
+    }
+
+    #[cuda_12(cudaGraphNodeGetDependencies_v2)]
+    fn cudaGraphNodeGetDependencies(
+        node: NodeHandle,
+        list: Out<NodeHandle>,
+        data: Out<[u8; 8]>,
+        count: Out<usize>,
+    ) -> Result<(), Code> {
         dependencies(node, list, count)?;
         no_data(data, count)
-    })
-}
+    }
 
-#[cfg_attr(cuda_12, unsafe(export_name = "cudaGraphNodeGetDependentNodes_v2"))]
-#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
-pub extern "C" fn cudaGraphNodeGetDependentNodes(
-    node: NodeHandle,
-    list: Out<NodeHandle>,
-    data: Out<[u8; 8]>,
-    count: Out<usize>,
-) -> Code {
-    guard("cudaGraphNodeGetDependentNodes", 0, || {
+    #[cuda_12(cudaGraphNodeGetDependentNodes_v2)]
+    fn cudaGraphNodeGetDependentNodes(
+        node: NodeHandle,
+        list: Out<NodeHandle>,
+        data: Out<[u8; 8]>,
+        count: Out<usize>,
+    ) -> Result<(), Code> {
         dependents(node, list, count)?;
         no_data(data, count)
-    })
-}
+    }
 
-#[cfg_attr(cuda_12, unsafe(export_name = "cudaGraphAddDependencies_v2"))]
-#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
-pub extern "C" fn cudaGraphAddDependencies(
-    graph: GraphHandle,
-    from: In<NodeHandle>,
-    to: In<NodeHandle>,
-    data: In<[u8; 8]>,
-    count: usize,
-) -> Code {
-    guard("cudaGraphAddDependencies", 0, || {
+    #[cuda_12(cudaGraphAddDependencies_v2)]
+    fn cudaGraphAddDependencies(
+        graph: GraphHandle,
+        from: In<NodeHandle>,
+        to: In<NodeHandle>,
+        data: In<[u8; 8]>,
+        count: usize,
+    ) -> Result<(), Code> {
         check_edge_data(data, count)?;
         add_edges(graph, from, to, count)
-    })
-}
+    }
 
-#[cfg_attr(cuda_12, unsafe(export_name = "cudaGraphRemoveDependencies_v2"))]
-#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
-pub extern "C" fn cudaGraphRemoveDependencies(
-    graph: GraphHandle,
-    from: In<NodeHandle>,
-    to: In<NodeHandle>,
-    data: In<[u8; 8]>,
-    count: usize,
-) -> Code {
-    guard("cudaGraphRemoveDependencies", 0, || {
+    #[cuda_12(cudaGraphRemoveDependencies_v2)]
+    fn cudaGraphRemoveDependencies(
+        graph: GraphHandle,
+        from: In<NodeHandle>,
+        to: In<NodeHandle>,
+        data: In<[u8; 8]>,
+        count: usize,
+    ) -> Result<(), Code> {
         check_edge_data(data, count)?;
         remove_edges(graph, from, to, count)
-    })
-}
+    }
 
-#[cfg_attr(cuda_12, unsafe(export_name = "cudaStreamGetCaptureInfo_v3"))]
-#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
-pub extern "C" fn cudaStreamGetCaptureInfo(
-    stream: *mut c_void,
-    status: Out<u32>,
-    id: Out<u64>,
-    graph: Out<GraphHandle>,
-    dependencies: Out<*const NodeHandle>,
-    data: Out<*const c_void>,
-    count: Out<usize>,
-) -> Code {
-    guard("cudaStreamGetCaptureInfo", 0, || {
+    #[cuda_12(cudaStreamGetCaptureInfo_v3)]
+    #[per_thread(ptsz)]
+    fn cudaStreamGetCaptureInfo(
+        stream: *mut c_void,
+        status: Out<u32>,
+        id: Out<u64>,
+        graph: Out<GraphHandle>,
+        dependencies: Out<*const NodeHandle>,
+        data: Out<*const c_void>,
+        count: Out<usize>,
+    ) -> Result<(), Code> {
         data.put_if_wanted(std::ptr::null());
         capture_info(stream, CaptureInfo { status, id, graph, dependencies, count })
-    })
-}
+    }
+);

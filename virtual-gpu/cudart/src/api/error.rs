@@ -6,41 +6,10 @@ use core::ffi::{CStr, c_char, c_int};
 
 use crate::ffi::Out;
 use crate::runtime::Runtime;
-use crate::status::{Code, guard, peek_last, take_last};
+use crate::status::{Code, peek_last, take_last};
 
 /// Version as 1000 × major + 10 × minor.
 const CUDA_VERSION: c_int = if cfg!(cuda_12) { 12_090 } else { 13_000 };
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetLastError() -> Code {
-    let last = take_last();
-    Runtime::failure().unwrap_or(last)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaPeekAtLastError() -> Code {
-    Runtime::failure().unwrap_or_else(peek_last)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetErrorName(code: u32) -> *const c_char {
-    entry(code).1.as_ptr().cast()
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetErrorString(code: u32) -> *const c_char {
-    entry(code).2.as_ptr().cast()
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaRuntimeGetVersion(version: Out<c_int>) -> Code {
-    guard("cudaRuntimeGetVersion", 0, || version.put(CUDA_VERSION))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDriverGetVersion(version: Out<c_int>) -> Code {
-    guard("cudaDriverGetVersion", 0, || version.put(CUDA_VERSION))
-}
 
 /// A code with its name and text, both NUL-terminated for C.
 type Entry = (Code, &'static str, &'static str);
@@ -108,6 +77,33 @@ pub fn error_texts(code: u32) -> [&'static CStr; 2] {
     let (_, name, text) = entry(code);
     [name, text].map(|text| CStr::from_bytes_with_nul(text.as_bytes()).expect("each ends with NUL"))
 }
+
+api!(
+    extern "C" fn cudaGetLastError() -> Code {
+        let last = take_last();
+        Runtime::failure().unwrap_or(last)
+    }
+
+    extern "C" fn cudaPeekAtLastError() -> Code {
+        Runtime::failure().unwrap_or_else(peek_last)
+    }
+
+    extern "C" fn cudaGetErrorName(code: u32) -> *const c_char {
+        entry(code).1.as_ptr().cast()
+    }
+
+    extern "C" fn cudaGetErrorString(code: u32) -> *const c_char {
+        entry(code).2.as_ptr().cast()
+    }
+
+    fn cudaRuntimeGetVersion(version: Out<c_int>) -> Result<(), Code> {
+        version.put(CUDA_VERSION)
+    }
+
+    fn cudaDriverGetVersion(version: Out<c_int>) -> Result<(), Code> {
+        version.put(CUDA_VERSION)
+    }
+);
 
 #[cfg(test)]
 mod tests {

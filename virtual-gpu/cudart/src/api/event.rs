@@ -13,23 +13,13 @@ use crate::ffi::Out;
 use crate::graph::Work;
 use crate::log::log_line;
 use crate::runtime::{Runtime, Submitted, invalid_stream};
-use crate::status::{Code, guard};
+use crate::status::Code;
 use crate::stream::Completion;
 
 /// No effect, since waits never spin here.
 const BLOCKING_SYNC: u32 = 1;
 const DISABLE_TIMING: u32 = 2;
 const INTERPROCESS: u32 = 4;
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventCreate(event: Out<*mut c_void>) -> Code {
-    guard("cudaEventCreate", 0, || create(event, 0))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventCreateWithFlags(event: Out<*mut c_void>, flags: u32) -> Code {
-    guard("cudaEventCreateWithFlags", 0, || create(event, flags))
-}
 
 fn create(event: Out<*mut c_void>, flags: u32) -> Result<(), Code> {
     let (runtime, device) = open()?;
@@ -50,31 +40,6 @@ fn create(event: Out<*mut c_void>, flags: u32) -> Result<(), Code> {
     let handle = events.last_key_value().map_or(1, |(&last, _)| last + 1);
     events.insert(handle, Event { device, timing, recorded: Recorded::Never });
     event.put(handle as *mut c_void)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventDestroy(event: *mut c_void) -> Code {
-    guard("cudaEventDestroy", 0, || {
-        let (runtime, _) = open()?;
-        let removed = runtime.events.lock().remove(&(event as u64));
-        removed.map(drop).ok_or(Code::cudaErrorInvalidResourceHandle)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventRecord(event: *mut c_void, stream: *mut c_void) -> Code {
-    guard("cudaEventRecord", 0, || record(event, stream, false))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventRecordWithFlags(event: *mut c_void, stream: *mut c_void, flags: u32) -> Code {
-    const EXTERNAL: u32 = 1;
-    guard("cudaEventRecordWithFlags", 0, || {
-        if flags & !EXTERNAL != 0 {
-            return Err(Code::cudaErrorInvalidValue);
-        }
-        record(event, stream, flags == EXTERNAL)
-    })
 }
 
 fn record(event: *mut c_void, stream: *mut c_void, external: bool) -> Result<(), Code> {
@@ -114,30 +79,55 @@ fn completion(event: *mut c_void) -> Result<(&'static Runtime, Option<Arc<Comple
     Ok((runtime, event.completion()?))
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventSynchronize(event: *mut c_void) -> Code {
-    guard("cudaEventSynchronize", 0, || {
+api!(
+    fn cudaEventCreate(event: Out<*mut c_void>) -> Result<(), Code> {
+        create(event, 0)
+    }
+
+    fn cudaEventCreateWithFlags(event: Out<*mut c_void>, flags: u32) -> Result<(), Code> {
+        create(event, flags)
+    }
+
+    fn cudaEventDestroy(event: *mut c_void) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        let removed = runtime.events.lock().remove(&(event as u64));
+        removed.map(drop).ok_or(Code::cudaErrorInvalidResourceHandle)
+    }
+
+    #[per_thread(ptsz)]
+    fn cudaEventRecord(event: *mut c_void, stream: *mut c_void) -> Result<(), Code> {
+        record(event, stream, false)
+    }
+
+    #[per_thread(ptsz)]
+    fn cudaEventRecordWithFlags(event: *mut c_void, stream: *mut c_void, flags: u32) -> Result<(), Code> {
+        const EXTERNAL: u32 = 1;
+        if flags & !EXTERNAL != 0 {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        record(event, stream, flags == EXTERNAL)
+    }
+
+    fn cudaEventSynchronize(event: *mut c_void) -> Result<(), Code> {
         let (runtime, recorded) = completion(event)?;
         runtime.wait(recorded.as_slice())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventQuery(event: *mut c_void) -> Code {
-    guard("cudaEventQuery", 0, || {
+    fn cudaEventQuery(event: *mut c_void) -> Result<(), Code> {
         let (_, recorded) = completion(event)?;
         readiness(recorded.is_none_or(|recorded| recorded.clock_ns().is_some()))
-    })
-}
+    }
 
-/// Returns modelled device time, not the time that the CPU took.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventElapsedTime(milliseconds: Out<f32>, start: *mut c_void, end: *mut c_void) -> Code {
-    guard("cudaEventElapsedTime", 0, || {
+    /// Returns modelled device time, not the time that the CPU took.
+    fn cudaEventElapsedTime(
+        milliseconds: Out<f32>,
+        start: *mut c_void,
+        end: *mut c_void,
+    ) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let events = runtime.events.lock();
         let find =
             |event: *mut c_void| events.get(&(event as u64)).ok_or(Code::cudaErrorInvalidResourceHandle);
         milliseconds.put(elapsed_ms(find(start)?, find(end)?)?)
-    })
-}
+    }
+);

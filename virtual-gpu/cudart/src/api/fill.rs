@@ -4,26 +4,24 @@
 //! behavior").
 
 use core::ffi::{c_int, c_void};
+use std::ptr::null_mut;
 
 use cudarc::runtime::sys::{cudaExtent, cudaPitchedPtr};
 
 use super::{open, stream_key};
 use crate::command::Command;
-use crate::runtime::Runtime;
-use crate::status::{Code, guard};
-use crate::stream::{StreamKey, default_stream};
+use crate::status::Code;
 use crate::transfer::{Extent, Fill, Region};
 
-/// Submits a fill to a stream.
-///
-/// # Errors
-/// An error in the call.
-pub fn submit_fill(runtime: &'static Runtime, stream: StreamKey, fill: Fill) -> Result<(), Code> {
+/// Makes a fill and submits it to a stream.
+fn fill_in(stream: *mut c_void, make: impl FnOnce() -> Result<Fill, Code>) -> Result<(), Code> {
+    let (runtime, device) = open()?;
+    let fill = make()?;
     if fill.extent.is_empty() {
         return Ok(());
     }
     fill.check(runtime)?;
-    runtime.submit(stream, Command::Fill(fill)).map(drop)
+    runtime.submit(stream_key(stream, device), Command::Fill(fill)).map(drop)
 }
 
 /// A fill with the low byte of `value`, as in CUDA.
@@ -35,57 +33,12 @@ fn line(to: *mut c_void, value: c_int, bytes: usize) -> Fill {
     bytes_of(Region::line(to as u64), Extent::line(bytes as u64), value)
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemset(to: *mut c_void, value: c_int, bytes: usize) -> Code {
-    guard("cudaMemset", bytes, || {
-        let (runtime, device) = open()?;
-        submit_fill(runtime, default_stream(device), line(to, value, bytes))
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemsetAsync(to: *mut c_void, value: c_int, bytes: usize, stream: *mut c_void) -> Code {
-    guard("cudaMemsetAsync", bytes, || {
-        let (runtime, device) = open()?;
-        submit_fill(runtime, stream_key(stream, device), line(to, value, bytes))
-    })
-}
-
 fn plane(to: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize) -> Result<Fill, Code> {
     if width > pitch && height > 1 {
         return Err(Code::cudaErrorInvalidValue);
     }
     let extent = Extent::plane(width as u64, height as u64);
     Ok(bytes_of(Region::plane(to as u64, pitch as u64), extent, value))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemset2D(
-    to: *mut c_void,
-    pitch: usize,
-    value: c_int,
-    width: usize,
-    height: usize,
-) -> Code {
-    guard("cudaMemset2D", width.saturating_mul(height), || {
-        let (runtime, device) = open()?;
-        submit_fill(runtime, default_stream(device), plane(to, pitch, value, width, height)?)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemset2DAsync(
-    to: *mut c_void,
-    pitch: usize,
-    value: c_int,
-    width: usize,
-    height: usize,
-    stream: *mut c_void,
-) -> Code {
-    guard("cudaMemset2DAsync", width.saturating_mul(height), || {
-        let (runtime, device) = open()?;
-        submit_fill(runtime, stream_key(stream, device), plane(to, pitch, value, width, height)?)
-    })
 }
 
 fn block(to: cudaPitchedPtr, value: c_int, extent: cudaExtent) -> Result<Fill, Code> {
@@ -100,23 +53,56 @@ fn block(to: cudaPitchedPtr, value: c_int, extent: cudaExtent) -> Result<Fill, C
     Ok(bytes_of(to, extent, value))
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemset3D(to: cudaPitchedPtr, value: c_int, extent: cudaExtent) -> Code {
-    guard("cudaMemset3D", 0, || {
-        let (runtime, device) = open()?;
-        submit_fill(runtime, default_stream(device), block(to, value, extent)?)
-    })
-}
+api!(
+    #[bytes(bytes)]
+    #[per_thread(ptds)]
+    fn cudaMemset(to: *mut c_void, value: c_int, bytes: usize) -> Result<(), Code> {
+        fill_in(null_mut(), || Ok(line(to, value, bytes)))
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemset3DAsync(
-    to: cudaPitchedPtr,
-    value: c_int,
-    extent: cudaExtent,
-    stream: *mut c_void,
-) -> Code {
-    guard("cudaMemset3DAsync", 0, || {
-        let (runtime, device) = open()?;
-        submit_fill(runtime, stream_key(stream, device), block(to, value, extent)?)
-    })
-}
+    #[bytes(bytes)]
+    #[per_thread(ptsz)]
+    fn cudaMemsetAsync(to: *mut c_void, value: c_int, bytes: usize, stream: *mut c_void) -> Result<(), Code> {
+        fill_in(stream, || Ok(line(to, value, bytes)))
+    }
+
+    #[bytes(width.saturating_mul(height))]
+    #[per_thread(ptds)]
+    fn cudaMemset2D(
+        to: *mut c_void,
+        pitch: usize,
+        value: c_int,
+        width: usize,
+        height: usize,
+    ) -> Result<(), Code> {
+        fill_in(null_mut(), || plane(to, pitch, value, width, height))
+    }
+
+    #[bytes(width.saturating_mul(height))]
+    #[per_thread(ptsz)]
+    fn cudaMemset2DAsync(
+        to: *mut c_void,
+        pitch: usize,
+        value: c_int,
+        width: usize,
+        height: usize,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        fill_in(stream, || plane(to, pitch, value, width, height))
+    }
+
+    #[per_thread(ptds)]
+    fn cudaMemset3D(to: cudaPitchedPtr, value: c_int, extent: cudaExtent) -> Result<(), Code> {
+        fill_in(null_mut(), || block(to, value, extent))
+    }
+
+    #[per_thread(ptsz)]
+    fn cudaMemset3DAsync(
+        to: cudaPitchedPtr,
+        value: c_int,
+        extent: cudaExtent,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        fill_in(stream, || block(to, value, extent))
+    }
+);

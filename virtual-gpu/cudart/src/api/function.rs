@@ -15,11 +15,41 @@ use crate::kernel::{
     CpuKernel, SHARED_BYTES_PER_BLOCK, allow_non_portable_clusters, allows_non_portable_clusters, cluster,
     kernel, opt_in_shared, shared_opt_in_bytes,
 };
-use crate::status::{Code, guard};
+use crate::status::Code;
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaFuncGetAttributes(attributes: Out<cudaFuncAttributes>, stub: *const c_void) -> Code {
-    guard("cudaFuncGetAttributes", 0, || {
+/// Blocks of a kernel that fit on one multiprocessor, limited by threads, blocks and shared memory.
+pub fn active_blocks_per_sm(
+    device: &DeviceInfo,
+    kernel: &CpuKernel,
+    threads_per_block: u32,
+    dynamic_shared_bytes: u64,
+) -> u32 {
+    let shared_bytes = dynamic_shared_bytes.saturating_add(u64::from(kernel.entry.static_shared_bytes));
+    let by_shared = u64::from(device.shared_bytes_per_sm).checked_div(shared_bytes).unwrap_or(u64::MAX);
+    let too_large = threads_per_block == 0 || threads_per_block > kernel.threads_max();
+    let by_threads = if too_large { 0 } else { device.threads_per_sm / threads_per_block };
+    by_threads.min(device.blocks_per_sm).min(u32::try_from(by_shared).unwrap_or(u32::MAX))
+}
+
+fn occupancy(
+    count: Out<c_int>,
+    stub: *const c_void,
+    threads_per_block: c_int,
+    dynamic_shared_bytes: usize,
+) -> Result<(), Code> {
+    let (runtime, device) = open()?;
+    let kernel = kernel(stub)?;
+    let threads = positive(threads_per_block)?;
+    let device = runtime.device(device)?;
+    count.put(active_blocks_per_sm(device, &kernel, threads, dynamic_shared_bytes as u64).cast_signed())
+}
+
+fn positive(number: c_int) -> Result<u32, Code> {
+    u32::try_from(number).ok().filter(|&number| number > 0).ok_or(Code::cudaErrorInvalidValue)
+}
+
+api!(
+    fn cudaFuncGetAttributes(attributes: Out<cudaFuncAttributes>, stub: *const c_void) -> Result<(), Code> {
         let (runtime, device) = open()?;
         let kernel = kernel(stub)?;
         let capability = runtime.device(device)?.compute_capability;
@@ -46,18 +76,15 @@ pub extern "C" fn cudaFuncGetAttributes(attributes: Out<cudaFuncAttributes>, stu
         filled.maxDynamicSharedSizeBytes =
             (shared_bytes_max - kernel.entry.static_shared_bytes).cast_signed();
         attributes.put(filled)
-    })
-}
+    }
 
-/// Sets `cudaFuncAttributeMaxDynamicSharedMemorySize` and the attribute that allows clusters of sixteen blocks; the
-/// carve-out and the order of clusters are hints without effect.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaFuncSetAttribute(stub: *const c_void, attribute: u32, value: c_int) -> Code {
-    const MAX_DYNAMIC_SHARED_MEMORY_SIZE: u32 = 8;
-    const PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 9;
-    const NON_PORTABLE_CLUSTER_SIZE_ALLOWED: u32 = 14;
-    const CLUSTER_SCHEDULING_POLICY_PREFERENCE: u32 = 15;
-    guard("cudaFuncSetAttribute", 0, || {
+    /// Sets `cudaFuncAttributeMaxDynamicSharedMemorySize` and the attribute that allows clusters of sixteen blocks; the
+    /// carve-out and the order of clusters are hints without effect.
+    fn cudaFuncSetAttribute(stub: *const c_void, attribute: u32, value: c_int) -> Result<(), Code> {
+        const MAX_DYNAMIC_SHARED_MEMORY_SIZE: u32 = 8;
+        const PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 9;
+        const NON_PORTABLE_CLUSTER_SIZE_ALLOWED: u32 = 14;
+        const CLUSTER_SCHEDULING_POLICY_PREFERENCE: u32 = 15;
         let (runtime, device) = open()?;
         let static_bytes = kernel(stub)?.entry.static_shared_bytes;
         match attribute {
@@ -77,39 +104,31 @@ pub extern "C" fn cudaFuncSetAttribute(stub: *const c_void, attribute: u32, valu
             PREFERRED_SHARED_MEMORY_CARVEOUT if (-1..=100).contains(&value) => Ok(()),
             _ => Err(Code::cudaErrorInvalidValue),
         }
-    })
-}
+    }
 
-/// A hint without effect here.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaFuncSetCacheConfig(stub: *const c_void, config: u32) -> Code {
-    const PREFER_EQUAL: u32 = 3;
-    guard("cudaFuncSetCacheConfig", 0, || {
+    /// A hint without effect here.
+    fn cudaFuncSetCacheConfig(stub: *const c_void, config: u32) -> Result<(), Code> {
+        const PREFER_EQUAL: u32 = 3;
         kernel(stub)?;
         if config <= PREFER_EQUAL { Ok(()) } else { Err(Code::cudaErrorInvalidValue) }
-    })
-}
+    }
 
-/// A hint without effect on every card since Maxwell.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaFuncSetSharedMemConfig(stub: *const c_void, _config: u32) -> Code {
-    guard("cudaFuncSetSharedMemConfig", 0, || kernel(stub).map(drop))
-}
+    /// A hint without effect on every card since Maxwell.
+    fn cudaFuncSetSharedMemConfig(stub: *const c_void, _config: u32) -> Result<(), Code> {
+        kernel(stub).map(drop)
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaFuncGetName(name: Out<*const c_char>, stub: *const c_void) -> Code {
-    guard("cudaFuncGetName", 0, || name.put(kernel(stub)?.entry.name))
-}
+    fn cudaFuncGetName(name: Out<*const c_char>, stub: *const c_void) -> Result<(), Code> {
+        name.put(kernel(stub)?.entry.name)
+    }
 
-/// Returns offset and size of one parameter; parameters are laid out as in a GPU's constant bank.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaFuncGetParamInfo(
-    stub: *const c_void,
-    index: usize,
-    offset: Out<usize>,
-    bytes: Out<usize>,
-) -> Code {
-    guard("cudaFuncGetParamInfo", 0, || {
+    /// Returns offset and size of one parameter; parameters are laid out as in a GPU's constant bank.
+    fn cudaFuncGetParamInfo(
+        stub: *const c_void,
+        index: usize,
+        offset: Out<usize>,
+        bytes: Out<usize>,
+    ) -> Result<(), Code> {
         let mut end = 0_usize;
         for (position, param) in kernel(stub)?.params().iter().enumerate() {
             let start = end.next_multiple_of((param.align as usize).max(1));
@@ -120,91 +139,49 @@ pub extern "C" fn cudaFuncGetParamInfo(
             end = start + param.size as usize;
         }
         Err(Code::cudaErrorInvalidValue)
-    })
-}
+    }
 
-/// Returns the stub itself, which is the handle everywhere here.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetFuncBySymbol(function: Out<*const c_void>, stub: *const c_void) -> Code {
-    guard("cudaGetFuncBySymbol", 0, || kernel(stub).and_then(|_| function.put(stub)))
-}
+    /// Returns the stub itself, which is the handle everywhere here.
+    fn cudaGetFuncBySymbol(function: Out<*const c_void>, stub: *const c_void) -> Result<(), Code> {
+        kernel(stub).and_then(|_| function.put(stub))
+    }
 
-/// Returns the stub itself, which is the handle everywhere here.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetKernel(handle: Out<*const c_void>, stub: *const c_void) -> Code {
-    guard("cudaGetKernel", 0, || kernel(stub).and_then(|_| handle.put(stub)))
-}
+    /// Returns the stub itself, which is the handle everywhere here.
+    fn cudaGetKernel(handle: Out<*const c_void>, stub: *const c_void) -> Result<(), Code> {
+        kernel(stub).and_then(|_| handle.put(stub))
+    }
 
-/// Blocks of a kernel that fit on one multiprocessor, limited by threads, blocks and shared memory.
-pub fn active_blocks_per_sm(
-    device: &DeviceInfo,
-    kernel: &CpuKernel,
-    threads_per_block: u32,
-    dynamic_shared_bytes: u64,
-) -> u32 {
-    let shared_bytes = dynamic_shared_bytes.saturating_add(u64::from(kernel.entry.static_shared_bytes));
-    let by_shared = u64::from(device.shared_bytes_per_sm).checked_div(shared_bytes).unwrap_or(u64::MAX);
-    let too_large = threads_per_block == 0 || threads_per_block > kernel.threads_max();
-    let by_threads = if too_large { 0 } else { device.threads_per_sm / threads_per_block };
-    by_threads.min(device.blocks_per_sm).min(u32::try_from(by_shared).unwrap_or(u32::MAX))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-    count: Out<c_int>,
-    stub: *const c_void,
-    threads_per_block: c_int,
-    dynamic_shared_bytes: usize,
-) -> Code {
-    guard("cudaOccupancyMaxActiveBlocksPerMultiprocessor", 0, || {
+    fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        count: Out<c_int>,
+        stub: *const c_void,
+        threads_per_block: c_int,
+        dynamic_shared_bytes: usize,
+    ) -> Result<(), Code> {
         occupancy(count, stub, threads_per_block, dynamic_shared_bytes)
-    })
-}
+    }
 
-/// Ignores the only flag, which concerns a cache.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    count: Out<c_int>,
-    stub: *const c_void,
-    threads_per_block: c_int,
-    dynamic_shared_bytes: usize,
-    flags: u32,
-) -> Code {
-    const DISABLE_CACHING_OVERRIDE: u32 = 1;
-    guard("cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 0, || {
+    /// Ignores the only flag, which concerns a cache.
+    fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        count: Out<c_int>,
+        stub: *const c_void,
+        threads_per_block: c_int,
+        dynamic_shared_bytes: usize,
+        flags: u32,
+    ) -> Result<(), Code> {
+        const DISABLE_CACHING_OVERRIDE: u32 = 1;
         if flags & !DISABLE_CACHING_OVERRIDE != 0 {
             return Err(Code::cudaErrorInvalidValue);
         }
         occupancy(count, stub, threads_per_block, dynamic_shared_bytes)
-    })
-}
+    }
 
-fn occupancy(
-    count: Out<c_int>,
-    stub: *const c_void,
-    threads_per_block: c_int,
-    dynamic_shared_bytes: usize,
-) -> Result<(), Code> {
-    let (runtime, device) = open()?;
-    let kernel = kernel(stub)?;
-    let threads = positive(threads_per_block)?;
-    let device = runtime.device(device)?;
-    count.put(active_blocks_per_sm(device, &kernel, threads, dynamic_shared_bytes as u64).cast_signed())
-}
-
-fn positive(number: c_int) -> Result<u32, Code> {
-    u32::try_from(number).ok().filter(|&number| number > 0).ok_or(Code::cudaErrorInvalidValue)
-}
-
-/// Returns the shared memory of a multiprocessor left for each of `blocks` blocks besides the static part.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaOccupancyAvailableDynamicSMemPerBlock(
-    bytes: Out<usize>,
-    stub: *const c_void,
-    blocks: c_int,
-    threads_per_block: c_int,
-) -> Code {
-    guard("cudaOccupancyAvailableDynamicSMemPerBlock", 0, || {
+    /// Returns the shared memory of a multiprocessor left for each of `blocks` blocks besides the static part.
+    fn cudaOccupancyAvailableDynamicSMemPerBlock(
+        bytes: Out<usize>,
+        stub: *const c_void,
+        blocks: c_int,
+        threads_per_block: c_int,
+    ) -> Result<(), Code> {
         let (runtime, device) = open()?;
         let kernel = kernel(stub)?;
         let (blocks, threads) = (positive(blocks)?, positive(threads_per_block)?);
@@ -214,5 +191,5 @@ pub extern "C" fn cudaOccupancyAvailableDynamicSMemPerBlock(
         }
         let per_block = (device.shared_bytes_per_sm / blocks).min(shared_opt_in_bytes_max(device));
         bytes.put((per_block - kernel.entry.static_shared_bytes.min(per_block)) as usize)
-    })
-}
+    }
+);

@@ -10,7 +10,7 @@ use crate::ffi::{In, Out};
 use crate::graph::{Edge, GraphKey, NodeKey, Work};
 use crate::log::log_line;
 use crate::runtime::Runtime;
-use crate::status::{Code, guard};
+use crate::status::Code;
 
 /// `cudaGraph_t` and `cudaGraphNode_t`: numbers assigned by this library; 0 for none.
 pub type GraphHandle = u64;
@@ -42,90 +42,8 @@ pub fn put_list(list: Out<u64>, count: Out<usize>, values: &[u64]) -> Result<(),
     count.put(values.len().min(room))
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphCreate(graph: Out<GraphHandle>, flags: u32) -> Code {
-    guard("cudaGraphCreate", 0, || {
-        let (runtime, _) = open()?;
-        graph.check()?;
-        if flags != 0 {
-            return Err(Code::cudaErrorInvalidValue);
-        }
-        graph.put(runtime.graphs.lock().create().0)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphDestroy(graph: GraphHandle) -> Code {
-    guard("cudaGraphDestroy", 0, || {
-        let (runtime, _) = open()?;
-        runtime.graphs.lock().destroy(GraphKey(graph))
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphClone(clone: Out<GraphHandle>, original: GraphHandle) -> Code {
-    guard("cudaGraphClone", 0, || {
-        let (runtime, _) = open()?;
-        clone.check()?;
-        clone.put(runtime.graphs.lock().duplicate(GraphKey(original))?.0)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphNodeFindInClone(
-    node: Out<NodeHandle>,
-    original: NodeHandle,
-    clone: GraphHandle,
-) -> Code {
-    guard("cudaGraphNodeFindInClone", 0, || {
-        let (runtime, _) = open()?;
-        let found = runtime.graphs.lock().find_in_clone(NodeKey(original), GraphKey(clone))?;
-        node.put(found.0)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphNodeGetType(node: NodeHandle, kind: Out<u32>) -> Code {
-    guard("cudaGraphNodeGetType", 0, || {
-        let (runtime, _) = open()?;
-        let graphs = runtime.graphs.lock();
-        kind.put(graphs.work(NodeKey(node))?.kind() as u32)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphDestroyNode(node: NodeHandle) -> Code {
-    guard("cudaGraphDestroyNode", 0, || {
-        let (runtime, _) = open()?;
-        runtime.graphs.lock().remove(NodeKey(node))
-    })
-}
-
 fn handles(nodes: &[NodeKey]) -> Vec<u64> {
     nodes.iter().map(|node| node.0).collect()
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphGetNodes(graph: GraphHandle, nodes: Out<NodeHandle>, count: Out<usize>) -> Code {
-    guard("cudaGraphGetNodes", 0, || {
-        let (runtime, _) = open()?;
-        put_list(nodes, count, &handles(&runtime.graphs.lock().nodes(GraphKey(graph))?))
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphGetRootNodes(
-    graph: GraphHandle,
-    nodes: Out<NodeHandle>,
-    count: Out<usize>,
-) -> Code {
-    guard("cudaGraphGetRootNodes", 0, || {
-        let (runtime, _) = open()?;
-        let graphs = runtime.graphs.lock();
-        let mut roots = graphs.nodes(GraphKey(graph))?;
-        roots.retain(|node| graphs.dependencies(*node).is_ok_and(|after| after.is_empty()));
-        put_list(nodes, count, &handles(&roots))
-    })
 }
 
 /// Returns the edges of a graph as two lists.
@@ -220,8 +138,67 @@ pub fn add_node(
     node.put(runtime.graphs.lock().add(GraphKey(graph), &after, work)?.0)
 }
 
-/// Does nothing: graphs hold no memory of their own.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceGraphMemTrim(_device: c_int) -> Code {
-    guard("cudaDeviceGraphMemTrim", 0, || open().map(drop))
-}
+api!(
+    fn cudaGraphCreate(graph: Out<GraphHandle>, flags: u32) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        graph.check()?;
+        if flags != 0 {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        graph.put(runtime.graphs.lock().create().0)
+    }
+
+    fn cudaGraphDestroy(graph: GraphHandle) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        runtime.graphs.lock().destroy(GraphKey(graph))
+    }
+
+    fn cudaGraphClone(clone: Out<GraphHandle>, original: GraphHandle) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        clone.check()?;
+        clone.put(runtime.graphs.lock().duplicate(GraphKey(original))?.0)
+    }
+
+    fn cudaGraphNodeFindInClone(
+        node: Out<NodeHandle>,
+        original: NodeHandle,
+        clone: GraphHandle,
+    ) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        let found = runtime.graphs.lock().find_in_clone(NodeKey(original), GraphKey(clone))?;
+        node.put(found.0)
+    }
+
+    fn cudaGraphNodeGetType(node: NodeHandle, kind: Out<u32>) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        let graphs = runtime.graphs.lock();
+        kind.put(graphs.work(NodeKey(node))?.kind() as u32)
+    }
+
+    fn cudaGraphDestroyNode(node: NodeHandle) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        runtime.graphs.lock().remove(NodeKey(node))
+    }
+
+    fn cudaGraphGetNodes(graph: GraphHandle, nodes: Out<NodeHandle>, count: Out<usize>) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        put_list(nodes, count, &handles(&runtime.graphs.lock().nodes(GraphKey(graph))?))
+    }
+
+    fn cudaGraphGetRootNodes(
+        graph: GraphHandle,
+        nodes: Out<NodeHandle>,
+        count: Out<usize>,
+    ) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        let graphs = runtime.graphs.lock();
+        let mut roots = graphs.nodes(GraphKey(graph))?;
+        roots.retain(|node| graphs.dependencies(*node).is_ok_and(|after| after.is_empty()));
+        put_list(nodes, count, &handles(&roots))
+    }
+
+    /// Does nothing: graphs hold no memory of their own.
+    fn cudaDeviceGraphMemTrim(_device: c_int) -> Result<(), Code> {
+        open().map(drop)
+    }
+);

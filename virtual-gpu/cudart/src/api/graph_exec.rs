@@ -19,7 +19,7 @@ use crate::ffi::{In, Out};
 use crate::graph::{Action, ExecKey, GraphKey, NodeKey, Planned, UpdateFailure, Work};
 use crate::log::log_line;
 use crate::runtime::{Runtime, invalid_stream};
-use crate::status::{Code, guard};
+use crate::status::Code;
 use crate::stream::{Completion, StreamKey};
 use crate::transfer::{Copy, Direction};
 
@@ -43,20 +43,6 @@ fn instantiate(exec: Out<ExecHandle>, graph: GraphHandle, flags: u64) -> Result<
     exec.put(runtime.graphs.lock().instantiate(GraphKey(graph), flags)?.0)
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphInstantiate(exec: Out<ExecHandle>, graph: GraphHandle, flags: u64) -> Code {
-    guard("cudaGraphInstantiate", 0, || instantiate(exec, graph, flags))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphInstantiateWithFlags(
-    exec: Out<ExecHandle>,
-    graph: GraphHandle,
-    flags: u64,
-) -> Code {
-    guard("cudaGraphInstantiateWithFlags", 0, || instantiate(exec, graph, flags))
-}
-
 /// `cudaGraphInstantiateParams`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -65,61 +51,6 @@ pub struct InstantiateParams {
     upload_stream: *mut c_void,
     error_node: NodeHandle,
     result: u32,
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphInstantiateWithParams(
-    exec: Out<ExecHandle>,
-    graph: GraphHandle,
-    params: Out<InstantiateParams>,
-) -> Code {
-    const SUCCESS: u32 = 0;
-    const INVALID_STRUCTURE: u32 = 2;
-    guard("cudaGraphInstantiateWithParams", 0, || {
-        let given = params.given()?;
-        let made = instantiate(exec, graph, given.flags);
-        let result = if made.is_ok() { SUCCESS } else { INVALID_STRUCTURE };
-        params.put(InstantiateParams { error_node: 0, result, ..given })?;
-        made
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphExecGetFlags(exec: ExecHandle, flags: Out<u64>) -> Code {
-    guard("cudaGraphExecGetFlags", 0, || {
-        let (runtime, _) = open()?;
-        flags.put(runtime.graphs.lock().exec_flags(ExecKey(exec))?)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphExecDestroy(exec: ExecHandle) -> Code {
-    guard("cudaGraphExecDestroy", 0, || {
-        let (runtime, _) = open()?;
-        runtime.graphs.lock().destroy_exec(ExecKey(exec))?;
-        runtime.streams.lock().end_graph(exec);
-        Ok(())
-    })
-}
-
-/// Only checks its arguments, since there is nothing to upload.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphUpload(exec: ExecHandle, stream: *mut c_void) -> Code {
-    guard("cudaGraphUpload", 0, || {
-        let (runtime, device) = open()?;
-        let key = stream_key(stream, device);
-        runtime.streams.lock().describe(key).map_err(invalid_stream)?;
-        runtime.check_synchronisable(key)?;
-        runtime.graphs.lock().exec_flags(ExecKey(exec)).map(drop)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphLaunch(exec: ExecHandle, stream: *mut c_void) -> Code {
-    guard("cudaGraphLaunch", 0, || {
-        let (runtime, device) = open()?;
-        launch(runtime, ExecKey(exec), stream_key(stream, device))
-    })
 }
 
 /// Enqueues the graph's work in the stream, and parallel branches in streams of the graph; all after the graph's
@@ -200,16 +131,74 @@ pub struct UpdateResult {
     error_from_node: NodeHandle,
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphExecUpdate(
-    exec: ExecHandle,
-    graph: GraphHandle,
-    result: Out<UpdateResult>,
-) -> Code {
-    const SUCCESS: u32 = 0;
-    const TOPOLOGY_CHANGED: u32 = 2;
-    const NODE_TYPE_CHANGED: u32 = 3;
-    guard("cudaGraphExecUpdate", 0, || {
+fn set(runtime: &Runtime, exec: ExecHandle, node: NodeHandle, work: Work) -> Result<(), Code> {
+    runtime.graphs.lock().set_action(ExecKey(exec), NodeKey(node), work)
+}
+
+api!(
+    fn cudaGraphInstantiate(exec: Out<ExecHandle>, graph: GraphHandle, flags: u64) -> Result<(), Code> {
+        instantiate(exec, graph, flags)
+    }
+
+    fn cudaGraphInstantiateWithFlags(
+        exec: Out<ExecHandle>,
+        graph: GraphHandle,
+        flags: u64,
+    ) -> Result<(), Code> {
+        instantiate(exec, graph, flags)
+    }
+
+    #[per_thread(ptsz)]
+    fn cudaGraphInstantiateWithParams(
+        exec: Out<ExecHandle>,
+        graph: GraphHandle,
+        params: Out<InstantiateParams>,
+    ) -> Result<(), Code> {
+        const SUCCESS: u32 = 0;
+        const INVALID_STRUCTURE: u32 = 2;
+        let given = params.given()?;
+        let made = instantiate(exec, graph, given.flags);
+        let result = if made.is_ok() { SUCCESS } else { INVALID_STRUCTURE };
+        params.put(InstantiateParams { error_node: 0, result, ..given })?;
+        made
+    }
+
+    fn cudaGraphExecGetFlags(exec: ExecHandle, flags: Out<u64>) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        flags.put(runtime.graphs.lock().exec_flags(ExecKey(exec))?)
+    }
+
+    fn cudaGraphExecDestroy(exec: ExecHandle) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        runtime.graphs.lock().destroy_exec(ExecKey(exec))?;
+        runtime.streams.lock().end_graph(exec);
+        Ok(())
+    }
+
+    /// Only checks its arguments, since there is nothing to upload.
+    #[per_thread(ptsz)]
+    fn cudaGraphUpload(exec: ExecHandle, stream: *mut c_void) -> Result<(), Code> {
+        let (runtime, device) = open()?;
+        let key = stream_key(stream, device);
+        runtime.streams.lock().describe(key).map_err(invalid_stream)?;
+        runtime.check_synchronisable(key)?;
+        runtime.graphs.lock().exec_flags(ExecKey(exec)).map(drop)
+    }
+
+    #[per_thread(ptsz)]
+    fn cudaGraphLaunch(exec: ExecHandle, stream: *mut c_void) -> Result<(), Code> {
+        let (runtime, device) = open()?;
+        launch(runtime, ExecKey(exec), stream_key(stream, device))
+    }
+
+    fn cudaGraphExecUpdate(
+        exec: ExecHandle,
+        graph: GraphHandle,
+        result: Out<UpdateResult>,
+    ) -> Result<(), Code> {
+        const SUCCESS: u32 = 0;
+        const TOPOLOGY_CHANGED: u32 = 2;
+        const NODE_TYPE_CHANGED: u32 = 3;
         let (runtime, _) = open()?;
         let updated = runtime.graphs.lock().update(ExecKey(exec), GraphKey(graph))?;
         let (number, node) = match updated {
@@ -219,114 +208,83 @@ pub extern "C" fn cudaGraphExecUpdate(
         };
         result.put(UpdateResult { result: number, error_node: node, error_from_node: 0 })?;
         updated.map_err(|_| Code::cudaErrorGraphExecUpdateFailure)
-    })
-}
+    }
 
-fn set(runtime: &Runtime, exec: ExecHandle, node: NodeHandle, work: Work) -> Result<(), Code> {
-    runtime.graphs.lock().set_action(ExecKey(exec), NodeKey(node), work)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphExecKernelNodeSetParams(
-    exec: ExecHandle,
-    node: NodeHandle,
-    params: In<KernelNodeParams>,
-) -> Code {
-    guard("cudaGraphExecKernelNodeSetParams", 0, || {
+    fn cudaGraphExecKernelNodeSetParams(
+        exec: ExecHandle,
+        node: NodeHandle,
+        params: In<KernelNodeParams>,
+    ) -> Result<(), Code> {
         let (runtime, device) = open()?;
         set(runtime, exec, node, kernel_work(runtime, device, params)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphExecMemcpyNodeSetParams(
-    exec: ExecHandle,
-    node: NodeHandle,
-    params: In<Memcpy3DParms>,
-) -> Code {
-    guard("cudaGraphExecMemcpyNodeSetParams", 0, || {
+    fn cudaGraphExecMemcpyNodeSetParams(
+        exec: ExecHandle,
+        node: NodeHandle,
+        params: In<Memcpy3DParms>,
+    ) -> Result<(), Code> {
         let (runtime, _) = open()?;
         set(runtime, exec, node, copy_work(runtime, params.get()?.copy(runtime)?)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphExecMemcpyNodeSetParams1D(
-    exec: ExecHandle,
-    node: NodeHandle,
-    to: *mut c_void,
-    from: *const c_void,
-    bytes: usize,
-    kind: u32,
-) -> Code {
-    guard("cudaGraphExecMemcpyNodeSetParams1D", 0, || {
+    fn cudaGraphExecMemcpyNodeSetParams1D(
+        exec: ExecHandle,
+        node: NodeHandle,
+        to: *mut c_void,
+        from: *const c_void,
+        bytes: usize,
+        kind: u32,
+    ) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let copy = Copy::line(to as u64, from as u64, bytes as u64, Direction::new(kind)?);
         set(runtime, exec, node, copy_work(runtime, copy)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphExecMemsetNodeSetParams(
-    exec: ExecHandle,
-    node: NodeHandle,
-    params: In<MemsetParams>,
-) -> Code {
-    guard("cudaGraphExecMemsetNodeSetParams", 0, || {
+    fn cudaGraphExecMemsetNodeSetParams(
+        exec: ExecHandle,
+        node: NodeHandle,
+        params: In<MemsetParams>,
+    ) -> Result<(), Code> {
         let (runtime, _) = open()?;
         set(runtime, exec, node, fill_work(runtime, params)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphExecHostNodeSetParams(
-    exec: ExecHandle,
-    node: NodeHandle,
-    params: In<HostNodeParams>,
-) -> Code {
-    guard("cudaGraphExecHostNodeSetParams", 0, || {
+    fn cudaGraphExecHostNodeSetParams(
+        exec: ExecHandle,
+        node: NodeHandle,
+        params: In<HostNodeParams>,
+    ) -> Result<(), Code> {
         let (runtime, _) = open()?;
         set(runtime, exec, node, host_work(params)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphExecEventRecordNodeSetEvent(
-    exec: ExecHandle,
-    node: NodeHandle,
-    event: *mut c_void,
-) -> Code {
-    guard("cudaGraphExecEventRecordNodeSetEvent", 0, || {
+    fn cudaGraphExecEventRecordNodeSetEvent(
+        exec: ExecHandle,
+        node: NodeHandle,
+        event: *mut c_void,
+    ) -> Result<(), Code> {
         let (runtime, _) = open()?;
         set(runtime, exec, node, Work::Record(known_event(runtime, event)?))
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphExecEventWaitNodeSetEvent(
-    exec: ExecHandle,
-    node: NodeHandle,
-    event: *mut c_void,
-) -> Code {
-    guard("cudaGraphExecEventWaitNodeSetEvent", 0, || {
+    fn cudaGraphExecEventWaitNodeSetEvent(
+        exec: ExecHandle,
+        node: NodeHandle,
+        event: *mut c_void,
+    ) -> Result<(), Code> {
         let (runtime, _) = open()?;
         set(runtime, exec, node, Work::Wait(known_event(runtime, event)?))
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphNodeSetEnabled(exec: ExecHandle, node: NodeHandle, enabled: u32) -> Code {
-    guard("cudaGraphNodeSetEnabled", 0, || {
+    fn cudaGraphNodeSetEnabled(exec: ExecHandle, node: NodeHandle, enabled: u32) -> Result<(), Code> {
         let (runtime, _) = open()?;
         *runtime.graphs.lock().enabled(ExecKey(exec), NodeKey(node))? = enabled != 0;
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphNodeGetEnabled(exec: ExecHandle, node: NodeHandle, enabled: Out<u32>) -> Code {
-    guard("cudaGraphNodeGetEnabled", 0, || {
+    fn cudaGraphNodeGetEnabled(exec: ExecHandle, node: NodeHandle, enabled: Out<u32>) -> Result<(), Code> {
         let (runtime, _) = open()?;
         enabled.put(u32::from(*runtime.graphs.lock().enabled(ExecKey(exec), NodeKey(node))?))
-    })
-}
+    }
+);

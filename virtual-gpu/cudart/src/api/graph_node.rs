@@ -9,16 +9,16 @@ use std::sync::Arc;
 use cudarc::runtime::sys::dim3;
 
 use super::copy3d::Memcpy3DParms;
-use super::graph::{GraphHandle, NodeHandle, add_node};
+use super::graph::{GraphHandle, NodeHandle};
 use super::launch::{Asked, shape};
 use super::open;
 use super::symbol::{copy_from_symbol, copy_to_symbol};
 use crate::command::{Command, HostFunction};
 use crate::ffi::{In, KernelArgs, Out};
-use crate::graph::{GraphKey, NodeKey, Work};
+use crate::graph::{NodeKey, Work};
 use crate::log::log_line;
 use crate::runtime::Runtime;
-use crate::status::{Code, guard};
+use crate::status::Code;
 use crate::transfer::{Copy, Direction, Extent, Fill, Region};
 
 pub fn run(command: Command) -> Work {
@@ -118,184 +118,103 @@ pub fn known_event(runtime: &Runtime, event: *mut c_void) -> Result<u64, Code> {
     if known { Ok(event as u64) } else { Err(Code::cudaErrorInvalidValue) }
 }
 
-/// Defines functions that add a node, with an expression that makes the work from the parameters.
-macro_rules! add_nodes {
-    ($($name:ident($($argument:ident: $type:ty),*) = |$runtime:ident, $device:ident| $work:expr;)*) => {$(
-        #[unsafe(no_mangle)]
-        pub extern "C" fn $name(
-            node: Out<NodeHandle>,
-            graph: GraphHandle,
-            after: In<NodeHandle>,
-            count: usize,
-            $($argument: $type),*
-        ) -> Code {
-            guard(stringify!($name), 0, || {
-                let ($runtime, $device) = open()?;
-                // Only kernels use the device.
-                let _ = $device;
-                let work = $work?;
-                add_node($runtime, node, graph, after, count, work)
-            })
-        }
-    )*};
+fn set(runtime: &Runtime, node: NodeHandle, work: Work) -> Result<(), Code> {
+    runtime.graphs.lock().set_work(NodeKey(node), work)
 }
 
-add_nodes! {
-    cudaGraphAddKernelNode(params: In<KernelNodeParams>) =
-        |runtime, device| kernel_work(runtime, device, params);
-    cudaGraphAddMemcpyNode(params: In<Memcpy3DParms>) =
-        |runtime, device| copy_work(runtime, params.get()?.copy(runtime)?);
-    cudaGraphAddMemcpyNode1D(to: *mut c_void, from: *const c_void, bytes: usize, kind: u32) =
-        |runtime, device| copy_work(runtime, Copy::line(to as u64, from as u64, bytes as u64, Direction::new(kind)?));
-    cudaGraphAddMemcpyNodeToSymbol(symbol: *const c_void, from: *const c_void, bytes: usize, offset: usize, kind: u32) =
-        |runtime, device| copy_work(runtime, copy_to_symbol(symbol, from, bytes, offset, kind)?);
-    cudaGraphAddMemcpyNodeFromSymbol(to: *mut c_void, symbol: *const c_void, bytes: usize, offset: usize, kind: u32) =
-        |runtime, device| copy_work(runtime, copy_from_symbol(to, symbol, bytes, offset, kind)?);
-    cudaGraphAddMemsetNode(params: In<MemsetParams>) = |runtime, device| fill_work(runtime, params);
-    cudaGraphAddHostNode(params: In<HostNodeParams>) = |runtime, device| host_work(params);
-    cudaGraphAddEmptyNode() = |runtime, device| Ok::<Work, Code>(run(Command::Nothing));
-    cudaGraphAddEventRecordNode(event: *mut c_void) =
-        |runtime, device| known_event(runtime, event).map(Work::Record);
-    cudaGraphAddEventWaitNode(event: *mut c_void) = |runtime, device| known_event(runtime, event).map(Work::Wait);
-    // The child is copied, so later changes of it do not affect this graph.
-    cudaGraphAddChildGraphNode(child: GraphHandle) =
-        |runtime, device| runtime.graphs.lock().duplicate(GraphKey(child)).map(Work::Child);
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphChildGraphNodeGetGraph(node: NodeHandle, graph: Out<GraphHandle>) -> Code {
-    guard("cudaGraphChildGraphNodeGetGraph", 0, || {
+api!(
+    fn cudaGraphChildGraphNodeGetGraph(node: NodeHandle, graph: Out<GraphHandle>) -> Result<(), Code> {
         let (runtime, _) = open()?;
         match runtime.graphs.lock().work(NodeKey(node))? {
             Work::Child(child) => graph.put(child.0),
             _ => Err(Code::cudaErrorInvalidValue),
         }
-    })
-}
+    }
 
-fn set(runtime: &Runtime, node: NodeHandle, work: Work) -> Result<(), Code> {
-    runtime.graphs.lock().set_work(NodeKey(node), work)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphKernelNodeSetParams(node: NodeHandle, params: In<KernelNodeParams>) -> Code {
-    guard("cudaGraphKernelNodeSetParams", 0, || {
+    fn cudaGraphKernelNodeSetParams(node: NodeHandle, params: In<KernelNodeParams>) -> Result<(), Code> {
         let (runtime, device) = open()?;
         set(runtime, node, kernel_work(runtime, device, params)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphMemcpyNodeSetParams(node: NodeHandle, params: In<Memcpy3DParms>) -> Code {
-    guard("cudaGraphMemcpyNodeSetParams", 0, || {
+    fn cudaGraphMemcpyNodeSetParams(node: NodeHandle, params: In<Memcpy3DParms>) -> Result<(), Code> {
         let (runtime, _) = open()?;
         set(runtime, node, copy_work(runtime, params.get()?.copy(runtime)?)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphMemcpyNodeSetParams1D(
-    node: NodeHandle,
-    to: *mut c_void,
-    from: *const c_void,
-    bytes: usize,
-    kind: u32,
-) -> Code {
-    guard("cudaGraphMemcpyNodeSetParams1D", 0, || {
+    fn cudaGraphMemcpyNodeSetParams1D(
+        node: NodeHandle,
+        to: *mut c_void,
+        from: *const c_void,
+        bytes: usize,
+        kind: u32,
+    ) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let copy = Copy::line(to as u64, from as u64, bytes as u64, Direction::new(kind)?);
         set(runtime, node, copy_work(runtime, copy)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphMemsetNodeSetParams(node: NodeHandle, params: In<MemsetParams>) -> Code {
-    guard("cudaGraphMemsetNodeSetParams", 0, || {
+    fn cudaGraphMemsetNodeSetParams(node: NodeHandle, params: In<MemsetParams>) -> Result<(), Code> {
         let (runtime, _) = open()?;
         set(runtime, node, fill_work(runtime, params)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphHostNodeSetParams(node: NodeHandle, params: In<HostNodeParams>) -> Code {
-    guard("cudaGraphHostNodeSetParams", 0, || {
+    fn cudaGraphHostNodeSetParams(node: NodeHandle, params: In<HostNodeParams>) -> Result<(), Code> {
         let (runtime, _) = open()?;
         set(runtime, node, host_work(params)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphMemcpyNodeSetParamsToSymbol(
-    node: NodeHandle,
-    symbol: *const c_void,
-    from: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: u32,
-) -> Code {
-    guard("cudaGraphMemcpyNodeSetParamsToSymbol", 0, || {
+    fn cudaGraphMemcpyNodeSetParamsToSymbol(
+        node: NodeHandle,
+        symbol: *const c_void,
+        from: *const c_void,
+        bytes: usize,
+        offset: usize,
+        kind: u32,
+    ) -> Result<(), Code> {
         let (runtime, _) = open()?;
         set(runtime, node, copy_work(runtime, copy_to_symbol(symbol, from, bytes, offset, kind)?)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphMemcpyNodeSetParamsFromSymbol(
-    node: NodeHandle,
-    to: *mut c_void,
-    symbol: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: u32,
-) -> Code {
-    guard("cudaGraphMemcpyNodeSetParamsFromSymbol", 0, || {
+    fn cudaGraphMemcpyNodeSetParamsFromSymbol(
+        node: NodeHandle,
+        to: *mut c_void,
+        symbol: *const c_void,
+        bytes: usize,
+        offset: usize,
+        kind: u32,
+    ) -> Result<(), Code> {
         let (runtime, _) = open()?;
         set(runtime, node, copy_work(runtime, copy_from_symbol(to, symbol, bytes, offset, kind)?)?)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphEventRecordNodeSetEvent(node: NodeHandle, event: *mut c_void) -> Code {
-    guard("cudaGraphEventRecordNodeSetEvent", 0, || {
+    fn cudaGraphEventRecordNodeSetEvent(node: NodeHandle, event: *mut c_void) -> Result<(), Code> {
         let (runtime, _) = open()?;
         set(runtime, node, Work::Record(known_event(runtime, event)?))
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphEventWaitNodeSetEvent(node: NodeHandle, event: *mut c_void) -> Code {
-    guard("cudaGraphEventWaitNodeSetEvent", 0, || {
+    fn cudaGraphEventWaitNodeSetEvent(node: NodeHandle, event: *mut c_void) -> Result<(), Code> {
         let (runtime, _) = open()?;
         set(runtime, node, Work::Wait(known_event(runtime, event)?))
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphEventRecordNodeGetEvent(node: NodeHandle, event: Out<u64>) -> Code {
-    guard("cudaGraphEventRecordNodeGetEvent", 0, || {
+    fn cudaGraphEventRecordNodeGetEvent(node: NodeHandle, event: Out<u64>) -> Result<(), Code> {
         let (runtime, _) = open()?;
         match runtime.graphs.lock().work(NodeKey(node))? {
             Work::Record(handle) => event.put(*handle),
             _ => Err(Code::cudaErrorInvalidValue),
         }
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphEventWaitNodeGetEvent(node: NodeHandle, event: Out<u64>) -> Code {
-    guard("cudaGraphEventWaitNodeGetEvent", 0, || {
+    fn cudaGraphEventWaitNodeGetEvent(node: NodeHandle, event: Out<u64>) -> Result<(), Code> {
         let (runtime, _) = open()?;
         match runtime.graphs.lock().work(NodeKey(node))? {
             Work::Wait(handle) => event.put(*handle),
             _ => Err(Code::cudaErrorInvalidValue),
         }
-    })
-}
+    }
 
-/// Returns arguments at addresses that stay valid until the node is changed.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGraphKernelNodeGetParams(node: NodeHandle, params: Out<KernelNodeParams>) -> Code {
-    guard("cudaGraphKernelNodeGetParams", 0, || {
+    /// Returns arguments at addresses that stay valid until the node is changed.
+    fn cudaGraphKernelNodeGetParams(node: NodeHandle, params: Out<KernelNodeParams>) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let graphs = runtime.graphs.lock();
         let Work::Run(command) = graphs.work(NodeKey(node))? else { return Err(Code::cudaErrorInvalidValue) };
@@ -311,5 +230,5 @@ pub extern "C" fn cudaGraphKernelNodeGetParams(node: NodeHandle, params: Out<Ker
             args: KernelArgs::to(launch.args.kept_pointers()),
             extra: std::ptr::null_mut(),
         })
-    })
-}
+    }
+);

@@ -10,32 +10,13 @@ use crate::ffi::Out;
 use crate::log::log_line;
 use crate::memory::{Allocation, Kind};
 use crate::runtime::Runtime;
-use crate::status::{Code, guard};
+use crate::status::Code;
 
 /// Flags: portable, mapped, write-combined.
 const ALLOC_FLAGS: u32 = 7;
 /// Flags: portable, mapped, I/O memory, read-only.
 const REGISTER_FLAGS: u32 = 15;
 const REGISTER_IO_MEMORY: u32 = 4;
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMallocHost(pointer: Out<*mut c_void>, bytes: usize) -> Code {
-    guard("cudaMallocHost", bytes, || {
-        pointer.check()?;
-        pointer.put(allocate_pinned(bytes, 0)?)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: u32) -> Code {
-    guard("cudaHostAlloc", bytes, || {
-        pointer.check()?;
-        if flags & !ALLOC_FLAGS != 0 {
-            return Err(Code::cudaErrorInvalidValue);
-        }
-        pointer.put(allocate_pinned(bytes, flags)?)
-    })
-}
 
 fn allocate_pinned(bytes: usize, flags: u32) -> Result<*mut c_void, Code> {
     let (runtime, device) = open_uncaptured()?;
@@ -55,54 +36,6 @@ fn allocate_pinned(bytes: usize, flags: u32) -> Result<*mut c_void, Code> {
     Ok(pointer.cast())
 }
 
-/// Waits for all devices first, because a copy may still use the memory.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaFreeHost(pointer: *mut c_void) -> Code {
-    guard("cudaFreeHost", 0, || {
-        let (runtime, _) = open_uncaptured()?;
-        if pointer.is_null() {
-            return Ok(());
-        }
-        forget(runtime, pointer, false, Code::cudaErrorInvalidValue)
-    })
-}
-
-/// Locks no pages: from now on, copies from and to the range count as fast and asynchronous.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaHostRegister(pointer: *mut c_void, bytes: usize, flags: u32) -> Code {
-    guard("cudaHostRegister", bytes, || {
-        let (runtime, device) = open_uncaptured()?;
-        let address = pointer as u64;
-        let beyond = address.checked_add(bytes as u64).is_none();
-        if pointer.is_null() || bytes == 0 || beyond || flags & !REGISTER_FLAGS != 0 {
-            return Err(Code::cudaErrorInvalidValue);
-        }
-        if flags & REGISTER_IO_MEMORY != 0 {
-            log_line(format_args!("cudaHostRegister: virtual GPUs reach no I/O memory"));
-            return Err(Code::cudaErrorNotSupported);
-        }
-        let mut memory = runtime.memory.lock();
-        if memory.table.overlaps(address, bytes as u64) {
-            return Err(Code::cudaErrorHostMemoryAlreadyRegistered);
-        }
-        let kind = Kind::Pinned { flags, registered: true };
-        memory.table.insert(Allocation { address, bytes: bytes as u64, device, kind });
-        Ok(())
-    })
-}
-
-/// Waits for all devices first, because a copy may still use the memory.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaHostUnregister(pointer: *mut c_void) -> Code {
-    guard("cudaHostUnregister", 0, || {
-        let (runtime, _) = open_uncaptured()?;
-        if pointer.is_null() {
-            return Err(Code::cudaErrorInvalidValue);
-        }
-        forget(runtime, pointer, true, Code::cudaErrorHostMemoryNotRegistered)
-    })
-}
-
 fn forget(runtime: &Runtime, pointer: *mut c_void, program_owns: bool, otherwise: Code) -> Result<(), Code> {
     let is_it = |found: &Allocation| matches!(found.kind, Kind::Pinned { registered, .. } if registered == program_owns);
     let found = runtime.memory.lock().table.starting_at(pointer as u64).copied();
@@ -120,27 +53,78 @@ fn flags_at(runtime: &Runtime, pointer: *mut c_void) -> Result<u32, Code> {
     }
 }
 
-/// Returns the same address, since host and devices share one address space.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaHostGetDevicePointer(
-    device_pointer: Out<*mut c_void>,
-    pointer: *mut c_void,
-    flags: u32,
-) -> Code {
-    guard("cudaHostGetDevicePointer", 0, || {
+api!(
+    #[bytes(bytes)]
+    fn cudaMallocHost(pointer: Out<*mut c_void>, bytes: usize) -> Result<(), Code> {
+        pointer.check()?;
+        pointer.put(allocate_pinned(bytes, 0)?)
+    }
+
+    #[bytes(bytes)]
+    fn cudaHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: u32) -> Result<(), Code> {
+        pointer.check()?;
+        if flags & !ALLOC_FLAGS != 0 {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        pointer.put(allocate_pinned(bytes, flags)?)
+    }
+
+    /// Waits for all devices first, because a copy may still use the memory.
+    fn cudaFreeHost(pointer: *mut c_void) -> Result<(), Code> {
+        let (runtime, _) = open_uncaptured()?;
+        if pointer.is_null() {
+            return Ok(());
+        }
+        forget(runtime, pointer, false, Code::cudaErrorInvalidValue)
+    }
+
+    /// Locks no pages: from now on, copies from and to the range count as fast and asynchronous.
+    #[bytes(bytes)]
+    fn cudaHostRegister(pointer: *mut c_void, bytes: usize, flags: u32) -> Result<(), Code> {
+        let (runtime, device) = open_uncaptured()?;
+        let address = pointer as u64;
+        let beyond = address.checked_add(bytes as u64).is_none();
+        if pointer.is_null() || bytes == 0 || beyond || flags & !REGISTER_FLAGS != 0 {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        if flags & REGISTER_IO_MEMORY != 0 {
+            log_line(format_args!("cudaHostRegister: virtual GPUs reach no I/O memory"));
+            return Err(Code::cudaErrorNotSupported);
+        }
+        let mut memory = runtime.memory.lock();
+        if memory.table.overlaps(address, bytes as u64) {
+            return Err(Code::cudaErrorHostMemoryAlreadyRegistered);
+        }
+        let kind = Kind::Pinned { flags, registered: true };
+        memory.table.insert(Allocation { address, bytes: bytes as u64, device, kind });
+        Ok(())
+    }
+
+    /// Waits for all devices first, because a copy may still use the memory.
+    fn cudaHostUnregister(pointer: *mut c_void) -> Result<(), Code> {
+        let (runtime, _) = open_uncaptured()?;
+        if pointer.is_null() {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        forget(runtime, pointer, true, Code::cudaErrorHostMemoryNotRegistered)
+    }
+
+    /// Returns the same address, since host and devices share one address space.
+    fn cudaHostGetDevicePointer(
+        device_pointer: Out<*mut c_void>,
+        pointer: *mut c_void,
+        flags: u32,
+    ) -> Result<(), Code> {
         let (runtime, _) = open()?;
         if flags != 0 {
             return Err(Code::cudaErrorInvalidValue);
         }
         flags_at(runtime, pointer)?;
         device_pointer.put(pointer)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaHostGetFlags(flags: Out<u32>, pointer: *mut c_void) -> Code {
-    guard("cudaHostGetFlags", 0, || {
+    fn cudaHostGetFlags(flags: Out<u32>, pointer: *mut c_void) -> Result<(), Code> {
         let (runtime, _) = open()?;
         flags.put(flags_at(runtime, pointer)?)
-    })
-}
+    }
+);

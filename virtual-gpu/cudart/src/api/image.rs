@@ -12,7 +12,7 @@ use crate::ffi::{In, Out};
 use crate::log::log_line;
 use crate::memory::{ChannelDesc, Description, RESOURCE_WORDS, ResourceWords, TextureDesc};
 use crate::runtime::Runtime;
-use crate::status::{Code, guard};
+use crate::status::Code;
 use crate::transfer::{Extent, Region};
 
 const INVALID: Code = Code::cudaErrorInvalidValue;
@@ -156,15 +156,32 @@ fn add(number: Out<u64>, object: Object, description: Description) -> Result<(),
     number.put(runtime.images.add(device, object, description).ok_or(Code::cudaErrorMemoryAllocation)?)
 }
 
-/// Creates a texture object; refuses a `view` with a format of its own.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaCreateTextureObject(
-    texture_object: Out<u64>,
-    resource: In<ResourceWords>,
-    desc: In<TextureDesc>,
-    view: In<u32>,
-) -> Code {
-    guard("cudaCreateTextureObject", 0, || {
+fn destroy(number: u64, is_texture: bool) -> Result<(), Code> {
+    let (runtime, device) = open()?;
+    let work = runtime.streams.lock().last_of_device(device);
+    if number == 0 || runtime.images.destroy(number, is_texture, work) { Ok(()) } else { Err(INVALID) }
+}
+
+fn described(number: u64, is_texture: bool) -> Result<Description, Code> {
+    let (runtime, _) = open()?;
+    runtime.images.description(number).filter(|found| found.texture.is_some() == is_texture).ok_or(INVALID)
+}
+
+fn no_mipmaps() -> Result<(), Code> {
+    log_line(format_args!("mipmapped arrays are not there: use one array, and one texture, for each level"));
+    Err(Code::cudaErrorNotSupported)
+}
+
+const _: () = assert!(size_of::<TextureDesc>() == 72 && RESOURCE_WORDS >= 8);
+
+api!(
+    /// Creates a texture object; refuses a `view` with a format of its own.
+    fn cudaCreateTextureObject(
+        texture_object: Out<u64>,
+        resource: In<ResourceWords>,
+        desc: In<TextureDesc>,
+        view: In<u32>,
+    ) -> Result<(), Code> {
         let (runtime, _) = open_uncaptured()?;
         texture_object.check()?;
         let (words, desc) = (resource.get()?, desc.get()?);
@@ -174,23 +191,13 @@ pub extern "C" fn cudaCreateTextureObject(
         }
         let object = texture(Resource::read(&words)?, &desc, runtime)?;
         add(texture_object, object, Description { resource: words, texture: Some(desc) })
-    })
-}
+    }
 
-fn destroy(number: u64, is_texture: bool) -> Result<(), Code> {
-    let (runtime, device) = open()?;
-    let work = runtime.streams.lock().last_of_device(device);
-    if number == 0 || runtime.images.destroy(number, is_texture, work) { Ok(()) } else { Err(INVALID) }
-}
+    fn cudaDestroyTextureObject(texture: u64) -> Result<(), Code> {
+        destroy(texture, true)
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDestroyTextureObject(texture: u64) -> Code {
-    guard("cudaDestroyTextureObject", 0, || destroy(texture, true))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaCreateSurfaceObject(surface: Out<u64>, resource: In<ResourceWords>) -> Code {
-    guard("cudaCreateSurfaceObject", 0, || {
+    fn cudaCreateSurfaceObject(surface: Out<u64>, resource: In<ResourceWords>) -> Result<(), Code> {
         let (runtime, _) = open_uncaptured()?;
         surface.check()?;
         let words = resource.get()?;
@@ -201,67 +208,45 @@ pub extern "C" fn cudaCreateSurfaceObject(surface: Out<u64>, resource: In<Resour
             return Err(INVALID);
         }
         add(surface, Object::Surface(image), Description { resource: words, texture: None })
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDestroySurfaceObject(surface: u64) -> Code {
-    guard("cudaDestroySurfaceObject", 0, || destroy(surface, false))
-}
+    fn cudaDestroySurfaceObject(surface: u64) -> Result<(), Code> {
+        destroy(surface, false)
+    }
 
-fn described(number: u64, is_texture: bool) -> Result<Description, Code> {
-    let (runtime, _) = open()?;
-    runtime.images.description(number).filter(|found| found.texture.is_some() == is_texture).ok_or(INVALID)
-}
+    fn cudaGetTextureObjectResourceDesc(resource: Out<ResourceWords>, texture: u64) -> Result<(), Code> {
+        resource.put(described(texture, true)?.resource)
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetTextureObjectResourceDesc(resource: Out<ResourceWords>, texture: u64) -> Code {
-    guard("cudaGetTextureObjectResourceDesc", 0, || resource.put(described(texture, true)?.resource))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetTextureObjectTextureDesc(desc: Out<TextureDesc>, texture: u64) -> Code {
-    guard("cudaGetTextureObjectTextureDesc", 0, || {
+    fn cudaGetTextureObjectTextureDesc(desc: Out<TextureDesc>, texture: u64) -> Result<(), Code> {
         desc.put(described(texture, true)?.texture.ok_or(INVALID)?)
-    })
-}
+    }
 
-/// Always an error: no object has a view.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetTextureObjectResourceViewDesc(_view: Out<u32>, texture: u64) -> Code {
-    guard("cudaGetTextureObjectResourceViewDesc", 0, || described(texture, true).and(Err(INVALID)))
-}
+    /// Always an error: no object has a view.
+    fn cudaGetTextureObjectResourceViewDesc(_view: Out<u32>, texture: u64) -> Result<(), Code> {
+        described(texture, true).and(Err(INVALID))
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetSurfaceObjectResourceDesc(resource: Out<ResourceWords>, surface: u64) -> Code {
-    guard("cudaGetSurfaceObjectResourceDesc", 0, || resource.put(described(surface, false)?.resource))
-}
+    fn cudaGetSurfaceObjectResourceDesc(resource: Out<ResourceWords>, surface: u64) -> Result<(), Code> {
+        resource.put(described(surface, false)?.resource)
+    }
 
-fn no_mipmaps() -> Result<(), Code> {
-    log_line(format_args!("mipmapped arrays are not there: use one array, and one texture, for each level"));
-    Err(Code::cudaErrorNotSupported)
-}
+    fn cudaMallocMipmappedArray(
+        _array: Out<u64>,
+        _desc: In<ChannelDesc>,
+        _extent: cudarc::runtime::sys::cudaExtent,
+        _levels: u32,
+        _flags: u32,
+    ) -> Result<(), Code> {
+        open().and_then(|_| no_mipmaps())
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMallocMipmappedArray(
-    _array: Out<u64>,
-    _desc: In<ChannelDesc>,
-    _extent: cudarc::runtime::sys::cudaExtent,
-    _levels: u32,
-    _flags: u32,
-) -> Code {
-    guard("cudaMallocMipmappedArray", 0, || open().and_then(|_| no_mipmaps()))
-}
+    fn cudaGetMipmappedArrayLevel(_level: Out<u64>, _array: u64, _index: u32) -> Result<(), Code> {
+        open().and_then(|_| no_mipmaps())
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetMipmappedArrayLevel(_level: Out<u64>, _array: u64, _index: u32) -> Code {
-    guard("cudaGetMipmappedArrayLevel", 0, || open().and_then(|_| no_mipmaps()))
-}
-
-/// Frees nothing: there are no mipmapped arrays, so only null is valid.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaFreeMipmappedArray(array: u64) -> Code {
-    guard("cudaFreeMipmappedArray", 0, || if array == 0 { Ok(()) } else { Err(INVALID) })
-}
-
-const _: () = assert!(size_of::<TextureDesc>() == 72 && RESOURCE_WORDS >= 8);
+    /// Frees nothing: there are no mipmapped arrays, so only null is valid.
+    fn cudaFreeMipmappedArray(array: u64) -> Result<(), Code> {
+        if array == 0 { Ok(()) } else { Err(INVALID) }
+    }
+);

@@ -6,8 +6,7 @@
 use core::ffi::{c_char, c_void};
 
 use crate::ffi::Out;
-use crate::log::log_line;
-use crate::status::{Code, guard};
+use crate::status::Code;
 
 /// `cudaIpcMemHandle_t` and `cudaIpcEventHandle_t`, which C passes by value.
 #[repr(C)]
@@ -18,28 +17,25 @@ fn refused(call: &str) -> Result<(), Code> {
     Err(Code::cudaErrorNotSupported)
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaIpcGetMemHandle(_handle: Out<Handle>, _memory: *mut c_void) -> Code {
-    guard("cudaIpcGetMemHandle", 0, || refused("cudaIpcGetMemHandle"))
-}
+api!(
+    fn cudaIpcGetMemHandle(_handle: Out<Handle>, _memory: *mut c_void) -> Result<(), Code> {
+        refused("cudaIpcGetMemHandle")
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaIpcOpenMemHandle(_memory: Out<*mut c_void>, _handle: Handle, _flags: u32) -> Code {
-    guard("cudaIpcOpenMemHandle", 0, || refused("cudaIpcOpenMemHandle"))
-}
+    fn cudaIpcOpenMemHandle(_memory: Out<*mut c_void>, _handle: Handle, _flags: u32) -> Result<(), Code> {
+        refused("cudaIpcOpenMemHandle")
+    }
 
-/// Always an error, since no memory can have been opened.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaIpcCloseMemHandle(_memory: *mut c_void) -> Code {
-    guard("cudaIpcCloseMemHandle", 0, || Err(Code::cudaErrorInvalidValue))
-}
+    /// Always an error, since no memory can have been opened.
+    fn cudaIpcCloseMemHandle(_memory: *mut c_void) -> Result<(), Code> {
+        Err(Code::cudaErrorInvalidValue)
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaIpcGetEventHandle(_handle: Out<Handle>, _event: *mut c_void) -> Code {
-    guard("cudaIpcGetEventHandle", 0, || refused("cudaIpcGetEventHandle"))
-}
+    fn cudaIpcGetEventHandle(_handle: Out<Handle>, _event: *mut c_void) -> Result<(), Code> {
+        refused("cudaIpcGetEventHandle")
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaIpcOpenEventHandle(_event: Out<*mut c_void>, _handle: Handle) -> Code {
-    guard("cudaIpcOpenEventHandle", 0, || refused("cudaIpcOpenEventHandle"))
-}
+    fn cudaIpcOpenEventHandle(_event: Out<*mut c_void>, _handle: Handle) -> Result<(), Code> {
+        refused("cudaIpcOpenEventHandle")
+    }
+);

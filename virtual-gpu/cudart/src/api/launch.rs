@@ -16,7 +16,7 @@ use crate::kernel::{
 };
 use crate::log::log_line;
 use crate::runtime::{Runtime, invalid_stream};
-use crate::status::{Code, guard};
+use crate::status::Code;
 use crate::stream::StreamKey;
 
 use super::device::{PRIORITY_GREATEST, PRIORITY_LEAST};
@@ -136,54 +136,6 @@ impl Asked {
     }
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaLaunchKernel(
-    stub: *const c_void,
-    grid: dim3,
-    block: dim3,
-    args: KernelArgs,
-    dynamic_shared_bytes: usize,
-    stream: *mut c_void,
-) -> Code {
-    guard("cudaLaunchKernel", 0, || {
-        Asked::plain(stub, shape(grid, block, dynamic_shared_bytes), args).submit(stream)
-    })
-}
-
-/// Returns a handle, which is the stub: newer host code of nvcc queries it once and launches by it.
-#[unsafe(no_mangle)]
-pub extern "C" fn __cudaGetKernel(handle: Out<*const c_void>, stub: *const c_void) -> Code {
-    guard("__cudaGetKernel", 0, || handle.put(stub))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn __cudaLaunchKernel(
-    handle: *const c_void,
-    grid: dim3,
-    block: dim3,
-    args: KernelArgs,
-    dynamic_shared_bytes: usize,
-    stream: *mut c_void,
-) -> Code {
-    cudaLaunchKernel(handle, grid, block, args, dynamic_shared_bytes, stream)
-}
-
-/// Launches a kernel whose blocks may wait for each other: each has its own memory, and they take turns on one thread.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaLaunchCooperativeKernel(
-    stub: *const c_void,
-    grid: dim3,
-    block: dim3,
-    args: KernelArgs,
-    dynamic_shared_bytes: usize,
-    stream: *mut c_void,
-) -> Code {
-    guard("cudaLaunchCooperativeKernel", 0, || {
-        let plain = Asked::plain(stub, shape(grid, block, dynamic_shared_bytes), args);
-        Asked { cooperative: true, ..plain }.submit(stream)
-    })
-}
-
 /// `cudaLaunchConfig_t` with attributes as plain numbers.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -250,14 +202,57 @@ impl LaunchAttribute {
     }
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaLaunchKernelExC(
-    config: In<LaunchConfig>,
-    stub: *const c_void,
-    args: KernelArgs,
-) -> Code {
-    guard("cudaLaunchKernelExC", 0, || {
+api!(
+    #[per_thread(ptsz)]
+    fn cudaLaunchKernel(
+        stub: *const c_void,
+        grid: dim3,
+        block: dim3,
+        args: KernelArgs,
+        dynamic_shared_bytes: usize,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        Asked::plain(stub, shape(grid, block, dynamic_shared_bytes), args).submit(stream)
+    }
+
+    /// Returns a handle, which is the stub: newer host code of nvcc queries it once and launches by it.
+    fn __cudaGetKernel(handle: Out<*const c_void>, stub: *const c_void) -> Result<(), Code> {
+        handle.put(stub)
+    }
+
+    #[per_thread(ptsz)]
+    extern "C" fn __cudaLaunchKernel(
+        handle: *const c_void,
+        grid: dim3,
+        block: dim3,
+        args: KernelArgs,
+        dynamic_shared_bytes: usize,
+        stream: *mut c_void,
+    ) -> Code {
+        cudaLaunchKernel(handle, grid, block, args, dynamic_shared_bytes, stream)
+    }
+
+    /// Launches a kernel whose blocks may wait for each other: each has its own memory, and they take turns on one thread.
+    #[per_thread(ptsz)]
+    fn cudaLaunchCooperativeKernel(
+        stub: *const c_void,
+        grid: dim3,
+        block: dim3,
+        args: KernelArgs,
+        dynamic_shared_bytes: usize,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        let plain = Asked::plain(stub, shape(grid, block, dynamic_shared_bytes), args);
+        Asked { cooperative: true, ..plain }.submit(stream)
+    }
+
+    #[per_thread(ptsz)]
+    fn cudaLaunchKernelExC(
+        config: In<LaunchConfig>,
+        stub: *const c_void,
+        args: KernelArgs,
+    ) -> Result<(), Code> {
         let config = config.get()?;
         Asked { args, ..config.asked(stub)? }.submit(config.stream)
-    })
-}
+    }
+);

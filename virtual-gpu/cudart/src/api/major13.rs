@@ -1,15 +1,19 @@
-//! Calls that only CUDA 13 has: pools by location instead of by device.
+//! Calls that only CUDA 13 has: pools by location instead of by device, and discards of managed memory.
 //!
 //! Devices are the only locations with pools here.
 
 use core::ffi::c_void;
 
-use super::managed::{MemLocation, Target};
-use super::open;
+use eager_gpu_model::Op;
+
+use super::managed::{Managed, MemLocation, Target};
 use super::pool::{ALLOCATION_PINNED, set_pool};
+use super::{open, open_uncaptured, stream_key};
+use crate::command::{Command, Discarded};
 use crate::ffi::{In, Out};
 use crate::runtime::Runtime;
-use crate::status::{Code, guard};
+use crate::status::Code;
+use crate::stream::StreamKey;
 
 /// Device given by a location and a kind of memory.
 fn pool_device(runtime: &Runtime, location: In<MemLocation>, allocation_type: u32) -> Result<u32, Code> {
@@ -19,41 +23,100 @@ fn pool_device(runtime: &Runtime, location: In<MemLocation>, allocation_type: u3
     }
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemGetDefaultMemPool(
-    pool: Out<*mut c_void>,
-    location: In<MemLocation>,
-    allocation_type: u32,
-) -> Code {
-    guard("cudaMemGetDefaultMemPool", 0, || {
+/// Discards contents in the order of a stream. Drops those of a whole allocation ([`Runtime::discard`]) and keeps those
+/// of a part of one, as CUDA allows.
+fn discard(
+    runtime: &'static Runtime,
+    stream: StreamKey,
+    pointer: *mut c_void,
+    bytes: usize,
+) -> Result<(), Code> {
+    let Managed { alloc, range, .. } = Managed::find(runtime, pointer, bytes)?;
+    let address = pointer as u64;
+    let whole = runtime.memory.lock().table.starting_at(address).map(|found| found.bytes);
+    if whole != Some(range.bytes) {
+        return Ok(());
+    }
+    let discarded = Discarded { alloc, address, bytes: range.bytes };
+    runtime.submit(stream, Command::Discard(discarded)).map(drop)
+}
+
+api!(
+    fn cudaMemGetDefaultMemPool(
+        pool: Out<*mut c_void>,
+        location: In<MemLocation>,
+        allocation_type: u32,
+    ) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let device = pool_device(runtime, location, allocation_type)?;
         pool.put(runtime.pools.lock().default_of(device).0 as *mut c_void)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemGetMemPool(
-    pool: Out<*mut c_void>,
-    location: In<MemLocation>,
-    allocation_type: u32,
-) -> Code {
-    guard("cudaMemGetMemPool", 0, || {
+    fn cudaMemGetMemPool(
+        pool: Out<*mut c_void>,
+        location: In<MemLocation>,
+        allocation_type: u32,
+    ) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let device = pool_device(runtime, location, allocation_type)?;
         pool.put(runtime.pools.lock().current_of(device).0 as *mut c_void)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemSetMemPool(
-    location: In<MemLocation>,
-    allocation_type: u32,
-    pool: *mut c_void,
-) -> Code {
-    guard("cudaMemSetMemPool", 0, || {
+    fn cudaMemSetMemPool(
+        location: In<MemLocation>,
+        allocation_type: u32,
+        pool: *mut c_void,
+    ) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let device = pool_device(runtime, location, allocation_type)?;
         set_pool(runtime, device, pool)
-    })
-}
+    }
+
+    fn cudaMemDiscardBatchAsync(
+        pointers: In<*mut c_void>,
+        sizes: In<usize>,
+        count: usize,
+        flags: u64,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        let (runtime, current) = open_uncaptured()?;
+        if flags != 0 || count == 0 {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        let (pointers, sizes) = (pointers.all(count)?, sizes.all(count)?);
+        let stream = stream_key(stream, current);
+        pointers.iter().zip(sizes).try_for_each(|(pointer, bytes)| discard(runtime, stream, *pointer, bytes))
+    }
+
+    /// Discards each range, then prefetches it to its location; a location applies from its start index on.
+    fn cudaMemDiscardAndPrefetchBatchAsync(
+        pointers: In<*mut c_void>,
+        sizes: In<usize>,
+        count: usize,
+        places: In<MemLocation>,
+        first_indices: In<usize>,
+        place_count: usize,
+        flags: u64,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        let (runtime, current) = open_uncaptured()?;
+        if flags != 0 || count == 0 || place_count == 0 || place_count > count {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        let (pointers, sizes) = (pointers.all(count)?, sizes.all(count)?);
+        let (places, first) = (places.all(place_count)?, first_indices.all(place_count)?);
+        let stream = stream_key(stream, current);
+        if first[0] != 0 || !first.is_sorted() {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        for (index, (pointer, bytes)) in pointers.iter().zip(sizes).enumerate() {
+            discard(runtime, stream, *pointer, bytes)?;
+            let place = places[first.partition_point(|from| *from <= index) - 1];
+            let managed = Managed::find(runtime, *pointer, bytes)?;
+            let (Managed { alloc, device, range }, to) = managed.at(runtime, place.target(runtime)?)?;
+            let prefetch = Command::Prefetch(device, Op::Prefetch { alloc, range, to });
+            runtime.submit(stream, prefetch)?;
+        }
+        Ok(())
+    }
+);

@@ -1,4 +1,4 @@
-//! Prefetch and advice for managed memory by location (CUDA 13's only form, `_v2` in CUDA 12), and CUDA 13's discards.
+//! Prefetch and advice for managed memory by location (CUDA 13's only form, `_v2` in CUDA 12).
 //!
 //! Trap: to the model, managed memory belongs to one device: the device that was current at the allocation, until a
 //! call here names another as its location. Then the whole allocation must move there ([`Runtime::rehome`]); kernels of
@@ -9,19 +9,11 @@ use core::ffi::{c_int, c_void};
 use eager_gpu_model::{Advice, AllocId, AllocKind, Location, Op, Range};
 use eager_vgpu_link::Request;
 
-#[cfg(not(cuda_12))]
-use super::open_uncaptured;
 use super::{open, stream_key};
 use crate::command::Command;
-#[cfg(not(cuda_12))]
-use crate::command::Discarded;
-#[cfg(not(cuda_12))]
-use crate::ffi::In;
 use crate::memory::{Advised, Kind, Side};
 use crate::runtime::Runtime;
-use crate::status::{Code, guard};
-#[cfg(not(cuda_12))]
-use crate::stream::StreamKey;
+use crate::status::Code;
 
 /// `cudaMemLocation` with the type as a plain number.
 #[repr(C)]
@@ -78,16 +70,17 @@ impl Target {
 }
 
 /// Part of a managed allocation.
-struct Managed {
-    alloc: AllocId,
-    device: u32,
-    range: Range,
+#[derive(Debug)]
+pub struct Managed {
+    pub alloc: AllocId,
+    pub device: u32,
+    pub range: Range,
 }
 
 impl Managed {
     /// # Errors
     /// `cudaErrorInvalidValue` if the range is not managed memory, or not within one allocation.
-    fn find(runtime: &Runtime, pointer: *const c_void, bytes: usize) -> Result<Managed, Code> {
+    pub fn find(runtime: &Runtime, pointer: *const c_void, bytes: usize) -> Result<Managed, Code> {
         let memory = runtime.memory.lock();
         let found = memory.table.find(pointer as u64).ok_or(Code::cudaErrorInvalidValue)?;
         let range = found.range(pointer as u64, bytes as u64).filter(|range| range.bytes > 0);
@@ -100,7 +93,10 @@ impl Managed {
     }
 
     /// Moves the whole allocation to the target's device if necessary; returns it with the location there.
-    fn at(self, runtime: &Runtime, target: Target) -> Result<(Managed, Location), Code> {
+    ///
+    /// # Errors
+    /// Those of the move.
+    pub fn at(self, runtime: &Runtime, target: Target) -> Result<(Managed, Location), Code> {
         match target {
             Target::Host => Ok((self, Location::Host)),
             Target::Device(device) if device == self.device => Ok((self, Location::Device)),
@@ -112,16 +108,17 @@ impl Managed {
     }
 }
 
-#[cfg_attr(cuda_12, unsafe(export_name = "cudaMemPrefetchAsync_v2"))]
-#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
-pub extern "C" fn cudaMemPrefetchAsync(
-    pointer: *const c_void,
-    bytes: usize,
-    location: MemLocation,
-    flags: u32,
-    stream: *mut c_void,
-) -> Code {
-    guard("cudaMemPrefetchAsync", bytes, || {
+api!(
+    #[cuda_12(cudaMemPrefetchAsync_v2)]
+    #[bytes(bytes)]
+    #[per_thread(ptsz)]
+    fn cudaMemPrefetchAsync(
+        pointer: *const c_void,
+        bytes: usize,
+        location: MemLocation,
+        flags: u32,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
         let (runtime, current) = open()?;
         let managed = Managed::find(runtime, pointer, bytes)?;
         if flags != 0 {
@@ -134,25 +131,23 @@ pub extern "C" fn cudaMemPrefetchAsync(
         let side = Some(target.side());
         runtime.memory.lock().advice.change(pointer as u64, bytes as u64, |said| said.prefetched = side);
         Ok(())
-    })
-}
+    }
 
-/// Applies advice; `ReadMostly` and `AccessedBy` have no effect on the model.
-#[cfg_attr(cuda_12, unsafe(export_name = "cudaMemAdvise_v2"))]
-#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
-pub extern "C" fn cudaMemAdvise(
-    pointer: *const c_void,
-    bytes: usize,
-    advice: u32,
-    location: MemLocation,
-) -> Code {
-    const SET_READ_MOSTLY: u32 = 1;
-    const UNSET_READ_MOSTLY: u32 = 2;
-    const SET_PREFERRED_LOCATION: u32 = 3;
-    const UNSET_PREFERRED_LOCATION: u32 = 4;
-    const SET_ACCESSED_BY: u32 = 5;
-    const UNSET_ACCESSED_BY: u32 = 6;
-    guard("cudaMemAdvise", bytes, || {
+    /// Applies advice; `ReadMostly` and `AccessedBy` have no effect on the model.
+    #[cuda_12(cudaMemAdvise_v2)]
+    #[bytes(bytes)]
+    fn cudaMemAdvise(
+        pointer: *const c_void,
+        bytes: usize,
+        advice: u32,
+        location: MemLocation,
+    ) -> Result<(), Code> {
+        const SET_READ_MOSTLY: u32 = 1;
+        const UNSET_READ_MOSTLY: u32 = 2;
+        const SET_PREFERRED_LOCATION: u32 = 3;
+        const UNSET_PREFERRED_LOCATION: u32 = 4;
+        const SET_ACCESSED_BY: u32 = 5;
+        const UNSET_ACCESSED_BY: u32 = 6;
         let (runtime, _) = open()?;
         let managed = Managed::find(runtime, pointer, bytes)?;
         let change = |change: &dyn Fn(&mut Advised)| {
@@ -185,80 +180,5 @@ pub extern "C" fn cudaMemAdvise(
         };
         change(&|said| said.preferred = side);
         Ok(())
-    })
-}
-
-/// Discards contents in the order of a stream. Drops those of a whole allocation ([`Runtime::discard`]) and keeps those
-/// of a part of one, as CUDA allows.
-#[cfg(not(cuda_12))]
-fn discard(
-    runtime: &'static Runtime,
-    stream: StreamKey,
-    pointer: *mut c_void,
-    bytes: usize,
-) -> Result<(), Code> {
-    let Managed { alloc, range, .. } = Managed::find(runtime, pointer, bytes)?;
-    let address = pointer as u64;
-    let whole = runtime.memory.lock().table.starting_at(address).map(|found| found.bytes);
-    if whole != Some(range.bytes) {
-        return Ok(());
     }
-    let discarded = Discarded { alloc, address, bytes: range.bytes };
-    runtime.submit(stream, Command::Discard(discarded)).map(drop)
-}
-
-#[cfg(not(cuda_12))]
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemDiscardBatchAsync(
-    pointers: In<*mut c_void>,
-    sizes: In<usize>,
-    count: usize,
-    flags: u64,
-    stream: *mut c_void,
-) -> Code {
-    guard("cudaMemDiscardBatchAsync", 0, || {
-        let (runtime, current) = open_uncaptured()?;
-        if flags != 0 || count == 0 {
-            return Err(Code::cudaErrorInvalidValue);
-        }
-        let (pointers, sizes) = (pointers.all(count)?, sizes.all(count)?);
-        let stream = stream_key(stream, current);
-        pointers.iter().zip(sizes).try_for_each(|(pointer, bytes)| discard(runtime, stream, *pointer, bytes))
-    })
-}
-
-/// Discards each range, then prefetches it to its location; a location applies from its start index on.
-#[cfg(not(cuda_12))]
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemDiscardAndPrefetchBatchAsync(
-    pointers: In<*mut c_void>,
-    sizes: In<usize>,
-    count: usize,
-    places: In<MemLocation>,
-    first_indices: In<usize>,
-    place_count: usize,
-    flags: u64,
-    stream: *mut c_void,
-) -> Code {
-    guard("cudaMemDiscardAndPrefetchBatchAsync", 0, || {
-        let (runtime, current) = open_uncaptured()?;
-        if flags != 0 || count == 0 || place_count == 0 || place_count > count {
-            return Err(Code::cudaErrorInvalidValue);
-        }
-        let (pointers, sizes) = (pointers.all(count)?, sizes.all(count)?);
-        let (places, first) = (places.all(place_count)?, first_indices.all(place_count)?);
-        let stream = stream_key(stream, current);
-        if first[0] != 0 || !first.is_sorted() {
-            return Err(Code::cudaErrorInvalidValue);
-        }
-        for (index, (pointer, bytes)) in pointers.iter().zip(sizes).enumerate() {
-            discard(runtime, stream, *pointer, bytes)?;
-            let place = places[first.partition_point(|from| *from <= index) - 1];
-            let managed = Managed::find(runtime, *pointer, bytes)?;
-            let (Managed { alloc, device, range }, to) = managed.at(runtime, place.target(runtime)?)?;
-            let prefetch = Command::Prefetch(device, Op::Prefetch { alloc, range, to });
-            runtime.submit(stream, prefetch)?;
-        }
-        Ok(())
-    })
-}
+);

@@ -10,61 +10,11 @@ use eager_gpu_model::AllocKind;
 use super::open_uncaptured;
 use crate::ffi::Out;
 use crate::memory::Kind;
-use crate::status::{Code, guard};
+use crate::status::Code;
 use crate::stream::{Completion, StreamKey};
 
 /// Rows of pitched memory start at multiples of this many bytes, as on NVIDIA's cards (specification S-518).
 pub const PITCH_BYTES: u64 = 512;
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMalloc(pointer: Out<*mut c_void>, bytes: usize) -> Code {
-    guard("cudaMalloc", bytes, || {
-        pointer.check()?;
-        let (runtime, device) = open_uncaptured()?;
-        pointer.put(runtime.allocate(device, bytes as u64, AllocKind::Device)? as *mut c_void)
-    })
-}
-
-/// Treats memory attached to one stream (`cudaMemAttachSingle`) as attached to all.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMallocManaged(pointer: Out<*mut c_void>, bytes: usize, flags: u32) -> Code {
-    const ATTACH_GLOBAL: u32 = 1;
-    const ATTACH_HOST: u32 = 2;
-    guard("cudaMallocManaged", bytes, || {
-        pointer.check()?;
-        if bytes == 0 || !matches!(flags, ATTACH_GLOBAL | ATTACH_HOST) {
-            return Err(Code::cudaErrorInvalidValue);
-        }
-        let (runtime, device) = open_uncaptured()?;
-        pointer.put(runtime.allocate(device, bytes as u64, AllocKind::Managed)? as *mut c_void)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMallocPitch(
-    pointer: Out<*mut c_void>,
-    pitch: Out<usize>,
-    width: usize,
-    height: usize,
-) -> Code {
-    guard("cudaMallocPitch", width.saturating_mul(height), || {
-        pointer.check()?;
-        pitch.check()?;
-        let (address, row_bytes) = allocate_rows(width, height)?;
-        pitch.put(row_bytes)?;
-        pointer.put(address)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMalloc3D(pitched: Out<cudaPitchedPtr>, extent: cudaExtent) -> Code {
-    let rows = extent.height.saturating_mul(extent.depth);
-    guard("cudaMalloc3D", extent.width.saturating_mul(rows), || {
-        pitched.check()?;
-        let (ptr, pitch) = allocate_rows(extent.width, rows)?;
-        pitched.put(cudaPitchedPtr { ptr, pitch, xsize: extent.width, ysize: extent.height })
-    })
-}
 
 /// Allocates device memory for rows of `width` bytes; returns its start and the distance between two rows.
 fn allocate_rows(width: usize, rows: usize) -> Result<(*mut c_void, usize), Code> {
@@ -76,10 +26,51 @@ fn allocate_rows(width: usize, rows: usize) -> Result<(*mut c_void, usize), Code
     Ok((address as *mut c_void, usize::try_from(pitch).map_err(|_| out_of_memory)?))
 }
 
-/// Waits first, as CUDA does: for the memory's device, or for all devices if any may use it.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaFree(pointer: *mut c_void) -> Code {
-    guard("cudaFree", 0, || {
+api!(
+    #[bytes(bytes)]
+    fn cudaMalloc(pointer: Out<*mut c_void>, bytes: usize) -> Result<(), Code> {
+        pointer.check()?;
+        let (runtime, device) = open_uncaptured()?;
+        pointer.put(runtime.allocate(device, bytes as u64, AllocKind::Device)? as *mut c_void)
+    }
+
+    /// Treats memory attached to one stream (`cudaMemAttachSingle`) as attached to all.
+    #[bytes(bytes)]
+    fn cudaMallocManaged(pointer: Out<*mut c_void>, bytes: usize, flags: u32) -> Result<(), Code> {
+        const ATTACH_GLOBAL: u32 = 1;
+        const ATTACH_HOST: u32 = 2;
+        pointer.check()?;
+        if bytes == 0 || !matches!(flags, ATTACH_GLOBAL | ATTACH_HOST) {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        let (runtime, device) = open_uncaptured()?;
+        pointer.put(runtime.allocate(device, bytes as u64, AllocKind::Managed)? as *mut c_void)
+    }
+
+    #[bytes(width.saturating_mul(height))]
+    fn cudaMallocPitch(
+        pointer: Out<*mut c_void>,
+        pitch: Out<usize>,
+        width: usize,
+        height: usize,
+    ) -> Result<(), Code> {
+        pointer.check()?;
+        pitch.check()?;
+        let (address, row_bytes) = allocate_rows(width, height)?;
+        pitch.put(row_bytes)?;
+        pointer.put(address)
+    }
+
+    #[bytes(extent.width.saturating_mul(extent.height).saturating_mul(extent.depth))]
+    fn cudaMalloc3D(pitched: Out<cudaPitchedPtr>, extent: cudaExtent) -> Result<(), Code> {
+        let rows = extent.height.saturating_mul(extent.depth);
+        pitched.check()?;
+        let (ptr, pitch) = allocate_rows(extent.width, rows)?;
+        pitched.put(cudaPitchedPtr { ptr, pitch, xsize: extent.width, ysize: extent.height })
+    }
+
+    /// Waits first, as CUDA does: for the memory's device, or for all devices if any may use it.
+    fn cudaFree(pointer: *mut c_void) -> Result<(), Code> {
         let (runtime, _) = open_uncaptured()?;
         if pointer.is_null() {
             return Ok(());
@@ -105,5 +96,5 @@ pub extern "C" fn cudaFree(pointer: *mut c_void) -> Code {
             return runtime.trim_pools();
         }
         runtime.release(address)
-    })
-}
+    }
+);

@@ -7,7 +7,7 @@ use core::ffi::{c_int, c_void};
 use super::open;
 use crate::ffi::In;
 use crate::memory::{Advised, Side};
-use crate::status::{Code, guard};
+use crate::status::Code;
 
 /// `cudaCpuDeviceId` and `cudaInvalidDeviceId`.
 const CPU: c_int = -1;
@@ -94,32 +94,30 @@ unsafe fn get(
     Ok(())
 }
 
-/// # Safety
-/// `data` has room for `data_bytes` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMemRangeGetAttribute(
-    data: *mut c_void,
-    data_bytes: usize,
-    attribute: u32,
-    pointer: *const c_void,
-    bytes: usize,
-) -> Code {
-    // SAFETY: by this function's contract.
-    guard("cudaMemRangeGetAttribute", 0, || unsafe { get(data, data_bytes, attribute, pointer, bytes) })
-}
+api!(
+    /// # Safety
+    /// `data` has room for `data_bytes` bytes.
+    unsafe fn cudaMemRangeGetAttribute(
+        data: *mut c_void,
+        data_bytes: usize,
+        attribute: u32,
+        pointer: *const c_void,
+        bytes: usize,
+    ) -> Result<(), Code> {
+        // SAFETY: by this function's contract.
+        unsafe { get(data, data_bytes, attribute, pointer, bytes) }
+    }
 
-/// # Safety
-/// The three lists have `count` entries; each entry of `data` has room for the number of bytes in `sizes`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMemRangeGetAttributes(
-    data: In<*mut c_void>,
-    sizes: In<usize>,
-    attributes: In<u32>,
-    count: usize,
-    pointer: *const c_void,
-    bytes: usize,
-) -> Code {
-    guard("cudaMemRangeGetAttributes", 0, || {
+    /// # Safety
+    /// The three lists have `count` entries; each entry of `data` has room for the number of bytes in `sizes`.
+    unsafe fn cudaMemRangeGetAttributes(
+        data: In<*mut c_void>,
+        sizes: In<usize>,
+        attributes: In<u32>,
+        count: usize,
+        pointer: *const c_void,
+        bytes: usize,
+    ) -> Result<(), Code> {
         let (data, sizes, attributes) = (data.all(count)?, sizes.all(count)?, attributes.all(count)?);
         if count == 0 {
             return Err(Code::cudaErrorInvalidValue);
@@ -129,5 +127,5 @@ pub unsafe extern "C" fn cudaMemRangeGetAttributes(
             unsafe { get(*data, size, attribute, pointer, bytes)? };
         }
         Ok(())
-    })
-}
+    }
+);

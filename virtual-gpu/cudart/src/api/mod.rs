@@ -4,10 +4,10 @@
 //! built as `libcudart.so.12`; each function documents its differences. Trap: C may pass any number for an enumeration,
 //! so a parameter must never have the type of a CUDA enumeration.
 
-#![cfg_attr(
-    cuda_12,
-    allow(non_snake_case, reason = "CUDA 13's names of calls that CUDA 12 exports under another")
-)]
+#![allow(non_snake_case, reason = "CUDA's names")]
+
+#[macro_use]
+mod table;
 
 mod array;
 mod capture;
@@ -22,6 +22,7 @@ mod event;
 mod fill;
 mod function;
 mod graph;
+mod graph_add;
 mod graph_exec;
 mod graph_node;
 mod host;
@@ -36,7 +37,6 @@ mod managed;
 mod memory;
 mod memory_range;
 mod peer;
-mod per_thread;
 mod pointer;
 mod pool;
 mod registration;
@@ -55,6 +55,58 @@ use crate::kernel::make_managed_variables;
 use crate::runtime::Runtime;
 use crate::status::Code;
 use crate::stream::{StreamKey, default_stream, own_default_stream};
+
+/// An exported function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Export {
+    pub name: &'static str,
+    /// Size of each argument in bytes.
+    pub argument_bytes: &'static [usize],
+    /// Name of the variant for one default stream per thread.
+    pub per_thread: Option<&'static str>,
+}
+
+/// Every exported function, grouped by module.
+pub fn exports() -> impl Iterator<Item = &'static Export> {
+    let tables: &[&[Export]] = &[
+        array::EXPORTS,
+        capture::EXPORTS,
+        clock_calls::EXPORTS,
+        cluster::EXPORTS,
+        copy::EXPORTS,
+        copy3d::EXPORTS,
+        device::EXPORTS,
+        edge_data::EXPORTS,
+        error::EXPORTS,
+        event::EXPORTS,
+        fill::EXPORTS,
+        function::EXPORTS,
+        graph::EXPORTS,
+        graph_add::EXPORTS,
+        graph_exec::EXPORTS,
+        graph_node::EXPORTS,
+        host::EXPORTS,
+        image::EXPORTS,
+        ipc::EXPORTS,
+        launch::EXPORTS,
+        #[cfg(cuda_12)]
+        major12::EXPORTS,
+        #[cfg(not(cuda_12))]
+        major13::EXPORTS,
+        managed::EXPORTS,
+        memory::EXPORTS,
+        memory_range::EXPORTS,
+        peer::EXPORTS,
+        pointer::EXPORTS,
+        pool::EXPORTS,
+        registration::EXPORTS,
+        settings::EXPORTS,
+        stream::EXPORTS,
+        stream_attribute::EXPORTS,
+        symbol::EXPORTS,
+    ];
+    tables.iter().copied().flatten()
+}
 
 /// Returns the runtime and the calling thread's device, after opening a context on it.
 fn open() -> Result<(&'static Runtime, u32), Code> {

@@ -8,20 +8,16 @@ use core::ffi::c_int;
 use super::device::known_device;
 use super::open;
 use crate::ffi::Out;
-use crate::status::{Code, guard};
+use crate::status::Code;
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceCanAccessPeer(can: Out<c_int>, device: c_int, peer: c_int) -> Code {
-    guard("cudaDeviceCanAccessPeer", 0, || {
+api!(
+    fn cudaDeviceCanAccessPeer(can: Out<c_int>, device: c_int, peer: c_int) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let (device, peer) = (known_device(runtime, device)?, known_device(runtime, peer)?);
         can.put(c_int::from(device != peer))
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceEnablePeerAccess(peer: c_int, flags: u32) -> Code {
-    guard("cudaDeviceEnablePeerAccess", 0, || {
+    fn cudaDeviceEnablePeerAccess(peer: c_int, flags: u32) -> Result<(), Code> {
         let (runtime, device) = open()?;
         let peer = known_device(runtime, peer)?;
         if flags != 0 {
@@ -32,31 +28,25 @@ pub extern "C" fn cudaDeviceEnablePeerAccess(peer: c_int, flags: u32) -> Code {
         }
         let fresh = runtime.peers.lock().insert((device, peer));
         if fresh { Ok(()) } else { Err(Code::cudaErrorPeerAccessAlreadyEnabled) }
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceDisablePeerAccess(peer: c_int) -> Code {
-    guard("cudaDeviceDisablePeerAccess", 0, || {
+    fn cudaDeviceDisablePeerAccess(peer: c_int) -> Result<(), Code> {
         let (runtime, device) = open()?;
         let peer = known_device(runtime, peer)?;
         let was_there = runtime.peers.lock().remove(&(device, peer));
         if was_there { Ok(()) } else { Err(Code::cudaErrorPeerAccessNotEnabled) }
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceGetP2PAttribute(
-    value: Out<c_int>,
-    attribute: u32,
-    device: c_int,
-    peer: c_int,
-) -> Code {
-    const PERFORMANCE_RANK: u32 = 1;
-    const ACCESS_SUPPORTED: u32 = 2;
-    const NATIVE_ATOMIC_SUPPORTED: u32 = 3;
-    const CUDA_ARRAY_ACCESS_SUPPORTED: u32 = 4;
-    guard("cudaDeviceGetP2PAttribute", 0, || {
+    fn cudaDeviceGetP2PAttribute(
+        value: Out<c_int>,
+        attribute: u32,
+        device: c_int,
+        peer: c_int,
+    ) -> Result<(), Code> {
+        const PERFORMANCE_RANK: u32 = 1;
+        const ACCESS_SUPPORTED: u32 = 2;
+        const NATIVE_ATOMIC_SUPPORTED: u32 = 3;
+        const CUDA_ARRAY_ACCESS_SUPPORTED: u32 = 4;
         let (runtime, _) = open()?;
         let (device, peer) = (known_device(runtime, device)?, known_device(runtime, peer)?);
         if device == peer {
@@ -67,5 +57,5 @@ pub extern "C" fn cudaDeviceGetP2PAttribute(
             ACCESS_SUPPORTED | NATIVE_ATOMIC_SUPPORTED | CUDA_ARRAY_ACCESS_SUPPORTED => 1,
             _ => return Err(Code::cudaErrorInvalidValue),
         })
-    })
-}
+    }
+);

@@ -11,7 +11,7 @@ use super::open;
 use crate::ffi::Out;
 use crate::kernel::variable_at;
 use crate::memory::Kind;
-use crate::status::{Code, guard};
+use crate::status::Code;
 
 /// Device number of memory that belongs to no device.
 const NO_DEVICE: c_int = -2;
@@ -30,12 +30,19 @@ pub struct PointerAttributes {
 
 const _: () = assert!(size_of::<PointerAttributes>() == if cfg!(cuda_12) { 24 } else { 88 });
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaPointerGetAttributes(
-    attributes: Out<PointerAttributes>,
-    pointer: *const c_void,
-) -> Code {
-    guard("cudaPointerGetAttributes", 0, || {
+fn memory_type(kind: Kind) -> cudaMemoryType {
+    match kind {
+        Kind::Pinned { .. } => cudaMemoryType::cudaMemoryTypeHost,
+        Kind::Modelled { kind: AllocKind::Device, .. } => cudaMemoryType::cudaMemoryTypeDevice,
+        Kind::Modelled { kind: AllocKind::Managed, .. } => cudaMemoryType::cudaMemoryTypeManaged,
+    }
+}
+
+api!(
+    fn cudaPointerGetAttributes(
+        attributes: Out<PointerAttributes>,
+        pointer: *const c_void,
+    ) -> Result<(), Code> {
         let (runtime, current) = open()?;
         let found = runtime.memory.lock().table.find(pointer as u64).copied();
         let (kind, device) = match found {
@@ -56,13 +63,5 @@ pub extern "C" fn cudaPointerGetAttributes(
             #[cfg(not(cuda_12))]
             reserved: [0; 8],
         })
-    })
-}
-
-fn memory_type(kind: Kind) -> cudaMemoryType {
-    match kind {
-        Kind::Pinned { .. } => cudaMemoryType::cudaMemoryTypeHost,
-        Kind::Modelled { kind: AllocKind::Device, .. } => cudaMemoryType::cudaMemoryTypeDevice,
-        Kind::Modelled { kind: AllocKind::Managed, .. } => cudaMemoryType::cudaMemoryTypeManaged,
     }
-}
+);

@@ -16,38 +16,8 @@ use crate::ffi::{In, Out};
 use crate::log::log_line;
 use crate::memory::{Pool, PoolKey, Pools, Reuse, Reused};
 use crate::runtime::{Runtime, invalid_stream};
-use crate::status::{Code, guard};
+use crate::status::Code;
 use crate::stream::StreamKey;
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMallocAsync(pointer: Out<*mut c_void>, bytes: usize, stream: *mut c_void) -> Code {
-    guard("cudaMallocAsync", bytes, || {
-        pointer.check()?;
-        let (runtime, device) = open()?;
-        let stream = stream_key(stream, device);
-        let device = runtime.streams.lock().describe(stream).map_err(invalid_stream)?.device;
-        let mut pools = runtime.pools.lock();
-        let pool = pools.current_of(device);
-        pointer.put(take(runtime, &mut pools, pool, bytes as u64, stream)? as *mut c_void)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMallocFromPoolAsync(
-    pointer: Out<*mut c_void>,
-    bytes: usize,
-    pool: *mut c_void,
-    stream: *mut c_void,
-) -> Code {
-    guard("cudaMallocFromPoolAsync", bytes, || {
-        pointer.check()?;
-        let (runtime, device) = open()?;
-        let stream = stream_key(stream, device);
-        runtime.streams.lock().describe(stream).map_err(invalid_stream)?;
-        let mut pools = runtime.pools.lock();
-        pointer.put(take(runtime, &mut pools, key(pool), bytes as u64, stream)? as *mut c_void)
-    })
-}
 
 fn key(pool: *mut c_void) -> PoolKey {
     PoolKey(pool as u64)
@@ -106,10 +76,89 @@ fn grow(runtime: &Runtime, pools: &mut Pools, key: PoolKey, device: u32, bytes: 
     Ok(address)
 }
 
-/// Frees memory in stream order, also that of `cudaMalloc`.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaFreeAsync(pointer: *mut c_void, stream: *mut c_void) -> Code {
-    guard("cudaFreeAsync", 0, || {
+/// `cudaMemPoolProps` with enumerations as plain numbers.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct PoolProps {
+    allocation_type: u32,
+    handle_types: u32,
+    location: MemLocation,
+    security: *mut c_void,
+    max_bytes: usize,
+    usage: u16,
+    reserved: [u8; 54],
+}
+
+const _: () = assert!(size_of::<PoolProps>() == 88);
+
+/// Memory pinned to the *device*, the only kind of memory in pools.
+pub const ALLOCATION_PINNED: u32 = 1;
+
+const FOLLOW_EVENT_DEPENDENCIES: u32 = 1;
+const ALLOW_OPPORTUNISTIC: u32 = 2;
+const ALLOW_INTERNAL_DEPENDENCIES: u32 = 3;
+const RELEASE_THRESHOLD: u32 = 4;
+const RESERVED_NOW: u32 = 5;
+const RESERVED_HIGH: u32 = 6;
+const USED_NOW: u32 = 7;
+const USED_HIGH: u32 = 8;
+
+/// `cudaMemAccessDesc` with enumerations as plain numbers.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct AccessDesc {
+    location: MemLocation,
+    flags: u32,
+}
+
+const ACCESS_NONE: u32 = 0;
+const ACCESS_READ_WRITE: u32 = 3;
+
+/// Makes a pool the current one of the device.
+///
+/// # Errors
+/// `cudaErrorInvalidValue` for a pool of another device.
+pub fn set_pool(runtime: &Runtime, device: u32, pool: *mut c_void) -> Result<(), Code> {
+    let mut pools = runtime.pools.lock();
+    if live(&mut pools, key(pool))?.device != device {
+        return Err(Code::cudaErrorInvalidValue);
+    }
+    pools.set_current(device, key(pool));
+    Ok(())
+}
+
+api!(
+    #[bytes(bytes)]
+    #[per_thread(ptsz)]
+    fn cudaMallocAsync(pointer: Out<*mut c_void>, bytes: usize, stream: *mut c_void) -> Result<(), Code> {
+        pointer.check()?;
+        let (runtime, device) = open()?;
+        let stream = stream_key(stream, device);
+        let device = runtime.streams.lock().describe(stream).map_err(invalid_stream)?.device;
+        let mut pools = runtime.pools.lock();
+        let pool = pools.current_of(device);
+        pointer.put(take(runtime, &mut pools, pool, bytes as u64, stream)? as *mut c_void)
+    }
+
+    #[bytes(bytes)]
+    #[per_thread(ptsz)]
+    fn cudaMallocFromPoolAsync(
+        pointer: Out<*mut c_void>,
+        bytes: usize,
+        pool: *mut c_void,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        pointer.check()?;
+        let (runtime, device) = open()?;
+        let stream = stream_key(stream, device);
+        runtime.streams.lock().describe(stream).map_err(invalid_stream)?;
+        let mut pools = runtime.pools.lock();
+        pointer.put(take(runtime, &mut pools, key(pool), bytes as u64, stream)? as *mut c_void)
+    }
+
+    /// Frees memory in stream order, also that of `cudaMalloc`.
+    #[per_thread(ptsz)]
+    fn cudaFreeAsync(pointer: *mut c_void, stream: *mut c_void) -> Result<(), Code> {
         let (runtime, device) = open()?;
         let stream = stream_key(stream, device);
         runtime.streams.lock().describe(stream).map_err(invalid_stream)?;
@@ -130,30 +179,9 @@ pub extern "C" fn cudaFreeAsync(pointer: *mut c_void, stream: *mut c_void) -> Co
         let found = runtime.memory.lock().table.starting_at(address).copied();
         found.filter(|found| !found.is_pinned()).ok_or(Code::cudaErrorInvalidValue)?;
         runtime.submit(stream, Command::Release(address)).map(drop)
-    })
-}
+    }
 
-/// `cudaMemPoolProps` with enumerations as plain numbers.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct PoolProps {
-    allocation_type: u32,
-    handle_types: u32,
-    location: MemLocation,
-    security: *mut c_void,
-    max_bytes: usize,
-    usage: u16,
-    reserved: [u8; 54],
-}
-
-const _: () = assert!(size_of::<PoolProps>() == 88);
-
-/// Memory pinned to the *device*, the only kind of memory in pools.
-pub const ALLOCATION_PINNED: u32 = 1;
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemPoolCreate(pool: Out<*mut c_void>, props: In<PoolProps>) -> Code {
-    guard("cudaMemPoolCreate", 0, || {
+    fn cudaMemPoolCreate(pool: Out<*mut c_void>, props: In<PoolProps>) -> Result<(), Code> {
         let (runtime, _) = open()?;
         pool.check()?;
         let props = props.get()?;
@@ -171,22 +199,16 @@ pub extern "C" fn cudaMemPoolCreate(pool: Out<*mut c_void>, props: In<PoolProps>
         };
         let max_bytes = (props.max_bytes > 0).then_some(props.max_bytes as u64);
         pool.put(runtime.pools.lock().create(Pool::new(device, max_bytes)).0 as *mut c_void)
-    })
-}
+    }
 
-/// Destroys a pool; blocks in use stay until they are freed.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemPoolDestroy(pool: *mut c_void) -> Code {
-    guard("cudaMemPoolDestroy", 0, || {
+    /// Destroys a pool; blocks in use stay until they are freed.
+    fn cudaMemPoolDestroy(pool: *mut c_void) -> Result<(), Code> {
         let (runtime, _) = open()?;
         runtime.pools.lock().destroy(key(pool)).ok_or(Code::cudaErrorInvalidValue)?;
         runtime.trim_pools()
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemPoolTrimTo(pool: *mut c_void, keep_bytes: usize) -> Code {
-    guard("cudaMemPoolTrimTo", 0, || {
+    fn cudaMemPoolTrimTo(pool: *mut c_void, keep_bytes: usize) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let unused = {
             let mut pools = runtime.pools.lock();
@@ -194,22 +216,10 @@ pub extern "C" fn cudaMemPoolTrimTo(pool: *mut c_void, keep_bytes: usize) -> Cod
             pools.trim(key(pool), keep_bytes as u64)
         };
         unused.into_iter().try_for_each(|address| runtime.release(address))
-    })
-}
+    }
 
-const FOLLOW_EVENT_DEPENDENCIES: u32 = 1;
-const ALLOW_OPPORTUNISTIC: u32 = 2;
-const ALLOW_INTERNAL_DEPENDENCIES: u32 = 3;
-const RELEASE_THRESHOLD: u32 = 4;
-const RESERVED_NOW: u32 = 5;
-const RESERVED_HIGH: u32 = 6;
-const USED_NOW: u32 = 7;
-const USED_HIGH: u32 = 8;
-
-/// Sets an attribute; the first three are of type `int`, the others `cuuint64_t`.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemPoolSetAttribute(pool: *mut c_void, attribute: u32, value: In<c_void>) -> Code {
-    guard("cudaMemPoolSetAttribute", 0, || {
+    /// Sets an attribute; the first three are of type `int`, the others `cuuint64_t`.
+    fn cudaMemPoolSetAttribute(pool: *mut c_void, attribute: u32, value: In<c_void>) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let mut pools = runtime.pools.lock();
         let pool = live(&mut pools, key(pool))?;
@@ -226,12 +236,9 @@ pub extern "C" fn cudaMemPoolSetAttribute(pool: *mut c_void, attribute: u32, val
             _ => return Err(Code::cudaErrorInvalidValue),
         }
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemPoolGetAttribute(pool: *mut c_void, attribute: u32, value: Out<c_void>) -> Code {
-    guard("cudaMemPoolGetAttribute", 0, || {
+    fn cudaMemPoolGetAttribute(pool: *mut c_void, attribute: u32, value: Out<c_void>) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let mut pools = runtime.pools.lock();
         let pool = live(&mut pools, key(pool))?;
@@ -248,24 +255,10 @@ pub extern "C" fn cudaMemPoolGetAttribute(pool: *mut c_void, attribute: u32, val
             USED_HIGH => bytes(pool.used.high),
             _ => Err(Code::cudaErrorInvalidValue),
         }
-    })
-}
+    }
 
-/// `cudaMemAccessDesc` with enumerations as plain numbers.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct AccessDesc {
-    location: MemLocation,
-    flags: u32,
-}
-
-const ACCESS_NONE: u32 = 0;
-const ACCESS_READ_WRITE: u32 = 3;
-
-/// Records the access; kernels here can access all memory of the process anyway.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemPoolSetAccess(pool: *mut c_void, list: In<AccessDesc>, count: usize) -> Code {
-    guard("cudaMemPoolSetAccess", 0, || {
+    /// Records the access; kernels here can access all memory of the process anyway.
+    fn cudaMemPoolSetAccess(pool: *mut c_void, list: In<AccessDesc>, count: usize) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let mut pools = runtime.pools.lock();
         let pool = live(&mut pools, key(pool))?;
@@ -282,16 +275,13 @@ pub extern "C" fn cudaMemPoolSetAccess(pool: *mut c_void, list: In<AccessDesc>, 
             pool.access.insert(device, flags);
         }
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemPoolGetAccess(
-    flags: Out<u32>,
-    pool: *mut c_void,
-    location: In<MemLocation>,
-) -> Code {
-    guard("cudaMemPoolGetAccess", 0, || {
+    fn cudaMemPoolGetAccess(
+        flags: Out<u32>,
+        pool: *mut c_void,
+        location: In<MemLocation>,
+    ) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let Target::Device(device) = location.get()?.target(runtime)? else {
             return Err(Code::cudaErrorInvalidValue);
@@ -300,45 +290,23 @@ pub extern "C" fn cudaMemPoolGetAccess(
         let pool = live(&mut pools, key(pool))?;
         let own = if device == pool.device { ACCESS_READ_WRITE } else { ACCESS_NONE };
         flags.put(pool.access.get(&device).copied().unwrap_or(own))
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceGetDefaultMemPool(pool: Out<*mut c_void>, device: c_int) -> Code {
-    guard("cudaDeviceGetDefaultMemPool", 0, || {
+    fn cudaDeviceGetDefaultMemPool(pool: Out<*mut c_void>, device: c_int) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let device = known_device(runtime, device)?;
         pool.put(runtime.pools.lock().default_of(device).0 as *mut c_void)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceGetMemPool(pool: Out<*mut c_void>, device: c_int) -> Code {
-    guard("cudaDeviceGetMemPool", 0, || {
+    fn cudaDeviceGetMemPool(pool: Out<*mut c_void>, device: c_int) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let device = known_device(runtime, device)?;
         pool.put(runtime.pools.lock().current_of(device).0 as *mut c_void)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDeviceSetMemPool(device: c_int, pool: *mut c_void) -> Code {
-    guard("cudaDeviceSetMemPool", 0, || {
+    fn cudaDeviceSetMemPool(device: c_int, pool: *mut c_void) -> Result<(), Code> {
         let (runtime, _) = open()?;
         let device = known_device(runtime, device)?;
         set_pool(runtime, device, pool)
-    })
-}
-
-/// Makes a pool the current one of the device.
-///
-/// # Errors
-/// `cudaErrorInvalidValue` for a pool of another device.
-pub fn set_pool(runtime: &Runtime, device: u32, pool: *mut c_void) -> Result<(), Code> {
-    let mut pools = runtime.pools.lock();
-    if live(&mut pools, key(pool))?.device != device {
-        return Err(Code::cudaErrorInvalidValue);
     }
-    pools.set_current(device, key(pool));
-    Ok(())
-}
+);

@@ -12,7 +12,7 @@ use super::device::{PRIORITY_GREATEST, PRIORITY_LEAST};
 use super::{open, stream_key};
 use crate::ffi::{In, Out};
 use crate::runtime::invalid_stream;
-use crate::status::{Code, guard};
+use crate::status::Code;
 use crate::stream::StreamKey;
 
 /// `cudaLaunchAttributeValue`.
@@ -33,9 +33,9 @@ fn is_hint(attribute: u32) -> bool {
     matches!(attribute, ACCESS_POLICY_WINDOW | SYNCHRONIZATION_POLICY | MEM_SYNC_DOMAIN_MAP | MEM_SYNC_DOMAIN)
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamGetAttribute(stream: *mut c_void, attribute: u32, value: Out<Value>) -> Code {
-    guard("cudaStreamGetAttribute", 0, || {
+api!(
+    #[per_thread(ptsz)]
+    fn cudaStreamGetAttribute(stream: *mut c_void, attribute: u32, value: Out<Value>) -> Result<(), Code> {
         let (runtime, device) = open()?;
         let key = stream_key(stream, device);
         let properties = runtime.streams.lock().describe(key).map_err(invalid_stream)?;
@@ -47,12 +47,10 @@ pub extern "C" fn cudaStreamGetAttribute(stream: *mut c_void, attribute: u32, va
             _ => return Err(Code::cudaErrorInvalidValue),
         }
         value.put(HINTS.lock().get(&(key, attribute)).copied().unwrap_or(found))
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamSetAttribute(stream: *mut c_void, attribute: u32, value: In<Value>) -> Code {
-    guard("cudaStreamSetAttribute", 0, || {
+    #[per_thread(ptsz)]
+    fn cudaStreamSetAttribute(stream: *mut c_void, attribute: u32, value: In<Value>) -> Result<(), Code> {
         let (runtime, device) = open()?;
         let key = stream_key(stream, device);
         let mut streams = runtime.streams.lock();
@@ -69,12 +67,10 @@ pub extern "C" fn cudaStreamSetAttribute(stream: *mut c_void, attribute: u32, va
             }
             _ => Err(Code::cudaErrorInvalidValue),
         }
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamCopyAttributes(to: *mut c_void, from: *mut c_void) -> Code {
-    guard("cudaStreamCopyAttributes", 0, || {
+    #[per_thread(ptsz)]
+    fn cudaStreamCopyAttributes(to: *mut c_void, from: *mut c_void) -> Result<(), Code> {
         let (runtime, device) = open()?;
         let (to, from) = (stream_key(to, device), stream_key(from, device));
         let mut streams = runtime.streams.lock();
@@ -88,5 +84,5 @@ pub extern "C" fn cudaStreamCopyAttributes(to: *mut c_void, from: *mut c_void) -
             .collect();
         hints.extend(copied.into_iter().map(|(hint, value)| ((to, hint), value)));
         Ok(())
-    })
-}
+    }
+);

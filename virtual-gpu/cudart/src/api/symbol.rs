@@ -5,12 +5,11 @@
 
 use core::ffi::c_void;
 
-use super::copy::{Return, submit_copy};
-use super::{open, stream_key};
+use super::copy::{copy_and_wait, copy_in};
+use super::open;
 use crate::ffi::Out;
 use crate::kernel::variable;
-use crate::status::{Code, guard};
-use crate::stream::default_stream;
+use crate::status::Code;
 use crate::transfer::{Copy, Direction};
 
 /// Address of `bytes` bytes of a variable from `offset` on.
@@ -60,80 +59,64 @@ pub fn copy_from_symbol(
     Ok(Copy::line(to as u64, symbol_address(symbol, offset, bytes)?, bytes as u64, direction))
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpyToSymbol(
-    symbol: *const c_void,
-    from: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: u32,
-) -> Code {
-    guard("cudaMemcpyToSymbol", bytes, || {
-        let (runtime, device) = open()?;
-        let copy = copy_to_symbol(symbol, from, bytes, offset, kind)?;
-        submit_copy(runtime, default_stream(device), copy, Return::AtEnd)
-    })
-}
+api!(
+    #[bytes(bytes)]
+    #[per_thread(ptds)]
+    fn cudaMemcpyToSymbol(
+        symbol: *const c_void,
+        from: *const c_void,
+        bytes: usize,
+        offset: usize,
+        kind: u32,
+    ) -> Result<(), Code> {
+        copy_and_wait(|_| copy_to_symbol(symbol, from, bytes, offset, kind))
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpyToSymbolAsync(
-    symbol: *const c_void,
-    from: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: u32,
-    stream: *mut c_void,
-) -> Code {
-    guard("cudaMemcpyToSymbolAsync", bytes, || {
-        let (runtime, device) = open()?;
-        let copy = copy_to_symbol(symbol, from, bytes, offset, kind)?;
-        submit_copy(runtime, stream_key(stream, device), copy, Return::Early)
-    })
-}
+    #[bytes(bytes)]
+    #[per_thread(ptsz)]
+    fn cudaMemcpyToSymbolAsync(
+        symbol: *const c_void,
+        from: *const c_void,
+        bytes: usize,
+        offset: usize,
+        kind: u32,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        copy_in(stream, |_| copy_to_symbol(symbol, from, bytes, offset, kind))
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpyFromSymbol(
-    to: *mut c_void,
-    symbol: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: u32,
-) -> Code {
-    guard("cudaMemcpyFromSymbol", bytes, || {
-        let (runtime, device) = open()?;
-        let copy = copy_from_symbol(to, symbol, bytes, offset, kind)?;
-        submit_copy(runtime, default_stream(device), copy, Return::AtEnd)
-    })
-}
+    #[bytes(bytes)]
+    #[per_thread(ptds)]
+    fn cudaMemcpyFromSymbol(
+        to: *mut c_void,
+        symbol: *const c_void,
+        bytes: usize,
+        offset: usize,
+        kind: u32,
+    ) -> Result<(), Code> {
+        copy_and_wait(|_| copy_from_symbol(to, symbol, bytes, offset, kind))
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemcpyFromSymbolAsync(
-    to: *mut c_void,
-    symbol: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: u32,
-    stream: *mut c_void,
-) -> Code {
-    guard("cudaMemcpyFromSymbolAsync", bytes, || {
-        let (runtime, device) = open()?;
-        let copy = copy_from_symbol(to, symbol, bytes, offset, kind)?;
-        submit_copy(runtime, stream_key(stream, device), copy, Return::Early)
-    })
-}
+    #[bytes(bytes)]
+    #[per_thread(ptsz)]
+    fn cudaMemcpyFromSymbolAsync(
+        to: *mut c_void,
+        symbol: *const c_void,
+        bytes: usize,
+        offset: usize,
+        kind: u32,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        copy_in(stream, |_| copy_from_symbol(to, symbol, bytes, offset, kind))
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetSymbolAddress(address: Out<*mut c_void>, symbol: *const c_void) -> Code {
-    guard("cudaGetSymbolAddress", 0, || {
+    fn cudaGetSymbolAddress(address: Out<*mut c_void>, symbol: *const c_void) -> Result<(), Code> {
         open()?;
         address.put(variable(symbol)?.address as *mut c_void)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetSymbolSize(bytes: Out<usize>, symbol: *const c_void) -> Code {
-    guard("cudaGetSymbolSize", 0, || {
+    fn cudaGetSymbolSize(bytes: Out<usize>, symbol: *const c_void) -> Result<(), Code> {
         open()?;
         bytes.put(usize::try_from(variable(symbol)?.bytes).unwrap_or(usize::MAX))
-    })
-}
+    }
+);
