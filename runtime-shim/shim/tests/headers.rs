@@ -4,6 +4,9 @@
 //! The shim is compiled with cudarc, which knows one version only. A tree that is not installed is skipped with a
 //! message and does not fail the test.
 
+#[path = "../../../virtual-gpu/cudart/tests/common/headers.rs"]
+mod headers;
+
 use cudarc::runtime::sys;
 use eager::exports;
 use eager::exports::layouts::{ChannelBits, Copy3D, Copy3DPeer, LaunchConfig, PitchedPointer};
@@ -11,31 +14,13 @@ use eager::library::{self, PointerAttributes};
 use eager::runtime::{CopyKind, CudaError, StreamFlags, StreamId};
 use eager::signature::Hook;
 use eager_abi::calls::{Major, call};
+use headers::Headers;
 use std::collections::BTreeMap;
 use std::ffi::c_uint;
 use std::fmt::Write;
 use std::mem::offset_of;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const TREES: [(&str, Major); 2] = [("cuda-12.9", Major::Twelve), ("cuda-13.0", Major::Thirteen)];
-
-/// Prints the sizes of a function's arguments, and numbers.
-const PRELUDE: &str = r#"
-#include <cuda_runtime_api.h>
-#include <cstddef>
-#include <cstdio>
-template <class> struct of;
-template <class R, class... A> struct of<R (*)(A...)> {
-  static void print(const char *name) {
-    const size_t sizes[] = {sizeof(R), sizeof(A)...};
-    printf("%s:", name);
-    for (size_t i = 1; i <= sizeof...(A); ++i) printf(" %zu", sizes[i]);
-    puts("");
-  }
-};
-int main() {
-"#;
 
 /// Sizes of a function type's arguments.
 trait Arguments {
@@ -147,74 +132,44 @@ fn numbers() -> Vec<(&'static str, u64)> {
     ]
 }
 
-fn tree(name: &str) -> Option<PathBuf> {
-    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.toolchain").join(name);
-    let is_there = tree.join("include/cuda_runtime_api.h").exists();
-    if !is_there {
-        eprintln!("SKIPPED: the shim is not compared with {name}: {} is missing", tree.display());
-    }
-    is_there.then_some(tree)
-}
-
-/// Compiles and runs a program with these statements; returns its lines.
-fn printed(tree: &Path, statements: &str) -> Vec<String> {
-    let folder = tempfile::tempdir().expect("folder");
-    let [source, program] = ["ask.cpp", "ask"].map(|name| folder.path().join(name));
-    std::fs::write(&source, format!("{PRELUDE}{statements}}}\n")).expect("write");
-    let mut compile = Command::new("c++");
-    compile.args(["-std=c++14", "-Wno-invalid-offsetof", "-I"]).arg(tree.join("include")).arg(&source);
-    let compiled = compile.arg("-o").arg(&program).output().expect("c++");
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    let output = Command::new(&program).output().expect("run");
-    String::from_utf8(output.stdout).expect("text").lines().map(str::to_owned).collect()
-}
-
 /// True if a hook that takes either version's form word by word can take this form: no argument is larger, and there
 /// are no more of them.
-fn serves(name: &str, ours: &str, theirs: &str) -> bool {
-    let words = |line: &str| -> Vec<u64> {
-        line.split_whitespace().skip(1).map(|word| word.parse().expect("a size")).collect()
-    };
-    let (ours, theirs) = (words(ours), words(theirs));
-    let fits = theirs.len() <= ours.len() && theirs.iter().zip(&ours).all(|(theirs, ours)| theirs <= ours);
+fn serves(name: &str, ours: &[usize], theirs: &[usize]) -> bool {
+    let fits = theirs.len() <= ours.len() && theirs.iter().zip(ours).all(|(theirs, ours)| theirs <= ours);
     ours == theirs || fits && call(name).is_some_and(|call| call.differs)
 }
 
 #[test]
 fn every_call_has_the_arguments_that_both_headers_declare() {
-    for (name, major) in TREES {
-        let Some(tree) = tree(name) else { continue };
+    for (tree, major) in TREES {
+        let Some(headers) = Headers::of(tree) else { continue };
         let calls = calls(major);
-        assert!(calls.len() > 90, "{name}: only {} calls", calls.len());
-        let statements = calls.keys().fold(String::new(), |mut text, call| {
-            let _ = writeln!(text, "of<decltype(&{call})>::print(\"{call}\");");
-            text
-        });
-        let line = |(call, sizes): (&&str, &Vec<usize>)| {
-            sizes.iter().fold(format!("{call}:"), |line, size| format!("{line} {size}"))
-        };
-        let ours: Vec<String> = calls.iter().map(line).collect();
-        let theirs = printed(&tree, &statements);
-        assert_eq!(ours.len(), theirs.len(), "{name}");
-        let pairs = calls.keys().zip(ours.iter().zip(&theirs));
-        let differ: Vec<_> = pairs.filter(|(call, (ours, theirs))| !serves(call, ours, theirs)).collect();
-        assert!(differ.is_empty(), "{name} (call, shim, header): {differ:#?}");
+        assert!(calls.len() > 90, "{tree}: only {} calls", calls.len());
+        let theirs = headers.declared(calls.keys().copied());
+        assert_eq!(calls.len(), theirs.len(), "{tree}");
+        let differ: Vec<_> = calls
+            .iter()
+            .zip(&theirs)
+            .filter(|((name, ours), theirs)| !serves(name, ours, &theirs.argument_bytes))
+            .map(|((name, ours), theirs)| format!("{name}: {ours:?} {:?}", theirs.argument_bytes))
+            .collect();
+        assert!(differ.is_empty(), "{tree} (call, shim, header): {differ:#?}");
     }
 }
 
 #[test]
 fn structures_and_numbers_are_those_of_both_headers() {
-    for (name, _) in TREES {
-        let Some(tree) = tree(name) else { continue };
+    for (tree, _) in TREES {
+        let Some(headers) = Headers::of(tree) else { continue };
         let statements = numbers().iter().fold(String::new(), |mut text, (expression, _)| {
             let _ = writeln!(text, "printf(\"%llu\\n\", (unsigned long long)({expression}));");
             text
         });
-        let theirs = printed(&tree, &statements);
+        let theirs = headers.printed("", &statements);
         let ours = numbers();
-        assert_eq!(ours.len(), theirs.len(), "{name}");
+        assert_eq!(ours.len(), theirs.len(), "{tree}");
         for ((expression, ours), theirs) in ours.iter().zip(&theirs) {
-            assert_eq!(&ours.to_string(), theirs, "{name}: {expression}");
+            assert_eq!(&ours.to_string(), theirs, "{tree}: {expression}");
         }
     }
 }

@@ -7,6 +7,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
+use common::exports::{Export, the_header_declares_the_table, the_library_exports_the_table};
 use common::{Major, functions, repository};
 
 const CUDA13: Major = Major { tree: "cuda-13.0", library: "libcudart.so", soname: "libcudart.so.13" };
@@ -18,6 +19,26 @@ fn every_export_has_a_name_of_nvidias_runtime() {
     let unknown: Vec<_> = functions.iter().filter(|name| !theirs.contains(**name)).collect();
     assert!(unknown.is_empty(), "not in NVIDIA's library: {unknown:?}");
     assert!(functions.contains("cudaLaunchKernel"), "{functions:?}");
+}
+
+fn table() -> Vec<Export> {
+    cudart::exports()
+        .map(|export| Export {
+            name: export.name,
+            argument_bytes: export.argument_bytes,
+            per_thread: export.per_thread,
+        })
+        .collect()
+}
+
+#[test]
+fn the_library_exports_what_its_table_lists() {
+    the_library_exports_the_table(&CUDA13, &table());
+}
+
+#[test]
+fn every_export_has_the_arguments_that_the_header_declares() {
+    the_header_declares_the_table(&CUDA13, &table());
 }
 
 const BEGIN: &str = "<!-- functions: written by the test `exports`, EAGER_BLESS=1 -->\n";
@@ -92,7 +113,7 @@ const GROUPS: &[(&str, &str)] = &[
 ];
 
 /// Table of functions by group; a `*` marks functions with a second name for per-thread default streams.
-fn table(functions: &std::collections::BTreeSet<&str>) -> String {
+fn readme_table(functions: &std::collections::BTreeSet<&str>) -> String {
     let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for name in functions.iter().filter(|name| !name.ends_with("_ptsz") && !name.ends_with("_ptds")) {
         let second = ["_ptsz", "_ptds"].iter().any(|end| functions.contains(format!("{name}{end}").as_str()));
@@ -114,7 +135,7 @@ fn the_readme_lists_every_export() {
         functions.iter().filter(public).count(),
         theirs.iter().map(String::as_str).collect::<Vec<_>>().iter().filter(public).count()
     );
-    let expected = format!("{BEGIN}{counts}{}{END}", table(&functions));
+    let expected = format!("{BEGIN}{counts}{}{END}", readme_table(&functions));
     let path = repository().join("virtual-gpu/README.md");
     let readme = std::fs::read_to_string(&path).unwrap();
     let begin = readme.find(BEGIN).expect("README.md has a place for the table");

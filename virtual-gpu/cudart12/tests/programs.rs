@@ -11,6 +11,7 @@ mod attributes;
 
 use std::sync::OnceLock;
 
+use common::exports::{Export, the_header_declares_the_table, the_library_exports_the_table};
 use common::{Built, Major, functions, run};
 
 const CUDA12: Major = Major { tree: "cuda-12.9", library: "libcudart12.so", soname: "libcudart.so.12" };
@@ -30,6 +31,26 @@ fn every_export_has_a_name_of_nvidias_runtime_and_none_of_cuda_13_is_missing() {
     for name in ["cudaGetDeviceProperties_v2", "cudaMemAdvise", "cudaMemAdvise_v2", "cudaLaunchKernel"] {
         assert!(functions.contains(name), "{name} is missing");
     }
+}
+
+fn table() -> Vec<Export> {
+    cudart12::exports()
+        .map(|export| Export {
+            name: export.name,
+            argument_bytes: export.argument_bytes,
+            per_thread: export.per_thread,
+        })
+        .collect()
+}
+
+#[test]
+fn the_library_exports_what_its_table_lists() {
+    the_library_exports_the_table(&CUDA12, &table());
+}
+
+#[test]
+fn every_export_has_the_arguments_that_the_header_declares() {
+    the_header_declares_the_table(&CUDA12, &table());
 }
 
 #[test]

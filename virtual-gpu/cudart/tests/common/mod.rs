@@ -5,6 +5,9 @@
 //! folder, not one of another profile.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod exports;
+pub mod headers;
+
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::unix::fs::symlink;
