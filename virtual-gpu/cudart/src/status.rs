@@ -1,6 +1,7 @@
 //! Results of calls: error codes, the calling thread's last error, and the guard around every exported function.
 //!
-//! Trap: no panic may cross the C boundary, so every exported function that can panic runs inside [`guard`].
+//! Trap: no panic may cross the C boundary, so every exported function that can panic runs inside [`guard`]; the macro
+//! `api!` puts it there.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -29,8 +29,8 @@ api!(
         with_runtime(clock::turn);
     }
 
-    /// Reports that the thread is about to sleep until the daemon changes its answer in `slot` from the one with sequence
-    /// `seen`.
+    /// Reports that the thread is about to sleep until the daemon changes its answer in `slot` from the one with
+    /// sequence `seen`.
     extern "C" fn eager_vgpu_await_daemon(slot: u32, seen: u32) {
         with_runtime(|| clock::await_daemon(slot, seen));
     }
@@ -40,7 +40,8 @@ api!(
         with_runtime(clock::awake);
     }
 
-    /// Enters (1) or leaves (0) a mark that the compiler placed after a call: the mark precedes the program's host work.
+    /// Enters (1) or leaves (0) a mark that the compiler placed after a call: the mark precedes the program's host
+    /// work.
     extern "C" fn eager_vgpu_mark(is_in: u32) {
         clock::set_in_mark(is_in != 0);
     }

@@ -150,7 +150,8 @@ api!(
     }
 
     /// Runs after all earlier and before all later work of both devices and the current one (CUDA runtime API,
-    /// `cudaMemcpyPeer`). CUDA does not block the host; here it waits, which is the simplest way to precede all later work.
+    /// `cudaMemcpyPeer`). CUDA does not block the host; here it waits, which is the simplest way to precede all later
+    /// work.
     #[bytes(bytes)]
     fn cudaMemcpyPeer(
         to: *mut c_void,

@@ -68,8 +68,8 @@ api!(
         runtime.wait_for_device(device)
     }
 
-    /// Destroys the process's context on the current device with all its memory. A device error persists, as on NVIDIA's
-    /// devices.
+    /// Destroys the process's context on the current device with all its memory. A device error persists, as on
+    /// NVIDIA's devices.
     fn cudaDeviceReset() -> Result<(), Code> {
         Runtime::get()?.close_context(current_device())
     }

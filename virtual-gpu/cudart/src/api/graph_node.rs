@@ -1,4 +1,4 @@
-//! Graph nodes: adding them, and changing their work.
+//! Graph nodes: making, changing and reading their work.
 //!
 //! Trap: a node's work, including kernel arguments, must be copied when the node is added; later changes of the
 //! program's structures have no effect.

@@ -232,7 +232,8 @@ api!(
         cudaLaunchKernel(handle, grid, block, args, dynamic_shared_bytes, stream)
     }
 
-    /// Launches a kernel whose blocks may wait for each other: each has its own memory, and they take turns on one thread.
+    /// Launches a kernel whose blocks may wait for each other: each has its own memory, and they take turns on one
+    /// thread.
     #[per_thread(ptsz)]
     fn cudaLaunchCooperativeKernel(
         stub: *const c_void,

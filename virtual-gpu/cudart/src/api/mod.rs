@@ -1,4 +1,5 @@
-//! The exported functions: take arguments from C, call the modules that decide, return a code.
+//! The exported functions: take arguments from C, call the modules that decide, return a code. Each module declares
+//! them in a table (`table`).
 //!
 //! Names, signatures and meanings are those of the CUDA 13.0 runtime API reference, and of 12.9's where the crate is
 //! built as `libcudart.so.12`; each function documents its differences. Trap: C may pass any number for an enumeration,

@@ -40,8 +40,8 @@ api!(
         });
     }
 
-    /// Returns the address of the GPU code as the handle. The code itself is unused, but its address identifies the file
-    /// whose CPU code belongs to a registration (`eager_exec::abi::KernelTable::device_code`).
+    /// Returns the address of the GPU code as the handle. The code itself is unused, but its address identifies the
+    /// file whose CPU code belongs to a registration (`eager_exec::abi::KernelTable::device_code`).
     extern "C" fn __cudaRegisterFatBinary(fat_binary: *mut c_void) -> *mut *mut c_void {
         fat_binary.cast()
     }

@@ -1,6 +1,7 @@
-//! The macro that declares tables of exported functions.
+//! The macro `api!`, which declares exported functions and their table.
 //!
-//! An entry is written as a Rust function, so that the formatter formats it. Its attributes, in this order:
+//! An entry is written as a Rust function, and the macro's argument in parentheses, so that rustfmt formats it. Its
+//! attributes, in this order:
 //! - `#[cuda_12(name)]`: the library of CUDA 12 exports the call as `name`, because there its own name has other
 //!   arguments;
 //! - `#[bytes(number)]`: the call's size in the trace, otherwise 0;
@@ -8,8 +9,8 @@
 //!   `--default-stream per-thread`, CUDA's headers rename the call to it, and its default stream is the calling
 //!   thread's own. Trap: the suffix must change only the meaning of *no* stream (0), not that of a handle.
 //!
-//! The body of an entry runs inside [`guard`](crate::status::guard), and its result becomes the call's code. The body of
-//! an `extern "C" fn` is the exported function as it is: it returns something else, or calls another export.
+//! The body of an entry runs inside [`guard`](crate::status::guard), and its result becomes the call's code. An
+//! `extern "C" fn` is exported as it is: it returns something else, or calls another export.
 
 /// Name of a call in the library: the second one, if there is one, in that of CUDA 12.
 #[cfg(cuda_12)]
@@ -28,7 +29,8 @@ macro_rules! library_name {
     };
 }
 
-/// Declares exported functions and their table, `EXPORTS`.
+/// Declares exported functions and their table, `EXPORTS`. The lifetime in the pattern never matches: it only lets the
+/// expansion repeat an optional `unsafe`.
 macro_rules! api {
     ($(
         $(#[doc = $doc:literal])*
