@@ -73,7 +73,10 @@ fn a_library_that_does_not_work_is_one_line() {
             let mut broken = machine();
             broken["fails"] = json!({ function: code });
             let said = Machine::new(&broken).refusal(&[]);
-            assert!(said.contains("no GPU to serve") || said.contains("the number of GPUs"), "{function}: {said}");
+            assert!(
+                said.contains("no GPU to serve") || said.contains("the number of GPUs"),
+                "{function}: {said}"
+            );
         }
     }
 }

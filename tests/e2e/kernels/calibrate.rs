@@ -131,7 +131,9 @@ fn a_calibration_that_fails_half_way_says_where_and_keeps_what_it_has() {
     // The rule of managed memory: stay far below what is free.
     let said = fails("shift; exec ./real 32768 \"$@\"");
     assert!(said.contains("32768 MiB are more than an eighth of the "), "{said}");
-    assert!(fails("./real \"$@\" | head -5; kill -9 $$").contains("(signal: 9 (SIGKILL)): it printed no message"));
+    assert!(
+        fails("./real \"$@\" | head -5; kill -9 $$").contains("(signal: 9 (SIGKILL)): it printed no message")
+    );
     assert!(fails("./real \"$@\" | head -5").contains("output describes no card: no time was measured for "));
     assert!(!out.exists(), "no card of half of the measures");
     // The path was taken during the measurement.

@@ -294,7 +294,9 @@ fn others_look_at_everything_and_act_on_their_own() {
     };
     assert_eq!(
         refused(&cancel),
-        format!("task {task} belongs to uid {ALICE}: only that user, root and the daemon's own user may cancel it")
+        format!(
+            "task {task} belongs to uid {ALICE}: only that user, root and the daemon's own user may cancel it"
+        )
     );
     for request in [
         AdminRequest::Shutdown { force: true, when_idle: false },

@@ -6,6 +6,7 @@
 use core::ffi::{c_char, c_void};
 
 use crate::ffi::Out;
+use crate::log::log_line;
 use crate::status::Code;
 
 /// `cudaIpcMemHandle_t` and `cudaIpcEventHandle_t`, which C passes by value.

@@ -72,6 +72,7 @@ api!(
         set_pool(runtime, device, pool)
     }
 
+    #[per_thread(ptsz)]
     fn cudaMemDiscardBatchAsync(
         pointers: In<*mut c_void>,
         sizes: In<usize>,
@@ -89,6 +90,7 @@ api!(
     }
 
     /// Discards each range, then prefetches it to its location; a location applies from its start index on.
+    #[per_thread(ptsz)]
     fn cudaMemDiscardAndPrefetchBatchAsync(
         pointers: In<*mut c_void>,
         sizes: In<usize>,

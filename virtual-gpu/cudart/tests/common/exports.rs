@@ -24,9 +24,6 @@ pub fn the_library_exports_the_table(major: &Major, table: &[Export]) {
     assert_eq!(ours, listed.into_iter().collect());
 }
 
-/// Calls whose per-thread variant the library lacks.
-const WITHOUT_VARIANT: [&str; 2] = ["cudaMemDiscardBatchAsync", "cudaMemDiscardAndPrefetchBatchAsync"];
-
 /// Checks names and arguments of CUDA's functions in the table against the version's header, and that the per-thread
 /// variants are those to which the header renames calls.
 pub fn the_header_declares_the_table(major: &Major, table: &[Export]) {
@@ -38,9 +35,8 @@ pub fn the_header_declares_the_table(major: &Major, table: &[Export]) {
     compare(major, &headers, &cudas, |export| export.name);
 
     headers.per_thread = true;
-    let (internal, mut public): (Vec<Export>, Vec<Export>) =
+    let (internal, public): (Vec<Export>, Vec<Export>) =
         cudas.into_iter().partition(|export| export.name.starts_with("__"));
-    public.retain(|export| !WITHOUT_VARIANT.contains(&export.name));
     compare(major, &headers, &public, |export| export.per_thread.unwrap_or(export.name));
     // The header renames none of these: compiled code calls the variants by name.
     let variant = |export: &Export| Some(Export { name: export.per_thread?, ..*export });
