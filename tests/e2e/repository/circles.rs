@@ -107,9 +107,9 @@ fn modules(source: &Path) -> BTreeMap<Module, PathBuf> {
 
 /// Without comments, re-exports and the tests at the end.
 fn code(text: &str) -> String {
-    let end = text.find("#[cfg(test)]\nmod ").or_else(|| text.find("#[cfg(test)]\npub(crate) mod "));
-    let lines =
-        text[..end.unwrap_or(text.len())].lines().map(|line| line.split("//").next().unwrap_or_default());
+    let is_module = |at: &usize| text[*at..].lines().nth(1).is_some_and(|line| line.contains("mod "));
+    let end = text.match_indices("#[cfg(test)]\n").map(|(at, _)| at).find(is_module).unwrap_or(text.len());
+    let lines = text[..end].lines().map(|line| line.split("//").next().unwrap_or_default());
     let mut kept = String::new();
     let mut is_export = false;
     for line in lines {

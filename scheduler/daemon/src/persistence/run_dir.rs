@@ -143,8 +143,8 @@ impl RunDir {
     }
 }
 
-/// Fails where another user can rename the run directory, or a folder above it: every path of the daemon's files goes through them.
-/// In a user namespace the owner of folders from outside cannot be told; these are accepted.
+/// Fails if another user can rename the run directory or a folder above it, because the paths of all the daemon's files
+/// go through them. In a user namespace, folders whose owner is not mapped are accepted.
 fn refuse_movable(path: &Path) -> Result<(), RunDirError> {
     let unusable = |error| RunDirError::Unusable { path: path.into(), error };
     for folder in path.canonicalize().map_err(unusable)?.ancestors().skip(1) {

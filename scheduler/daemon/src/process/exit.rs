@@ -3,7 +3,8 @@
 //! Trap: other programs act on the numbers. The unit's `RestartPreventExitStatus=` keeps systemd from retrying a start
 //! that only a person can repair.
 
-/// A setting, a permission or what else was named has to be changed first. `EX_CONFIG` of sysexits.h, and systemd's name for it. A wrong command line is clap's 2.
+/// Exit status where a setting, a permission or the like must be changed before another start can help: `EX_CONFIG` of sysexits.h,
+/// which systemd names too. For a wrong command line clap exits with 2.
 pub const CONFIGURATION: u8 = 78;
 
 /// For `--help`, from which the manual is made.
