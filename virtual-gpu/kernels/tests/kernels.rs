@@ -109,62 +109,64 @@ fn stencil_in_tiles_of_16_by_16() {
     }
 }
 
+/// Kernels in which threads reach barriers differently: some never, some by another path, some in another round.
+const UNLIKE_BARRIERS: &str = "__global__ void early(int *out, int n) {
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    if (t >= n) return;
+    s[t] = t + 1;
+    __syncthreads();
+    out[t] = s[n - 1 - t];
+}
+__global__ void uniform_loop(int *out, int rounds) {
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    s[t] = t;
+    for (int r = 0; r < rounds; r++) {
+        __syncthreads();
+        int v = s[(t + 1) % 64];
+        __syncthreads();
+        s[t] = v;
+    }
+    out[t] = s[t];
+}
+__global__ void until(int *out) {
+    __shared__ int done, steps;
+    int t = threadIdx.x, mine = 0;
+    if (t == 0) { done = 0; steps = 0; }
+    __syncthreads();
+    while (true) {
+        if (done) break;
+        mine += t;
+        __syncthreads();
+        if (t == 0 && ++steps == 5) done = 1;
+        __syncthreads();
+    }
+    out[t] = mine;
+}
+__global__ void divergent(int *out) {
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    if (t & 1) { s[t] = 10 * t; __syncthreads(); }
+    else { s[t] = -t; __syncthreads(); }
+    out[t] = s[t ^ 1];
+}
+static __device__ int relay;
+__global__ void hand_on(int *out) {
+    int t = threadIdx.x, sum = 0;
+    for (int k = 0; k < 8; k++) {
+        if (t == 8 * k) relay = 1 << k;
+        __syncthreads();
+        sum += relay;
+        __syncthreads();
+    }
+    out[t] = sum;
+}";
+
 #[test]
 fn barriers_that_not_all_threads_reach_alike() {
     let Some(cuda) = toolchain() else { return };
-    let source = "__global__ void early(int *out, int n) {
-        __shared__ int s[64];
-        int t = threadIdx.x;
-        if (t >= n) return;
-        s[t] = t + 1;
-        __syncthreads();
-        out[t] = s[n - 1 - t];
-    }
-    __global__ void uniform_loop(int *out, int rounds) {
-        __shared__ int s[64];
-        int t = threadIdx.x;
-        s[t] = t;
-        for (int r = 0; r < rounds; r++) {
-            __syncthreads();
-            int v = s[(t + 1) % 64];
-            __syncthreads();
-            s[t] = v;
-        }
-        out[t] = s[t];
-    }
-    __global__ void until(int *out) {
-        __shared__ int done, steps;
-        int t = threadIdx.x, mine = 0;
-        if (t == 0) { done = 0; steps = 0; }
-        __syncthreads();
-        while (true) {
-            if (done) break;
-            mine += t;
-            __syncthreads();
-            if (t == 0 && ++steps == 5) done = 1;
-            __syncthreads();
-        }
-        out[t] = mine;
-    }
-    __global__ void divergent(int *out) {
-        __shared__ int s[64];
-        int t = threadIdx.x;
-        if (t & 1) { s[t] = 10 * t; __syncthreads(); }
-        else { s[t] = -t; __syncthreads(); }
-        out[t] = s[t ^ 1];
-    }
-    static __device__ int relay;
-    __global__ void hand_on(int *out) {
-        int t = threadIdx.x, sum = 0;
-        for (int k = 0; k < 8; k++) {
-            if (t == 8 * k) relay = 1 << k;
-            __syncthreads();
-            sum += relay;
-            __syncthreads();
-        }
-        out[t] = sum;
-    }";
-    let program = Program::build(&cuda, source, &Options::default());
+    let program = Program::build(&cuda, UNLIKE_BARRIERS, &Options::default());
     let run = |name: &str, n: Option<i32>| {
         let mut out = vec![-7i32; 64];
         let (po, n) = (out.as_mut_ptr(), n);
