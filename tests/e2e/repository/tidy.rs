@@ -14,6 +14,8 @@ const UNSAFE_CRATES: &[&str] = &[
 ];
 const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;
+/// Words before `fn`, also inside a macro.
+const HEADS: [&str; 8] = ["pub", "pub(crate)", "pub(super)", "const", "async", "unsafe", "extern", "\"C\""];
 /// The formatter leaves comments as they are.
 const COMMENT_CHARS_MAX: usize = 130;
 
