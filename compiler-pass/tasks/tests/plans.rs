@@ -218,7 +218,7 @@ fn escaping_pointer_is_lazy_and_says_to_whom() {
     let sites = vec![allocation(at(0, 0), 0, bytes(1)), launch(at(0, 1), &[0]), site(at(0, 2), escape)];
     let reason = lazy_reason(&function(blocks(&[&[]]), 1, sites));
     assert_eq!(reason, LazyReason::Escape { kind });
-    assert!(reason.to_string().contains("given to solve"));
+    assert!(reason.to_string().contains("passed to solve"));
 }
 
 fn sized_by(source: LeafSource) -> Facts {
