@@ -108,5 +108,5 @@ fn the_compiler_warns_and_refuses_a_way_that_is_none() {
         assert_eq!(compiled(&[quiet]), (true, String::new()), "{quiet}");
     }
     let (done, said) = compiled(&["--eager-lockstep=sometimes"]);
-    assert!(!done && said.contains("`sometimes`: off, auto, suspected or all"), "{said}");
+    assert!(!done && said.contains("`sometimes`: use off, auto, suspected or all"), "{said}");
 }

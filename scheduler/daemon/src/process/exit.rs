@@ -3,8 +3,8 @@
 //! Trap: other programs act on the numbers. The unit's `RestartPreventExitStatus=` keeps systemd from retrying a start
 //! that only a person can repair.
 
-/// Exit status where a setting, a permission or the like must be changed before another start can help: `EX_CONFIG` of sysexits.h,
-/// which systemd names too. For a wrong command line clap exits with 2.
+/// Exit status where a setting, a permission or the like must be changed before another start can help: `EX_CONFIG` of
+/// sysexits.h, which systemd names too. For a wrong command line clap exits with 2.
 pub const CONFIGURATION: u8 = 78;
 
 /// For `--help`, from which the manual is made.
