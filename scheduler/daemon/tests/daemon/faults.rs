@@ -59,7 +59,7 @@ fn requests_that_make_no_sense_are_ignored_until_there_are_too_many() {
         }
         client.send(RequestBody::Promoted, slot(0)).expect("room");
     };
-    cuts_off(nonsense, "make no sense");
+    cuts_off(nonsense, "invalid requests");
 }
 
 #[test]

@@ -184,7 +184,7 @@ fn a_driver_that_says_nonsense_costs_nothing_and_is_said_once() {
     daemon.until(|row| row.usage_problem.is_empty());
     daemon.signal(Signal::SIGTERM);
     let (_, said) = daemon.end();
-    assert_eq!(said.matches("is not known").count(), 1, "{said}");
+    assert_eq!(said.matches("is unknown").count(), 1, "{said}");
 }
 
 /// The device falls off its bus under a program, and comes back: waiting tasks go on waiting, programs with memory on

@@ -94,8 +94,8 @@ fn a_daemon_of_another_user_is_not_trusted() {
     }
     let dir = open_folder();
     let mut command = command(dir.path());
-    let folder = std::fs::Permissions::from_mode(0o777);
-    std::fs::set_permissions(dir.path(), folder).expect("Bob's daemon makes its folder here");
+    let folder = std::fs::Permissions::from_mode(0o1777);
+    std::fs::set_permissions(dir.path(), folder).expect("Bob's daemon makes its folder here, as in /tmp");
     command.uid(BOB).gid(BOB);
     let daemon = Daemon::spawn(dir, command, "1 file device, policy ");
     // Bob's socket is closed to others; even if he opens it, Alice's program does not trust it.
