@@ -46,6 +46,11 @@ fn macros_have_values_and_the_libraries_go_on_working() {
 }
 
 #[test]
+fn device_functions_have_bodies_and_braces_may_narrow() {
+    is_taken("functions.cu", &["-Xarch_host", "-w", "-Xarch_device", "-w"]);
+}
+
+#[test]
 fn atomic_built_ins_are_there() {
     is_taken("atomics.cu", &[]);
 }

@@ -64,6 +64,16 @@ EAGER_MIN_MAX(double, float, double)
 EAGER_MIN_MAX(double, double, float)
 #undef EAGER_MIN_MAX
 
+#ifdef __CUDA__
+// nvcc has these for the device; clang declares nan and nanf without a body, and has no __tanhf (device_functions.h of CUDA
+// 13). The text of a NaN is ignored, as libdevice ignores it.
+static inline __device__ double nan(const char *) { return __builtin_nan(""); }
+static inline __device__ float nanf(const char *) { return __builtin_nanf(""); }
+#if CUDART_VERSION >= 13000
+static inline __device__ float __tanhf(float x) { return tanhf(x); }
+#endif
+#endif
+
 namespace eager_nvcc {
 template <typename T> struct same { typedef T type; };
 // A load that is made each time, of any type of a multiple of 1, 2 or 4 bytes.

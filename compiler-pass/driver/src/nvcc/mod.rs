@@ -7,6 +7,7 @@
 mod arch;
 mod table;
 
+use crate::response;
 use std::ffi::OsString;
 
 use arch::Architectures;
@@ -198,7 +199,8 @@ impl Translator {
             Translation::Separate(flag) => {
                 self.words.extend(values.iter().flat_map(|value| [flag.into(), value.into()]));
             }
-            Translation::Values => self.words.extend(values.iter().map(OsString::from)),
+            // nvcc calls the host compiler through a shell: `-Xcompiler "-O2 -fPIC"` is two options.
+            Translation::Values => self.words.extend(values.iter().flat_map(|value| response::split(value))),
             Translation::Refuse(instead) => {
                 return Err(NvccError::Unsupported { switch: written.to_owned(), instead });
             }

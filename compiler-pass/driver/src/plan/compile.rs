@@ -21,6 +21,9 @@ const GCC_WARNS_ONLY: [&str; 5] = [
     "-Wno-error=return-mismatch",
 ];
 
+/// An error of clang that is a warning in nvcc (#2361-D) and gcc: `dim3 grid = {n / 64, 1, 1};` with a signed `n`.
+const NVCC_WARNS_ONLY: &str = "-Wno-error=c++11-narrowing";
+
 /// Makes clang emit casts as calls; otherwise it folds out-of-range casts of constants to poison. The plugin lowers the
 /// calls correctly for the CPU and for the GPU.
 pub const CASTS_AS_CALLS: &str = "-fno-strict-float-cast-overflow";
@@ -140,6 +143,7 @@ impl Unit<'_> {
                 words.push(format!("--cuda-gpu-arch={GPU_ARCH}").into());
             }
             words.push("-Wno-unknown-cuda-version".into());
+            words.push(NVCC_WARNS_ONLY.into());
             if !words.iter().any(|word| INEXACT.iter().any(|inexact| word == inexact)) {
                 words.extend(["-Xarch_device".into(), EXACT_ROOTS.into()]);
             }
