@@ -134,3 +134,16 @@ fn a_kernel_without_an_end_is_ended() {
         }
     }
 }
+
+/// PTX keeps the carry flag from one statement to the next. Here it would be an arbitrary one, and the sum wrong in silence.
+#[test]
+fn a_carry_that_another_statement_has_set_is_refused() {
+    let Some(cuda) = toolchain() else { return };
+    let source = "__global__ void sum(unsigned *x) {
+        asm volatile(\"add.cc.u32 %0, %0, %1;\" : \"+r\"(x[0]) : \"r\"(x[2]));
+        asm volatile(\"addc.u32 %0, %0, %1;\" : \"+r\"(x[1]) : \"r\"(x[3]));
+    }";
+    let refused =
+        convert(&device_bitcode(&cuda, source, &[]), &Options::default()).expect_err("a lost carry");
+    assert!(refused.to_string().contains("inline PTX assembly `addc.u32 $0, $0, $1;`"), "{refused}");
+}

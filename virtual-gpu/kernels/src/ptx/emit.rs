@@ -132,14 +132,19 @@ impl Emitter {
     }
 
     /// Returns the slot of the carry flag, which the whole statement shares.
-    pub fn carry(&mut self) -> String {
+    ///
+    /// # Errors
+    /// The flag is read before the statement has set it. PTX keeps the flag from one `asm` statement to the next; here each
+    /// statement is a function of its own, and would read an arbitrary flag.
+    pub fn carry(&mut self, is_read: bool) -> Emitted<String> {
         match self.slot("the carry flag") {
-            Some(slot) => slot,
+            Some(slot) => Ok(slot),
+            None if is_read => Err(Unknown),
             None => {
                 let slot = format!("%s{}", self.slots);
                 self.slots += 1;
                 self.alias("the carry flag", &slot);
-                slot
+                Ok(slot)
             }
         }
     }
