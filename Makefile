@@ -50,7 +50,7 @@ live: ## policy eager-live against CASE, simulated; report in target/live/
 
 # Tests wait for half of their time, so twice as many run at once as there are processors.
 test: export RUST_TEST_THREADS ?= $(shell expr 2 '*' $$(nproc))
-test: setup ## every test (about 27 minutes on two cores, besides the build)
+test: setup ## every test (about 20 minutes on two cores, besides the build)
 	cargo build --locked --workspace
 	cargo test --locked --workspace --no-fail-fast
 
