@@ -12,7 +12,7 @@ use eager_proto::admin::{AdminReply, AdminRequest, DeviceRow};
 use eager_proto::hello::{Hello, Uuid};
 use eager_proto::reply::{STATE_BOUND, STATE_REFUSED};
 use eager_proto::request::{BeginFlags, RequestBody, Slot};
-use eager_shm::client::{ClientConnection, Wait};
+use eager_shm::client::{ClientConnection, SendError, Wait};
 use eager_units::Size;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -99,16 +99,21 @@ fn reserve_one(
         flags,
         function: String::new(),
     };
-    let asked = connection.send(body, slot)?;
+    let asked = send(connection, slot, &body, what)?;
     let mut said = 0;
     loop {
-        let cell = connection.cell(slot).context("the daemon stopped in the middle of an answer")?;
+        let Some(cell) = connection.cell(slot) else {
+            // The daemon ended, or was stopped, while it wrote the answer.
+            reconnect(connection, what)?;
+            std::thread::sleep(LOOK_EVERY);
+            continue;
+        };
         let answered = cell.answers(asked);
         match cell.state {
             STATE_BOUND if answered => {
                 // The daemon does not see the program's kernels, so no task shall wait for them; the memory stays
                 // reserved.
-                connection.send(RequestBody::AllLaunched, slot)?;
+                send(connection, slot, &RequestBody::AllLaunched, what)?;
                 return Ok(cell.device);
             }
             STATE_REFUSED if answered => {
@@ -121,12 +126,27 @@ fn reserve_one(
             _ => {}
         }
         if connection.wait_cell(slot, cell.sequence, Instant::now() + WAIT_SLICE) == Wait::DaemonGone {
-            let lost = || format!("the daemon ended while {what} was waited for");
-            // The request is repeated to the next daemon.
-            let come_back = || connection.resume(CONNECT_TIMEOUT);
-            ClientConnection::connect_within(connect_max()?, |_, _| {}, come_back).with_context(lost)?;
+            reconnect(connection, what)?;
         }
     }
+}
+
+/// Sends a request, to the next daemon if this one has ended. Returns the request's sequence.
+fn send(connection: &ClientConnection, slot: Slot, body: &RequestBody, what: &str) -> anyhow::Result<u32> {
+    loop {
+        match connection.send(body.clone(), slot) {
+            Err(SendError::DaemonGone) => reconnect(connection, what)?,
+            sent => return Ok(sent?),
+        }
+    }
+}
+
+/// Waits for the daemon that follows one that has ended. It gets the requests that have no answer yet.
+fn reconnect(connection: &ClientConnection, what: &str) -> anyhow::Result<()> {
+    let lost = || format!("the daemon ended while {what} was waited for");
+    let come_back = || connection.resume(CONNECT_TIMEOUT);
+    ClientConnection::connect_within(connect_max()?, |_, _| {}, come_back).with_context(lost)?;
+    Ok(())
 }
 
 /// Waits until a task has ended, however it ends. The daemon lists the program meanwhile.
