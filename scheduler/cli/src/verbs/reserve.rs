@@ -25,6 +25,29 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which to check that the daemon is alive. The wait itself has no limit, as in any queue.
 const WAIT_SLICE: Duration = Duration::from_secs(60);
 
+/// A shorter wait is not worth a line; the shim's waits follow the same rule.
+const SAY_AFTER: Duration = Duration::from_secs(1);
+
+/// What a program reserves.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Bytes on each device.
+    pub memory: Size,
+    pub count: usize,
+    /// Print nothing while the reservation waits.
+    pub is_quiet: bool,
+}
+
+impl Wanted {
+    /// Names the reservation on the device of an index, for messages.
+    fn name(&self, index: usize) -> String {
+        match self.count {
+            1 => self.memory.to_string(),
+            count => format!("{}, GPU {} of {count}", self.memory, index + 1),
+        }
+    }
+}
+
 /// Reserved memory on devices, and the connection that holds it.
 #[derive(Debug)]
 pub struct Reservation {
@@ -57,27 +80,25 @@ fn uuid_text(uuid: &Uuid) -> String {
     format!("GPU-{}", parts.map(hex).join("-"))
 }
 
-/// Waits until the daemon has granted `memory` on each of `count` devices; prints the reasons meanwhile.
+/// Waits until the daemon has granted the memory on each device; prints the reasons meanwhile, unless it is to be
+/// quiet.
 pub fn reserve(
     place: &DaemonPlace,
     socket: &Path,
     hello: &Hello,
-    memory: Size,
-    count: usize,
+    wanted: &Wanted,
 ) -> anyhow::Result<Reservation> {
-    let choice = match count {
+    let choice = match wanted.count {
         1 => Choice::ONE,
-        _ => Choice::among(&device_rows(place)?, memory, count)?,
+        count => Choice::among(&device_rows(place)?, wanted.memory, count)?,
     };
     let connect = || ClientConnection::connect(socket, hello, CONNECT_TIMEOUT);
     let connection = ClientConnection::connect_within(connect_max()?, |_, _| {}, connect)?;
-    let mut devices = Vec::with_capacity(count);
-    for index in 0..count {
+    let mut devices = Vec::with_capacity(wanted.count);
+    for index in 0..wanted.count {
         let slot = Slot::new(index).context("a task slot")?;
         let flags = BeginFlags { barred: choice.barred(&devices), ..BeginFlags::WHOLE };
-        let what =
-            if count == 1 { memory.to_string() } else { format!("{memory}, GPU {} of {count}", index + 1) };
-        devices.push(reserve_one(&connection, slot, memory, flags, &what)?);
+        devices.push(reserve_one(&connection, slot, flags, wanted, &wanted.name(index))?);
     }
     Ok(Reservation { devices, connection })
 }
@@ -86,13 +107,13 @@ pub fn reserve(
 fn reserve_one(
     connection: &ClientConnection,
     slot: Slot,
-    memory: Size,
     flags: BeginFlags,
+    wanted: &Wanted,
     what: &str,
 ) -> anyhow::Result<u32> {
     // The program uses plain `cudaMalloc`, so it cannot run over-subscribed.
     let body = RequestBody::TaskBegin {
-        requirement: memory.0,
+        requirement: wanted.memory.0,
         site: 0,
         blocks: 0,
         threads_per_block: 0,
@@ -100,6 +121,7 @@ fn reserve_one(
         function: String::new(),
     };
     let asked = send(connection, slot, &body, what)?;
+    let say_from = Instant::now() + SAY_AFTER;
     let mut said = 0;
     loop {
         let Some(cell) = connection.cell(slot) else {
@@ -109,6 +131,7 @@ fn reserve_one(
             continue;
         };
         let answered = cell.answers(asked);
+        let has_news = cell.reason != said && !wanted.is_quiet;
         match cell.state {
             STATE_BOUND if answered => {
                 // The daemon does not see the program's kernels, so no task shall wait for them; the memory stays
@@ -119,13 +142,14 @@ fn reserve_one(
             STATE_REFUSED if answered => {
                 bail!("{what}: {}", connection.reason(slot).unwrap_or_default());
             }
-            _ if cell.reason != said => {
+            _ if has_news && Instant::now() >= say_from => {
                 said = cell.reason;
                 say(&format!("{what}: {}", connection.reason(slot).unwrap_or_default()));
             }
             _ => {}
         }
-        if connection.wait_cell(slot, cell.sequence, Instant::now() + WAIT_SLICE) == Wait::DaemonGone {
+        let until = if has_news { say_from } else { Instant::now() + WAIT_SLICE };
+        if connection.wait_cell(slot, cell.sequence, until) == Wait::DaemonGone {
             reconnect(connection, what)?;
         }
     }

@@ -4,6 +4,7 @@
 //! [`environment`] must set or remove every variable that selects one of them.
 
 use crate::daemon::{self, DaemonPlace, Present, socket_of_environment};
+use crate::verbs::reserve::Wanted;
 use crate::verbs::{limit, reserve};
 use crate::{fail, library, say};
 use anyhow::Context;
@@ -172,10 +173,10 @@ fn wait_and_reserve(flags: &RunFlags, target: &Target, mut command: Command) -> 
         reserve::wait_for_end(&place, task, &label(flags))?;
     }
     if let Some(memory) = flags.mem {
-        let count = usize::from(flags.gpus.unwrap_or(1));
+        let wanted = Wanted { memory, count: usize::from(flags.gpus.unwrap_or(1)), is_quiet: flags.quiet };
         let priority = flags.priority.unwrap_or_default();
         let hello = Hello::new(&label(flags)).with_priority(priority);
-        let reservation = reserve::reserve(&place, socket, &hello, memory, count)?;
+        let reservation = reserve::reserve(&place, socket, &hello, &wanted)?;
         let names = reservation.cuda_names();
         if vgpu.is_some() {
             command.env(ENV_VGPU_VISIBLE, &names);
