@@ -85,7 +85,7 @@ struct Rates {
 
 impl Rates {
     /// # Errors
-    /// Why the request is not answered now.
+    /// Why no request of the user is answered now.
     fn admit(&mut self, by: Caller, now: Nanos) -> Result<(), String> {
         let second = now.0 / 1_000_000_000;
         if second != self.second {
@@ -93,11 +93,17 @@ impl Rates {
         }
         let questions = self.questions.entry(by.uid).or_default();
         *questions += 1;
+        if !by.is_owner() && *questions > USER_QUESTIONS_MAX {
+            return Err(format!("uid {} sent more than {USER_QUESTIONS_MAX} requests in a second", by.uid));
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// Why a request whose answer may be long is not answered now.
+    fn admit_long(&self, by: Caller, now: Nanos) -> Result<(), String> {
         if by.is_owner() {
             return Ok(());
-        }
-        if *questions > USER_QUESTIONS_MAX {
-            return Err(format!("uid {} sent more than {USER_QUESTIONS_MAX} requests in a second", by.uid));
         }
         let burst = USER_TIME_BURST.0 * USER_TIME_PART;
         let paid_at = self.paid_at.get(&by.uid).copied().unwrap_or_default();
@@ -243,13 +249,21 @@ impl AdminServer {
         let Some(open) = self.connections.get_mut(&id) else { return };
         let (by, was_over, rates) = (open.by, open.is_over, &mut self.rates);
         let (begun, mut is_answered) = (processor_time(), false);
-        let goes_on = open.exchange(&mut |line| match (rates.admit(by, now), from_line(line)) {
-            (Err(message), _) => AdminReply::Busy { message },
-            (Ok(()), Ok(request)) => {
-                is_answered = true;
-                answer(by, request)
+        let goes_on = open.exchange(&mut |line| {
+            if let Err(message) = rates.admit(by, now) {
+                return AdminReply::Busy { message };
             }
-            (Ok(()), Err(error)) => AdminReply::Error { message: format!("not a valid request: {error}") },
+            let request = match from_line(line) {
+                Ok(request) => request,
+                Err(error) => return AdminReply::Error { message: format!("not a valid request: {error}") },
+            };
+            if is_long(&request)
+                && let Err(message) = rates.admit_long(by, now)
+            {
+                return AdminReply::Busy { message };
+            }
+            is_answered = true;
+            answer(by, request)
         });
         let is_over = open.is_over;
         if is_over && !was_over {
@@ -280,6 +294,13 @@ impl AdminServer {
             ids.first().map(|oldest| self.remove(*oldest));
         }
     }
+}
+
+/// True if the answer grows with the tasks of all users. Whoever has looked at such a list must still be able to act, so
+/// the time that lists took does not delay other requests.
+fn is_long(request: &AdminRequest) -> bool {
+    use AdminRequest::{Explain, ExplainDevice, History, Ps, Queue, Snapshot};
+    matches!(request, Ps | Queue | Snapshot { .. } | History { .. } | Explain { .. } | ExplainDevice { .. })
 }
 
 /// Answer to a user who has all permitted connections already.
@@ -353,19 +374,28 @@ mod tests {
         // As fast as possible, for a minute.
         for ms in 0..60_000 {
             let now = Nanos(ms * 1_000_000);
-            if rates.admit(STRANGER, now).is_ok() {
+            if rates.admit_long(STRANGER, now).is_ok() {
                 rates.charge(STRANGER, answer, now);
                 (asked, took) = (asked + 1, Nanos(took.0 + answer.0));
             }
-            assert!(rates.admit(Caller { uid: 0, pid: 1 }, now).is_ok());
+            assert!(rates.admit_long(Caller { uid: 0, pid: 1 }, now).is_ok());
         }
         assert!((5..=7).contains(&asked), "{asked} answers took {took}");
-        let refused = rates.admit(STRANGER, Nanos::from_secs(60)).expect_err("its time is used up");
+        let refused = rates.admit_long(STRANGER, Nanos::from_secs(60)).expect_err("its time is used up");
         assert!(refused.contains("ask again in"), "{refused}");
-        assert!(rates.admit(Caller { uid: 61_002, pid: 1 }, Nanos::from_secs(60)).is_ok());
-        assert!(rates.admit(STRANGER, Nanos::from_secs(90)).is_ok());
+        assert!(rates.admit_long(Caller { uid: 61_002, pid: 1 }, Nanos::from_secs(60)).is_ok());
+        assert!(rates.admit_long(STRANGER, Nanos::from_secs(90)).is_ok());
         rates.charge(Caller { uid: 0, pid: 1 }, answer, Nanos::from_secs(1000));
         assert!(rates.paid_at.is_empty());
+    }
+
+    /// A user who has looked at a long list may cancel a task of their own at once.
+    #[test]
+    fn requests_with_short_answers_do_not_wait_for_the_time_that_lists_took() {
+        let cancel = AdminRequest::Cancel { task: 1, signal: "SIGTERM".into(), ends_waiting: false };
+        let short = [cancel, AdminRequest::Info, AdminRequest::Hold { task: 1 }, AdminRequest::Policy];
+        assert!(short.iter().all(|request| !is_long(request)));
+        assert!(is_long(&AdminRequest::Ps) && is_long(&AdminRequest::Snapshot { tasks_max: 1 }));
     }
 
     #[test]
@@ -374,6 +404,7 @@ mod tests {
         for question in 0..50 {
             let now = Nanos(question * 20_000_000);
             assert!(rates.admit(STRANGER, now).is_ok(), "question {question}");
+            assert!(rates.admit_long(STRANGER, now).is_ok(), "question {question}");
             rates.charge(STRANGER, Nanos(100_000), now);
         }
     }
