@@ -4,12 +4,12 @@
 //! is then skipped. The file only informs people: no damage to it stops the daemon.
 
 use crate::persistence::ended::{Ended, PROGRAMS_MAX};
-use crate::persistence::whole_file::{put_aside, replace};
+use crate::persistence::whole_file::{self, put_aside, replace};
 use eager_proto::admin::ProgramRow;
 use eager_units::Nanos;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// Version of the lines.
@@ -134,21 +134,20 @@ fn text_of<'a>(rows: impl Iterator<Item = &'a ProgramRow>) -> std::io::Result<Ve
 
 /// Reads the programs, and counts the lines that are no row.
 fn read(path: &Path) -> Result<(Vec<ProgramRow>, usize), String> {
-    let file = match File::open(path) {
-        Ok(file) => file,
+    let text = match whole_file::read(path, FILE_BYTES_MAX) {
+        Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), 0)),
         Err(error) => return Err(error.to_string()),
     };
-    let mut lines = BufReader::new(file.take(FILE_BYTES_MAX)).split(b'\n');
-    let head = lines.next().ok_or("it is empty")?.map_err(|error| error.to_string())?;
-    let head: Head = serde_json::from_slice(&head).map_err(|error| error.to_string())?;
+    let mut lines = text.split_inclusive(|byte| *byte == b'\n');
+    let head = lines.next().ok_or("it is empty")?;
+    let head: Head = serde_json::from_slice(head).map_err(|error| error.to_string())?;
     if head.version != VERSION {
         return Err(format!("version {} is not known (this is version {VERSION})", head.version));
     }
     let (mut rows, mut torn) = (Vec::new(), 0);
     for line in lines {
-        let line = line.map_err(|error| error.to_string())?;
-        match serde_json::from_slice(&line) {
+        match serde_json::from_slice(line) {
             Ok(row) => rows.push(row),
             Err(_) => torn += 1,
         }

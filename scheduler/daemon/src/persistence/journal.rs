@@ -5,13 +5,15 @@
 //! Traps: scheduling must go on without the journal. A full disk costs the record, never a program its device; it is
 //! reported once and retried. And no step may be missing within a piece: after a lost step a new piece begins.
 
+use crate::persistence::whole_file::create_fresh;
+use crate::process::users::{is_own, is_unmapped};
 use eager_core::Scheduler;
 use eager_core::journal::{JournalHeader, JournalLine};
 use eager_journal::pieces;
 use eager_units::Nanos;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The lines name users, programs and their requests, so only the daemon's own user and its group may read them.
@@ -23,12 +25,13 @@ const PIECE_MAX: u64 = 64 << 20;
 /// Time after a failure until the next try.
 const PAUSE_NS: Nanos = Nanos::from_secs(10);
 
-/// True for a failure that may pass: no room, a fault of the device, a pipe without a reader. Any other failure means that the
-/// path is wrong.
+/// True for a failure that may pass: no room, a fault of the device, a pipe without a reader or one that is full. Any
+/// other failure means that the path is wrong.
 pub fn may_pass(error: &std::io::Error) -> bool {
     use ErrorKind::{FileTooLarge, OutOfMemory, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     let passes = [StorageFull, QuotaExceeded, FileTooLarge, ReadOnlyFilesystem, OutOfMemory];
-    passes.contains(&error.kind()) || matches!(error.raw_os_error(), Some(nix::libc::EIO | nix::libc::ENXIO))
+    let pipe_or_device = [nix::libc::EIO, nix::libc::ENXIO, nix::libc::EAGAIN, nix::libc::EPIPE];
+    passes.contains(&error.kind()) || error.raw_os_error().is_some_and(|code| pipe_or_device.contains(&code))
 }
 
 fn is_full(error: &std::io::Error) -> bool {
@@ -152,10 +155,13 @@ impl Journal {
 /// header.
 fn open_piece(place: &Place, header: &[u8]) -> std::io::Result<Piece> {
     let (path, length) = (&place.path, header.len() as u64);
-    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+    if let Some(there) = std::fs::metadata(path).ok().filter(|there| !there.is_file()) {
+        check_special(&there)?;
         // Not a regular file, so it has a mode of its own and cannot be renamed. Never waits: a pipe without a reader fails
         // with ENXIO, and one that is full with EAGAIN; the daemon would otherwise stop for whoever reads its journal.
         let mut file = OpenOptions::new().write(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
+        // Another user may have put a pipe there since.
+        check_special(&file.metadata()?)?;
         file.write_all(header)?;
         return Ok(Piece { file, header: length, lines: 0, is_file: false });
     }
@@ -183,9 +189,23 @@ fn open_piece(place: &Place, header: &[u8]) -> std::io::Result<Piece> {
     Ok(Piece { file, header: length, lines: 0, is_file: true })
 }
 
+/// # Errors
+/// It is neither a pipe nor a device, or another user's, who would read what the users of this machine do.
+fn check_special(found: &Metadata) -> std::io::Result<()> {
+    let kind = found.file_type();
+    let wrong = match found.uid() {
+        _ if !kind.is_fifo() && !kind.is_char_device() => {
+            "it is neither a file nor a pipe nor a device".into()
+        }
+        uid if !is_own(uid) && !is_unmapped(uid) => format!("it belongs to uid {uid}"),
+        _ => return Ok(()),
+    };
+    Err(std::io::Error::new(ErrorKind::InvalidInput, wrong))
+}
+
 fn write_fresh(path: &Path, header: &[u8]) -> std::io::Result<File> {
-    let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(MODE).open(path)?;
-    // Sets the mode whatever the umask is, and whatever mode a file that was there had.
+    let mut file = create_fresh(path, MODE)?;
+    // Whatever the process's mask is.
     file.set_permissions(Permissions::from_mode(MODE))?;
     file.write_all(header)?;
     Ok(file)

@@ -5,5 +5,6 @@ pub mod ended;
 pub mod ended_file;
 pub mod journal;
 pub mod run_dir;
+pub mod safe_path;
 pub mod state_file;
 pub mod whole_file;

@@ -3,8 +3,9 @@
 //! Trap: a socket file outlives its daemon, so its presence proves nothing. The lock does, since the kernel drops it
 //! with the process; only the lock's holder may remove files.
 
+use crate::persistence::safe_path::{self, Replaceable, other_writers};
 use crate::persistence::whole_file::with_suffix;
-use crate::process::users::{is_own, is_unmapped};
+use crate::process::users::is_own;
 use eager_proto::place::{
     ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, ENDED_FILE_NAME, HISTORY_FILE_NAME, HTTP_SOCKET_NAME,
     LOCK_FILE_NAME, STATE_FILE_NAME, VGPU_SOCKET_NAME,
@@ -19,9 +20,8 @@ use std::path::{Path, PathBuf};
 
 /// A process that can open the lock file can hold a lock on it, and keep every daemon from starting.
 const LOCK_MODE: u32 = 0o600;
-const OTHERS_WRITE: u32 = 0o002;
-/// In a folder with this bit only a file's owner renames or removes it, whoever else may write there.
-const STICKY: u32 = 0o1000;
+/// Longest name of a Unix socket, without its final zero (unix(7)).
+const SOCKET_BYTES_MAX: usize = 107;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
@@ -29,14 +29,16 @@ pub enum RunDirError {
     Unusable { path: PathBuf, error: std::io::Error },
     #[error("{} belongs to uid {uid}; give another with --run-dir DIR", path.display())]
     NotOurs { path: PathBuf, uid: u32 },
-    #[error("{}: every user may write there and change the daemon's files; remove that permission with chmod o-w", path.display())]
-    OpenToAll { path: PathBuf },
+    #[error("{}: {who} may write there and change the daemon's files; remove that permission with chmod go-w", path.display())]
+    OpenToOthers { path: PathBuf, who: String },
     #[error(
-        "{} lies in {}, where {who} can rename it and put another in its place; give another with --run-dir DIR",
+        "{}: the way to it goes through {}, where {who} can put something else in its place; give another with --run-dir DIR",
         path.display(),
-        folder.display()
+        at.display()
     )]
-    Movable { path: PathBuf, folder: PathBuf, who: String },
+    Replaceable { path: PathBuf, at: PathBuf, who: String },
+    #[error("{}: its sockets would have names of more than {SOCKET_BYTES_MAX} bytes; give a shorter --run-dir DIR", path.display())]
+    TooLong { path: PathBuf },
     #[error(
         "{}: some process holds this lock, and other users can open it; remove the file if no daemon runs",
         path.display()
@@ -60,6 +62,12 @@ impl RunDir {
     /// true stay: another process listens there, and hands the listener down.
     pub fn claim(path: &Path, given: impl Fn(&Path) -> bool) -> Result<RunDir, RunDirError> {
         let unusable = |error| RunDirError::Unusable { path: path.into(), error };
+        if path.join(CLIENT_SOCKET_NAME.to_owned() + ".new").as_os_str().len() > SOCKET_BYTES_MAX {
+            return Err(RunDirError::TooLong { path: path.into() });
+        }
+        // The folder that it lies in, before anything is made there.
+        let above = std::path::absolute(path).map_err(unusable)?;
+        refuse_replaceable(path, above.parent().unwrap_or(&above))?;
         match DirBuilder::new().mode(0o755).create(path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unusable(error)),
             _ => {}
@@ -72,10 +80,10 @@ impl RunDir {
         if let Some(uid) = [link.uid(), folder.uid()].into_iter().find(|uid| !is_own(*uid)) {
             return Err(RunDirError::NotOurs { path: path.into(), uid });
         }
-        if folder.mode() & OTHERS_WRITE != 0 {
-            return Err(RunDirError::OpenToAll { path: path.into() });
+        if let Some(who) = other_writers(&folder) {
+            return Err(RunDirError::OpenToOthers { path: path.into(), who });
         }
-        refuse_movable(path)?;
+        refuse_replaceable(path, path)?;
         let _lock = lock(path)?;
         let dir = RunDir { path: path.into(), _lock, kept_sockets: Vec::new() };
         // The client socket stays: programs that wait for a daemon to come back see from it that one may.
@@ -143,21 +151,13 @@ impl RunDir {
     }
 }
 
-/// Fails if another user can rename the run directory or a folder above it, because the paths of all the daemon's files
-/// go through them. In a user namespace, folders whose owner is not mapped are accepted.
-fn refuse_movable(path: &Path) -> Result<(), RunDirError> {
-    let unusable = |error| RunDirError::Unusable { path: path.into(), error };
-    for folder in path.canonicalize().map_err(unusable)?.ancestors().skip(1) {
-        let found = std::fs::metadata(folder).map_err(unusable)?;
-        let is_open = found.mode() & OTHERS_WRITE != 0 && found.mode() & STICKY == 0;
-        let who = match found.uid() {
-            uid if !is_own(uid) && !is_unmapped(uid) => format!("uid {uid}"),
-            _ if is_open => "every user".into(),
-            _ => continue,
-        };
-        return Err(RunDirError::Movable { path: path.into(), folder: folder.into(), who });
-    }
-    Ok(())
+/// Fails if another user can replace a folder or link on the way to a path, because all the daemon's files are found by it.
+fn refuse_replaceable(run_dir: &Path, path: &Path) -> Result<(), RunDirError> {
+    let unusable = |error| RunDirError::Unusable { path: run_dir.into(), error };
+    let Some(Replaceable { at, who }) = safe_path::replaceable(path).map_err(unusable)? else {
+        return Ok(());
+    };
+    Err(RunDirError::Replaceable { path: run_dir.into(), at, who })
 }
 
 /// Holds the directory's lock, in a file that only the daemon's own user can open. One that an earlier version left open to
@@ -167,7 +167,7 @@ fn lock(folder: &Path) -> Result<Flock<File>, RunDirError> {
     let path = folder.join(LOCK_FILE_NAME);
     loop {
         let mut private = OpenOptions::new();
-        private.read(true).write(true).mode(LOCK_MODE);
+        private.read(true).write(true).mode(LOCK_MODE).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         let file = private.clone().create(true).truncate(false).open(&path).map_err(unusable)?;
         let found = file.metadata().map_err(unusable)?;
         let is_open_to_others = found.mode() & 0o077 != 0 || found.uid() != Uid::effective().as_raw();

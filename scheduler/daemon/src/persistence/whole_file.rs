@@ -7,13 +7,23 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Writes a new file and renames it over the old one. Returns it, open for more.
+/// Writes a new file and renames it over the old one. Returns it, open for more. A link or pipe at the new file's name is
+/// removed, never followed.
 pub fn replace(path: &Path, content: &[u8]) -> std::io::Result<File> {
     let fresh = with_suffix(path, ".new");
-    let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
+    let mut file = create_fresh(&fresh, 0o600)?;
     file.write_all(content)?;
     std::fs::rename(&fresh, path)?;
     Ok(file)
+}
+
+/// Creates a file in place of whatever has its name: another user may have put a link or a pipe there.
+pub fn create_fresh(path: &Path, mode: u32) -> std::io::Result<File> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().create_new(true).write(true).mode(mode).open(path)
 }
 
 /// Reads a file of at most `bytes_max` bytes. Anything but a regular file, such as a pipe without a writer, is an error

@@ -4,13 +4,12 @@
 //! Traps: the estimate goes into the event before the core and the journal see it, so that a journal replays without
 //! this file. The file only saves time, so no damage to it stops the daemon, and it is not written at each step.
 
-use crate::persistence::whole_file::{put_aside, replace};
+use crate::persistence::whole_file::{self, put_aside, replace};
 use eager_core::action::Action;
 use eager_core::event::Event;
 use eager_core::history::{History, HistoryFile};
 use eager_units::Nanos;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Time between two writes, and before a failed write is retried.
@@ -100,16 +99,11 @@ impl RunHistory {
 }
 
 fn read(path: &Path) -> Result<History, String> {
-    let file = match File::open(path) {
-        Ok(file) => file,
+    let text = match whole_file::read(path, FILE_BYTES_MAX) {
+        Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(History::default()),
         Err(error) => return Err(error.to_string()),
     };
-    let mut text = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("longer than {FILE_BYTES_MAX} bytes"));
-    }
     let file: HistoryFile = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
     History::from_file(file).map_err(|error| error.to_string())
 }

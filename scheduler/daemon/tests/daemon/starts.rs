@@ -4,7 +4,7 @@
 //! Trap: small disks are mounted, which only root may; a test that cannot run is skipped, with a message.
 
 use crate::http::{get, over_unix};
-use crate::support::{Daemon, LONG, answer, begin, command, restarted, slot};
+use crate::support::{Daemon, LONG, answer, begin, command, command_at, restarted, slot};
 use eager_proto::admin::{AdminReply, AdminRequest, from_line, to_line};
 use eager_proto::reply::STATE_BOUND;
 use nix::fcntl::{Flock, FlockArg};
@@ -130,7 +130,7 @@ fn a_run_directory_that_every_user_can_write_is_refused() {
     let run = dir.path().join("run");
     std::fs::create_dir(&run).expect("folder");
     std::fs::set_permissions(&run, Permissions::from_mode(0o777)).expect("open to all");
-    is_refused(command(dir.path()), "chmod o-w");
+    is_refused(command(dir.path()), "every user may write there");
 }
 
 /// Any user who can read a file can take a shared lock on it, and an exclusive one too.
@@ -232,14 +232,85 @@ fn a_run_directory_that_another_user_can_rename_is_refused() {
         |mode| std::fs::set_permissions(dir.path(), Permissions::from_mode(mode)),
     );
     owner(61_001).expect("another user's");
-    is_refused(command(dir.path()), "where uid 61001 can rename it");
+    is_refused(command(dir.path()), "where uid 61001 can put something else in its place");
     owner(0).expect("own");
     mode(0o777).expect("open");
-    is_refused(command(dir.path()), "where every user can rename it");
+    is_refused(command(dir.path()), "where every user can put something else in its place");
     assert_eq!(std::fs::read_dir(&run).expect("folder").count(), 0, "something was written");
+    mode(0o775).expect("open to its group");
+    std::os::unix::fs::chown(dir.path(), None, Some(61_001)).expect("another group's");
+    is_refused(command(dir.path()), "where group 61001 can put something else in its place");
     // As /tmp is: only the owner of a file renames it there.
     mode(0o1777).expect("sticky");
     serves(&Daemon::start_in(dir, &[]));
+}
+
+/// The daemon's folder is its own, but the way to it leads through another user's link, or a link in that user's folder.
+#[test]
+fn a_way_to_the_run_directory_that_another_user_can_change_is_refused() {
+    if !nix::unistd::Uid::effective().is_root() {
+        eprintln!("SKIPPED: only root can be several users");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let (theirs, ours) = (dir.path().join("theirs"), dir.path().join("ours"));
+    std::fs::create_dir(&theirs).expect("folder");
+    std::fs::create_dir(&ours).expect("folder");
+    for link in [dir.path().join("link"), theirs.join("link")] {
+        std::os::unix::fs::symlink(&ours, link).expect("link");
+    }
+    std::os::unix::fs::lchown(dir.path().join("link"), Some(61_001), None).expect("another user's");
+    std::os::unix::fs::chown(&theirs, Some(61_001), None).expect("another user's");
+    for way in ["link/run", "theirs/link/run", "theirs/../ours/run"] {
+        let told = command_at(dir.path(), &dir.path().join(way));
+        is_refused(told, "where uid 61001 can put something else in its place");
+    }
+    assert_eq!(std::fs::read_dir(&ours).expect("folder").count(), 0, "something was made there");
+}
+
+/// What another user put into the run directory while it was open to others: links and pipes are replaced, not followed.
+#[test]
+fn links_and_pipes_in_the_run_directory_are_not_followed() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (run, precious) = (dir.path().join("run"), dir.path().join("precious"));
+    std::fs::create_dir(&run).expect("folder");
+    std::fs::write(&precious, "precious").expect("a file");
+    let link = |name: &str| std::os::unix::fs::symlink(&precious, run.join(name)).expect("link");
+    link("eagerd.lock");
+    is_refused(command(dir.path()), "Too many levels of symbolic links");
+    std::fs::remove_file(run.join("eagerd.lock")).expect("removed");
+    link("eagerd.state.new");
+    for name in ["eagerd.ended", "eagerd.ended.new", "eagerd.history", "eagerd.history.new"] {
+        nix::unistd::mkfifo(&run.join(name), nix::sys::stat::Mode::S_IRWXU).expect("pipe");
+    }
+    let mut daemon = Daemon::start_in(dir, &[]);
+    serves(&daemon);
+    daemon.signal(Signal::SIGTERM);
+    assert!(daemon.end().0.success());
+    assert_eq!(std::fs::read(&precious).expect("as it was"), b"precious");
+}
+
+#[test]
+fn a_run_directory_whose_sockets_would_have_too_long_names_is_refused() {
+    let dir = tempfile::tempdir().expect("folder");
+    let told = command_at(dir.path(), &dir.path().join("x".repeat(100)));
+    is_refused(told, "give a shorter --run-dir");
+}
+
+/// A pipe that another user made where the journal goes would tell that user what all others ask for.
+#[test]
+fn a_journal_into_another_users_pipe_is_refused() {
+    if !nix::unistd::Uid::effective().is_root() {
+        eprintln!("SKIPPED: only root can be several users");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let pipe = dir.path().join("journal");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("pipe");
+    std::os::unix::fs::chown(&pipe, Some(61_001), None).expect("another user's");
+    let mut told = command(dir.path());
+    told.arg("--journal").arg(&pipe);
+    is_refused(told, "it belongs to uid 61001");
 }
 
 /// `eagerd --detach` on the files in `dir`: status, and all that it said until its output was closed.

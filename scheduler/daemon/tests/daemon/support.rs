@@ -36,10 +36,15 @@ pub struct Daemon {
 
 /// `eagerd` with a run directory and devices from a file, both in `dir`.
 pub fn command(dir: &Path) -> Command {
+    command_at(dir, &dir.join("run"))
+}
+
+/// The daemon with its devices file in `dir`, and this run directory.
+pub fn command_at(dir: &Path, run_dir: &Path) -> Command {
     let devices = dir.join("devices.json");
     std::fs::write(&devices, DEVICES).expect("devices file");
     let mut command = Command::new(env!("CARGO_BIN_EXE_eagerd"));
-    command.arg("--devices-file").arg(devices).arg("--run-dir").arg(dir.join("run"));
+    command.arg("--devices-file").arg(devices).arg("--run-dir").arg(run_dir);
     command
 }
 
