@@ -261,7 +261,7 @@ fn a_way_to_the_run_directory_that_another_user_can_change_is_refused() {
     }
     std::os::unix::fs::lchown(dir.path().join("link"), Some(61_001), None).expect("another user's");
     std::os::unix::fs::chown(&theirs, Some(61_001), None).expect("another user's");
-    for way in ["link/run", "theirs/link/run", "theirs/../ours/run"] {
+    for way in ["link/run", "theirs/link/run", "theirs/link/../ours/run"] {
         let told = command_at(dir.path(), &dir.path().join(way));
         is_refused(told, "where uid 61001 can put something else in its place");
     }
