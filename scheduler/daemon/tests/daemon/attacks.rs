@@ -82,7 +82,7 @@ fn compared(attacked: &Daemon, quiet: &Daemon) -> [f64; 2] {
 /// Ratio of the work for a grant with and without the attack; and the attacked daemon.
 ///
 /// Measured once `waiting` tasks wait.
-fn ratio(arguments: &[&str], attack: &[&str], until: &str, waiting: u32) -> Option<(f64, Daemon)> {
+pub fn ratio(arguments: &[&str], attack: &[&str], until: &str, waiting: u32) -> Option<(f64, Daemon)> {
     let (Some(attacked), Some(quiet)) = (daemon(arguments), daemon(arguments)) else { return None };
     let hostile = Hostile::start_as_until(&attacked, MALLORY, attack, until);
     assert!(hostile.said.iter().any(|line| line == until), "{attack:?}: {:?}", hostile.said);
@@ -132,17 +132,6 @@ fn twelve_thousand_waiting_tasks_cost_others_nothing() {
     for arguments in [&[][..], &["--policy", "case"], &["--policy", "eager-live"]] {
         costs_others_nothing(arguments, &["--waiting", "12000"], "flooding");
     }
-}
-
-/// Without the limit on one user's tasks in the queue, each decision looks at all of them: the measure tells that from
-/// the same attack with the limit. A constant would not do: on a busy machine both differ less from a quiet daemon.
-#[test]
-fn the_measure_sees_a_queue_that_is_looked_at_whole() {
-    let (bounded, attack) = (["--policy", "eager-live"], ["--waiting", "12000"]);
-    let whole = [&bounded[..], &["--queued-per-user", "12000"]].concat();
-    let Some((with, _)) = ratio(&bounded, &attack, "flooding", 0) else { return };
-    let Some((without, _)) = ratio(&whole, &attack, "flooding", 8000) else { return };
-    assert!(without > 1.5 * with, "8,000 tasks in the queue: {without:.1} times as much, bounded {with:.1}");
 }
 
 /// On a machine with few processors, a client that gets its answer waits for the time slice of a daemon that never

@@ -3,6 +3,7 @@
 //! Trap: which client or daemon dies when is drawn from a seed that is printed; give it as `EAGER_TEST_SEED` to repeat
 //! the run.
 
+use crate::attacks::ratio;
 use crate::support::{Daemon, Hostile, LONG, MIB, answer, begin, slot, wait_until};
 use eager_proto::reply::{STATE_BOUND, STATE_FREE};
 use eager_proto::request::RequestBody;
@@ -158,4 +159,17 @@ fn a_thousand_random_kills_of_the_daemon_lose_nothing() {
         wait_until(client, slot(0), |cell| cell.answers(asked));
         assert_eq!(daemon.device().granted_bytes, held.iter().sum::<u64>() * MIB, "after kill {kill}");
     }
+}
+
+/// Without the limit on one user's tasks in the queue, each decision looks at all of them: the measure tells that from
+/// the same attack with the limit. Only on a machine that does nothing else: a daemon that is so slow on purpose, and
+/// also gets little processor time, answers nobody within any deadline.
+#[test]
+#[ignore = "long"]
+fn the_measure_sees_a_queue_that_is_looked_at_whole() {
+    let (bounded, attack) = (["--policy", "eager-live"], ["--waiting", "12000"]);
+    let whole = [&bounded[..], &["--queued-per-user", "12000"]].concat();
+    let Some((with, _)) = ratio(&bounded, &attack, "flooding", 0) else { return };
+    let Some((without, _)) = ratio(&whole, &attack, "flooding", 8000) else { return };
+    assert!(without > 1.5 * with, "8,000 tasks in the queue: {without:.1} times as much, bounded {with:.1}");
 }
