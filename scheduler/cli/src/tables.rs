@@ -350,6 +350,7 @@ waits: there is no device yet           12  anna
             state_problem: "No space left".into(),
             journal_problem: "No space left".into(),
             history_problem: String::new(),
+            ended_problem: String::new(),
         };
         let device = DeviceRow {
             device: 0,

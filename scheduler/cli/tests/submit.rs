@@ -209,9 +209,15 @@ fn jobs_are_their_users_own() {
     assert_eq!((code, out.as_str()), (Some(0), "1\n"), "{said}");
     assert_eq!(eager(&["wait"]).0, Some(5));
     assert_eq!(eager(&["log"]).1, "65534\n");
-    // Root with another user's HOME must leave no files of root's there.
-    let (code, _, said) = Place { become_user: Vec::new(), ..place }.eager(&["jobs"]);
+    // Root with another user's HOME must leave no files of root's there, nor folders that the user still lacks.
+    let (theirs, root) = (place.state(), Place { become_user: Vec::new(), ..place });
+    let (code, _, said) = root.eager(&["jobs"]);
     assert!(code == Some(1) && said.contains("belongs to uid 65534, not to you"), "{said}");
+    let (code, _, said) = printed(
+        &root.command(&["jobs"]).env("XDG_STATE_HOME", theirs.join("new/state")).output().expect("run eager"),
+    );
+    assert!(code == Some(1) && said.contains("belongs to uid 65534, not to you"), "{said}");
+    assert!(!theirs.join("new").exists(), "a folder of root's");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use crate::clients::slots::{TaskSlot, TaskSlots};
 use crate::persistence::state_file;
-use crate::settings::config;
+use crate::settings::file;
 use eager_core::action::Action;
 use eager_core::event::{DeviceProfile, Event};
 use eager_core::{Options, PolicyName, Scheduler, invariants};
@@ -24,11 +24,11 @@ const POLICIES: [PolicyName; 4] =
 
 /// Reads a settings file: either a one-line error, or settings whose printed form reads back as the same settings.
 pub fn settings(text: &str) {
-    match config::read(Path::new("eagerd.toml"), text) {
+    match file::read(Path::new("eagerd.toml"), text) {
         Err(error) => assert!(!error.contains('\n'), "{error:?}"),
         Ok(settings) => {
             let shown = toml::to_string(&settings).expect("settings as TOML");
-            let again = config::read(Path::new("shown"), &shown).expect("shown settings are settings");
+            let again = file::read(Path::new("shown"), &shown).expect("shown settings are settings");
             assert_eq!(again, settings, "{shown}");
         }
     }

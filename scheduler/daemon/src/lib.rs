@@ -42,6 +42,7 @@ use crate::process::service_manager::ServiceManager;
 use crate::process::{detach, fault, harden, listeners, service_manager, users};
 use crate::settings::config::ConfigError;
 use crate::settings::config::{Config, Settings};
+use crate::settings::file;
 use crate::settings::origins;
 use crate::settings::origins::Origins;
 use crate::shell::reload::Source;
@@ -133,7 +134,7 @@ fn run(flags: Config, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
 fn show_settings(settings: &Settings, source: &Source, matches: &ArgMatches) -> anyhow::Result<()> {
     let path = source.flags.config.as_deref();
     // `Source::read` has read this file without an error; if it has vanished since, no setting is attributed to it.
-    let file = path.map(|path| (path, std::fs::read_to_string(path).unwrap_or_default()));
+    let file = path.map(|path| (path, file::text(path).unwrap_or_default()));
     let origins = Origins::of(matches, file.as_ref().map(|(path, text)| (*path, text.as_str())));
     print!("{}", origins.annotate(&toml::to_string(settings).context("settings as TOML")?));
     Ok(())

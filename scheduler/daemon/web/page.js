@@ -99,6 +99,7 @@ function showDaemon(snapshot) {
   if (it.state_problem) notes.push(`the state file cannot be written (${it.state_problem}): a restart would lose what is granted`);
   if (it.journal_problem) notes.push(`the journal cannot be written (${it.journal_problem}): what is decided is not recorded`);
   if (it.history_problem) notes.push(`the history of runs cannot be written (${it.history_problem})`);
+  if (it.ended_problem) notes.push(`the list of ended programs cannot be written (${it.ended_problem})`);
   if (it.usage_problem) notes.push(it.usage_problem);
   byId("notes").hidden = notes.length === 0;
   byId("notes").replaceChildren(...notes.map((note) => element("li", { textContent: note })));

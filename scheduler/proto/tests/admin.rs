@@ -134,6 +134,7 @@ fn daemon() -> DaemonRow {
         state_problem: String::new(),
         journal_problem: "No space left on device (os error 28)".into(),
         history_problem: String::new(),
+        ended_problem: String::new(),
     }
 }
 

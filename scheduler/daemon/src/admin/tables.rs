@@ -147,5 +147,6 @@ pub fn daemon_row(dispatch: &Dispatch, confinement: &str) -> DaemonRow {
         state_problem: dispatch.state.problem().unwrap_or_default().to_owned(),
         journal_problem: dispatch.core.journal_problem.clone().unwrap_or_default(),
         history_problem: dispatch.core.run_history.problem().unwrap_or_default().to_owned(),
+        ended_problem: dispatch.ended_problem().unwrap_or_default().to_owned(),
     }
 }

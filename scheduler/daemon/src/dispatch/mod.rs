@@ -5,6 +5,7 @@
 
 pub mod after;
 pub mod drains;
+pub mod records;
 pub mod restore;
 pub mod steer;
 pub mod stopped;
@@ -361,33 +362,6 @@ impl Dispatch {
                     format!("{left_out} more requests of uid {uid} were refused, and are not in the journal");
                 self.log_of_user(Some(uid), line);
             }
-        }
-    }
-
-    /// Logs that the history of runs could not be written.
-    pub fn log_history_write(&mut self, written: std::io::Result<()>) {
-        if let Err(error) = written {
-            self.log(format!(
-                "the history of runs cannot be written ({error}): the daemon retries; a restart would lose the latest runs"
-            ));
-        }
-    }
-
-    /// When to write the list of ended programs; None if the file is up to date.
-    pub fn next_ended_write(&self) -> Option<Nanos> {
-        self.ended_file.next_write(&self.core.ended)
-    }
-
-    /// Writes the list of ended programs if it is due, or at the daemon's end (`is_end`) however recently it was
-    /// written.
-    pub fn write_ended(&mut self, is_end: bool) {
-        let (now, ended) = (self.core.now(), &self.core.ended);
-        let file = &mut self.ended_file;
-        let written = if is_end { file.write_at_end(ended, now) } else { file.write_if_due(ended, now) };
-        if let Err(error) = written {
-            self.log(format!(
-                "the list of ended programs cannot be written ({error}): the daemon retries; a restart would lose the latest ones"
-            ));
         }
     }
 

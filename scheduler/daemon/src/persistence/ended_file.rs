@@ -35,7 +35,8 @@ pub struct EndedFile {
     /// [`Ended::count`] at the last write.
     written: u64,
     not_before: Nanos,
-    is_failing: bool,
+    /// Why the last write failed; None if it did not.
+    problem: Option<String>,
 }
 
 impl EndedFile {
@@ -64,8 +65,13 @@ impl EndedFile {
         let mut ended = Ended::default();
         rows.into_iter().for_each(|row| ended.keep(row));
         let written = ended.count();
-        let file = EndedFile { path, lines: None, written, not_before: Nanos(0), is_failing: false };
+        let file = EndedFile { path, lines: None, written, not_before: Nanos(0), problem: None };
         (file, ended, damage)
+    }
+
+    /// Why the file cannot be written; None if it can.
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
     }
 
     /// When to write the file; None if it is up to date.
@@ -93,11 +99,13 @@ impl EndedFile {
         }
         match done {
             Ok(()) => {
-                (self.written, self.is_failing) = (ended.count(), false);
+                (self.written, self.problem) = (ended.count(), None);
                 Ok(())
             }
-            Err(_) if std::mem::replace(&mut self.is_failing, true) => Ok(()),
-            Err(error) => Err(error),
+            Err(error) => match self.problem.replace(error.to_string()) {
+                Some(_) => Ok(()),
+                None => Err(error),
+            },
         }
     }
 
@@ -215,6 +223,7 @@ mod tests {
         assert!(file.write_at_end(&ended, Nanos(0)).is_err());
         assert!(file.write_at_end(&ended, Nanos(0)).is_ok(), "it was said");
         assert!(file.next_write(&ended).is_some(), "it is tried again");
+        assert!(file.problem().is_some_and(|why| why.contains("No such file")), "{:?}", file.problem());
     }
 
     #[test]

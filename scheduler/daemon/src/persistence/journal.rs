@@ -5,15 +5,15 @@
 //! Traps: scheduling must go on without the journal. A full disk costs the record, never a program its device; it is
 //! reported once and retried. And no step may be missing within a piece: after a lost step a new piece begins.
 
+use crate::persistence::pipe::Pipe;
 use crate::persistence::whole_file::create_fresh;
-use crate::process::users::{is_own, is_unmapped};
 use eager_core::Scheduler;
 use eager_core::journal::{JournalHeader, JournalLine};
 use eager_journal::pieces;
 use eager_units::Nanos;
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::fs::{File, Permissions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The lines name users, programs and their requests, so only the daemon's own user and its group may read them.
@@ -65,6 +65,8 @@ pub struct Journal {
     /// Steps so far, recorded or not.
     steps: u64,
     piece: Option<Piece>,
+    /// Where the lines go if the path names no regular file. Outlives a piece, as it may have the rest of a line.
+    pipe: Option<Pipe>,
     /// When to try again after a failure.
     again_at: Option<Nanos>,
     buffer: Vec<u8>,
@@ -72,11 +74,10 @@ pub struct Journal {
 
 #[derive(Debug)]
 struct Piece {
-    file: File,
+    /// None: the lines go to the pipe, without end.
+    file: Option<File>,
     header: u64,
     lines: u64,
-    /// False for a pipe or a device, which is written without end.
-    is_file: bool,
 }
 
 impl Journal {
@@ -97,7 +98,7 @@ impl Journal {
         if let Some(piece) = &self.piece {
             // A piece has at least as many bytes of lines as of header, so that headers take no more than half of the
             // journal.
-            let is_full = piece.is_file && piece.lines >= place.piece_max().max(piece.header);
+            let is_full = piece.file.is_some() && piece.lines >= place.piece_max().max(piece.header);
             return if is_full { self.begin(scheduler, now).map(|()| false) } else { Ok(false) };
         }
         if self.again_at.is_none_or(|at| now < at) {
@@ -115,7 +116,7 @@ impl Journal {
         let header = JournalHeader { run: self.run, steps: self.steps, ..JournalHeader::of(scheduler) };
         let mut text = serde_json::to_vec(&header)?;
         text.push(b'\n');
-        let begun = open_piece(place, &text);
+        let begun = open_piece(place, &mut self.pipe, &text);
         self.again_at = begun.is_err().then_some(Nanos(now.0.saturating_add(PAUSE_NS.0)));
         self.piece = Some(begun?);
         Ok(())
@@ -128,10 +129,19 @@ impl Journal {
         self.buffer.clear();
         serde_json::to_writer(&mut self.buffer, line)?;
         self.buffer.push(b'\n');
-        if let Err(error) = piece.file.write_all(&self.buffer) {
-            if piece.is_file {
+        let written = match (&mut piece.file, &mut self.pipe) {
+            (Some(file), _) => file.write_all(&self.buffer),
+            (None, Some(pipe)) => pipe.write_line(&self.buffer),
+            (None, None) => Ok(()),
+        };
+        if let Err(error) = written {
+            if let Some(file) = &piece.file {
                 // Cuts off the torn line if possible; a reader skips it as well.
-                let _ = piece.file.set_len(piece.header + piece.lines);
+                let _ = file.set_len(piece.header + piece.lines);
+            }
+            if error.kind() == ErrorKind::BrokenPipe {
+                // The next reader shall not get the rest of the last one's line.
+                self.pipe = None;
             }
             self.piece = None;
             self.again_at = Some(Nanos(now.0.saturating_add(PAUSE_NS.0)));
@@ -153,17 +163,11 @@ impl Journal {
 
 /// Writes the new piece beside the last one, and renames both only then: whatever fails, every piece begins with a
 /// header.
-fn open_piece(place: &Place, header: &[u8]) -> std::io::Result<Piece> {
+fn open_piece(place: &Place, pipe: &mut Option<Pipe>, header: &[u8]) -> std::io::Result<Piece> {
     let (path, length) = (&place.path, header.len() as u64);
-    if let Some(there) = std::fs::metadata(path).ok().filter(|there| !there.is_file()) {
-        check_special(&there)?;
-        // Not a regular file, so it has a mode of its own and cannot be renamed. Never waits: a pipe without a reader fails
-        // with ENXIO, and one that is full with EAGAIN; the daemon would otherwise stop for whoever reads its journal.
-        let mut file = OpenOptions::new().write(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
-        // Another user may have put a pipe there since.
-        check_special(&file.metadata()?)?;
-        file.write_all(header)?;
-        return Ok(Piece { file, header: length, lines: 0, is_file: false });
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        begin_in_pipe(path, pipe, header)?;
+        return Ok(Piece { file: None, header: length, lines: 0 });
     }
     let wanted = length.saturating_add(place.piece_max().max(length));
     make_room(path, place.limit().saturating_sub(wanted))?;
@@ -186,21 +190,20 @@ fn open_piece(place: &Place, header: &[u8]) -> std::io::Result<Piece> {
     std::fs::rename(&fresh, path)?;
     // The previous piece counts among the older ones from now on.
     make_room(path, place.limit().saturating_sub(wanted))?;
-    Ok(Piece { file, header: length, lines: 0, is_file: true })
+    Ok(Piece { file: Some(file), header: length, lines: 0 })
 }
 
-/// # Errors
-/// It is neither a pipe nor a device, or another user's, who would read what the users of this machine do.
-fn check_special(found: &Metadata) -> std::io::Result<()> {
-    let kind = found.file_type();
-    let wrong = match found.uid() {
-        _ if !kind.is_fifo() && !kind.is_char_device() => {
-            "it is neither a file nor a pipe nor a device".into()
-        }
-        uid if !is_own(uid) && !is_unmapped(uid) => format!("it belongs to uid {uid}"),
-        _ => return Ok(()),
-    };
-    Err(std::io::Error::new(ErrorKind::InvalidInput, wrong))
+/// Writes a header into the pipe, which is opened again if it is another one than before or lost its reader.
+fn begin_in_pipe(path: &Path, pipe: &mut Option<Pipe>, header: &[u8]) -> std::io::Result<()> {
+    if !pipe.as_ref().is_some_and(|pipe| pipe.is_at(path)) {
+        *pipe = Some(Pipe::open(path)?);
+    }
+    let Some(open) = pipe else { return Ok(()) };
+    let written = open.write_line(header);
+    if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        *pipe = None;
+    }
+    written
 }
 
 fn write_fresh(path: &Path, header: &[u8]) -> std::io::Result<File> {

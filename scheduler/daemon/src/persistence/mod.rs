@@ -4,6 +4,7 @@
 pub mod ended;
 pub mod ended_file;
 pub mod journal;
+pub mod pipe;
 pub mod run_dir;
 pub mod safe_path;
 pub mod state_file;

@@ -5,6 +5,7 @@
 
 use crate::clients::quota::Users;
 use crate::devices::selection::Selection;
+use crate::settings::file;
 use crate::settings::http_address::{HttpAddress, HttpSettings};
 use crate::settings::names::{GroupName, UserName};
 use clap::Parser;
@@ -15,7 +16,7 @@ use eager_gpu_model::{card_list, parse_nonnegative};
 use eager_units::{Bytes, Nanos, Size};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Longest time for which a broken policy may keep a task waiting (the limit of Linux's sched_ext: specification
 /// S-704).
@@ -265,9 +266,8 @@ impl Config {
     /// Merges the settings file that the flags name under the flags.
     pub fn with_file(self) -> Result<Config, ConfigError> {
         let Some(path) = &self.config else { return Ok(self) };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| ConfigError::Unreadable { path: path.clone(), error })?;
-        let file = parse_file(path, &text)?;
+        let text = file::text(path).map_err(|error| ConfigError::Unreadable { path: path.clone(), error })?;
+        let file = file::parse(path, &text)?;
         Ok(self.over(file))
     }
 
@@ -441,31 +441,6 @@ fn gids(groups: Vec<GroupName>) -> Vec<u32> {
     groups.into_iter().map(|GroupName(gid)| gid).collect()
 }
 
-/// Names of the settings under `[options]`.
-fn option_names() -> Vec<String> {
-    let table = toml::Table::try_from(Options::default()).unwrap_or_default();
-    table.keys().cloned().collect()
-}
-
-/// Reads a file alone, without flags, on a machine where nothing is set; for fuzzers.
-pub fn read(path: &Path, text: &str) -> Result<Settings, String> {
-    let config = parse_file(path, text).map_err(|error| error.to_string())?;
-    config.resolve(World { xdg_runtime_dir: None, is_root: true }).map_err(|error| error.to_string())
-}
-
-fn parse_file(path: &Path, text: &str) -> Result<Config, ConfigError> {
-    let words = eager_plainly::Words {
-        noun: "setting",
-        unknown: "there is no setting",
-        others: "`eagerd --help` lists all settings",
-        elsewhere: option_names(),
-    };
-    eager_plainly::parse(text, &words).map_err(|wrong| {
-        let eager_plainly::FileError { line, column, message, .. } = wrong;
-        ConfigError::Malformed { path: path.into(), line, column, message }
-    })
-}
-
 fn cards_in_file<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let text = String::deserialize(deserializer)?;
     card_list(&text).map(Some).map_err(serde::de::Error::custom)
@@ -474,6 +449,7 @@ fn cards_in_file<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Op
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     const WORLD: World<'static> = World { xdg_runtime_dir: None, is_root: true };
 
@@ -482,7 +458,7 @@ mod tests {
     }
 
     fn file(text: &str) -> Result<Config, String> {
-        parse_file(Path::new("eagerd.toml"), text).map_err(|error| error.to_string())
+        file::parse(Path::new("eagerd.toml"), text).map_err(|error| error.to_string())
     }
 
     #[test]

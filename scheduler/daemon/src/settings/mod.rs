@@ -2,6 +2,7 @@
 //! [`origins`] reports where each value came from; the other files parse single values.
 
 pub mod config;
+pub mod file;
 pub mod http_address;
 pub mod names;
 pub mod origins;

@@ -5,8 +5,11 @@
 use crate::settings::config::Config;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
+
+type Table = serde_json::Map<String, Value>;
 
 /// Prefix of a setting's environment variable: `--time-scale` is `EAGERD_TIME_SCALE`.
 const ENV_PREFIX: &str = "EAGERD_";
@@ -49,7 +52,8 @@ impl Origins {
     pub fn of(matches: &ArgMatches, file: Option<(&Path, &str)>) -> Origins {
         let mut origins = BTreeMap::new();
         if let Some((path, text)) = file {
-            let table = text.parse::<toml::Table>().unwrap_or_default();
+            // Not `toml::Table`, whose numbers end at 2^63.
+            let table = toml::from_str::<Table>(text).unwrap_or_default();
             collect(&table, "", &path.display().to_string(), &mut origins);
         }
         for argument in Config::command().get_arguments() {
@@ -84,11 +88,11 @@ impl Origins {
 }
 
 /// Collects the keys of a file, those in tables included.
-fn collect(table: &toml::Table, before: &str, path: &str, origins: &mut BTreeMap<String, String>) {
+fn collect(table: &Table, before: &str, path: &str, origins: &mut BTreeMap<String, String>) {
     for (name, value) in table {
         let whole = key(&format!("{before}{name}")).to_owned();
         match value {
-            toml::Value::Table(inner) => collect(inner, &format!("{whole}."), path, origins),
+            Value::Object(inner) => collect(inner, &format!("{whole}."), path, origins),
             _ => drop(origins.insert(whole, format!("file {path}"))),
         }
     }
@@ -100,17 +104,18 @@ mod tests {
 
     #[test]
     fn each_setting_says_where_it_came_from() {
-        let file =
-            "policy = \"case\"\nclients-max = 7\noverrun = \"kill\"\n[options]\neager_per_device = 2\n";
+        let file = "policy = \"case\"\nclients-max = 7\noverrun = \"kill\"\njournal-max = 18446744073709551615\n\
+             [options]\neager_per_device = 2\n";
         let words = ["eagerd", "--policy", "sa", "--memory-per-user", "4GiB"];
         let matches = command().try_get_matches_from(words).expect("flags");
         let origins = Origins::of(&matches, Some((Path::new("e.toml"), file)));
-        let shown = "policy = \"sa\"\nclients-max = 7\nwatchdog = 30\n\n[options]\neager_per_device = 2\n\n\
-                     [options.limits]\noverrun = \"kill\"\nuser_bytes_max = 4294967296\n";
+        let shown = "policy = \"sa\"\nclients-max = 7\nwatchdog = 30\njournal-max = 9\n\n[options]\n\
+                     eager_per_device = 2\n\n[options.limits]\noverrun = \"kill\"\nuser_bytes_max = 4294967296\n";
         let expected = "\
 policy = \"sa\"  # flag --policy
 clients-max = 7  # file e.toml
 watchdog = 30  # default
+journal-max = 9  # file e.toml
 
 [options]
 eager_per_device = 2  # file e.toml

@@ -1,7 +1,7 @@
 //! Journals in pieces: every piece replays from its own first line, wherever it was cut.
 
 use crate::starts::Disk;
-use crate::support::{Daemon, MIB, answer, begin, command, slot, wait_until};
+use crate::support::{Daemon, MIB, answer, begin, begin_whole, command, slot, wait_until};
 use crate::watchdog::strike;
 use eager_core::Scheduler;
 use eager_core::journal::{JournalHeader, check_continues, replay};
@@ -279,4 +279,40 @@ fn a_journal_into_a_pipe_waits_for_no_reader() {
     drop(reader);
     churn(&client, 2);
     assert!(end(daemon).1.contains("the journal cannot be written"));
+}
+
+/// A header that is larger than the pipe is read whole.
+#[test]
+fn a_header_larger_than_the_pipe_reaches_its_reader_whole() {
+    let dir = tempfile::tempdir().expect("folder");
+    let pipe = journal_in(&dir);
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR).expect("pipe");
+    let daemon = Daemon::start_in(dir, &["--journal", plain(&pipe)]);
+    let client = daemon.connect("client");
+    // Each waiting task takes more than 100 bytes of the header, and the pipe takes 4 KiB.
+    assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 1000)).state, STATE_BOUND);
+    let crowd: Vec<ClientConnection> = (0..60).map(|_| daemon.connect("waits")).collect();
+    for one in &crowd {
+        begin_whole(one, slot(0), 500);
+    }
+    daemon.until(|row| row.waiting == 60);
+    let reader = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(&pipe)
+        .expect("the reader's end");
+    nix::fcntl::fcntl(&reader, nix::fcntl::FcntlArg::F_SETPIPE_SZ(4096)).expect("a small pipe");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut text = Vec::new();
+    while !text.contains(&b'\n') {
+        assert!(Instant::now() < deadline, "{} bytes and no line", text.len());
+        // Each step lets the daemon write on.
+        answer(&client, slot(1), begin(&client, slot(1), 2000));
+        std::thread::sleep(Duration::from_millis(20));
+        let mut part = [0; 4096];
+        text.extend(std::io::Read::read(&mut &reader, &mut part).map_or(&[][..], |length| &part[..length]));
+    }
+    let header = text.split(|byte| *byte == b'\n').next().expect("a line");
+    assert!(header.len() > 4096, "{} bytes", header.len());
+    serde_json::from_slice::<JournalHeader>(header).expect("a whole header");
 }

@@ -17,7 +17,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -32,9 +32,16 @@ fn serves(daemon: &Daemon) {
 
 /// Checks that the start is refused with one line that has `words`.
 fn is_refused(mut command: Command, words: &str) {
-    let output = command.output().expect("run");
+    let mut daemon = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("start");
+    let deadline = Instant::now() + LONG;
+    while daemon.try_wait().expect("its end").is_none() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Has no effect on one that has ended.
+    let _ = daemon.kill();
+    let output = daemon.wait_with_output().expect("its end");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(78), "{said}");
+    assert_eq!(output.status.code(), Some(78), "not refused, {words}: {said}");
     assert!(said.lines().count() == 1 && said.contains(words), "{said}");
 }
 
@@ -295,6 +302,34 @@ fn a_run_directory_whose_sockets_would_have_too_long_names_is_refused() {
     let dir = tempfile::tempdir().expect("folder");
     let told = command_at(dir.path(), &dir.path().join("x".repeat(100)));
     is_refused(told, "give a shorter --run-dir");
+}
+
+#[test]
+fn settings_that_cannot_be_read_twice_or_have_no_end_are_refused() {
+    let dir = tempfile::tempdir().expect("folder");
+    let pipe = dir.path().join("eagerd.toml");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("pipe");
+    for (path, words) in [(pipe.as_path(), "it is a pipe"), (Path::new("/dev/zero"), "larger than 1 MiB")] {
+        let mut told = command(dir.path());
+        told.arg("--config").arg(path);
+        is_refused(told, words);
+    }
+    // A file that a pipe replaces while the daemon serves does not hold it up.
+    std::fs::remove_file(&pipe).expect("removed");
+    std::fs::write(&pipe, "clients-max = 9\n").expect("settings");
+    let mut daemon = Daemon::start_in(dir, &["--config", pipe.to_str().expect("text")]);
+    std::fs::remove_file(&pipe).expect("removed");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("pipe");
+    daemon.signal(Signal::SIGHUP);
+    serves(&daemon);
+    daemon.signal(Signal::SIGTERM);
+    let said = daemon.end().1;
+    assert!(said.contains("the settings stay as they are: ") && said.contains("it is a pipe"), "{said}");
+}
+
+#[test]
+fn an_empty_device_is_a_settings_file_without_settings() {
+    serves(&Daemon::start(&["--config", "/dev/null"]));
 }
 
 /// A pipe that another user made where the journal goes would tell that user what all others ask for.

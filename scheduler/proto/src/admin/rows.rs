@@ -262,14 +262,16 @@ pub struct DaemonRow {
     /// Why the use of the devices cannot be observed; empty if it can be.
     #[serde(default)]
     pub usage_problem: String,
-    /// Why the state file, the journal and the history of runs cannot be written; empty if they can, or are not asked
-    /// for.
+    /// Why the state file, the journal, the history of runs and the list of ended programs cannot be written; empty if
+    /// they can, or are not asked for.
     #[serde(default)]
     pub state_problem: String,
     #[serde(default)]
     pub journal_problem: String,
     #[serde(default)]
     pub history_problem: String,
+    #[serde(default)]
+    pub ended_problem: String,
 }
 
 impl DaemonRow {
@@ -292,11 +294,14 @@ impl DaemonRow {
         let state = unwritten("state file", &self.state_problem, "a restart would lose what is granted");
         let journal = unwritten("journal", &self.journal_problem, "what is decided is not recorded");
         let history = unwritten("history of runs", &self.history_problem, "a restart would not know it");
+        let ended =
+            unwritten("list of ended programs", &self.ended_problem, "a restart would lose the latest");
         let all = [
             ("policy", is_reverted.then(|| format!("policy {}", self.policy_state))),
             ("state", state),
             ("journal", journal),
             ("history", history),
+            ("ended", ended),
             ("usage", usage),
         ];
         all.into_iter().filter_map(|(what, words)| Some((what, words?))).collect()

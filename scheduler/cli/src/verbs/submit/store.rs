@@ -106,6 +106,15 @@ fn private_file(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
+/// # Errors
+/// The folder belongs to another user.
+fn is_mine(folder: &Path) -> anyhow::Result<()> {
+    let shown = || folder.display().to_string();
+    let (owner, me) = (std::fs::metadata(folder).with_context(shown)?.uid(), geteuid().as_raw());
+    ensure!(owner == me, "{} belongs to uid {owner}, not to you: set XDG_STATE_HOME or HOME", shown());
+    Ok(())
+}
+
 impl Store {
     pub fn of_this_user() -> anyhow::Result<Store> {
         let absolute = |path: PathBuf| path.is_absolute().then_some(path);
@@ -121,11 +130,12 @@ impl Store {
 
     fn at(folder: PathBuf) -> anyhow::Result<Store> {
         let shown = || folder.display().to_string();
+        // `sudo` may keep another user's HOME, where not even a folder above the jobs shall become root's.
+        if geteuid().is_root() {
+            is_mine(folder.ancestors().find(|place| place.exists()).unwrap_or(&folder))?;
+        }
         DirBuilder::new().recursive(true).mode(0o700).create(&folder).with_context(shown)?;
-        let owner = std::fs::metadata(&folder).with_context(shown)?.uid();
-        // `sudo` may keep another user's HOME.
-        let me = geteuid().as_raw();
-        ensure!(owner == me, "{} belongs to uid {owner}, not to you: set XDG_STATE_HOME or HOME", shown());
+        is_mine(&folder)?;
         Ok(Store { folder })
     }
 

@@ -65,7 +65,7 @@ fn degraded(snapshot: &Snapshot) -> Vec<Sample> {
     let problems = snapshot.daemon.problems();
     let is_so = |what: &str| problems.iter().any(|(about, _)| *about == what);
     let sample = |what: &str| Sample { labels: vec![what.into()], value: Value::Whole(is_so(what).into()) };
-    ["policy", "state", "journal", "history", "usage"].map(sample).into()
+    ["policy", "state", "journal", "history", "ended", "usage"].map(sample).into()
 }
 
 fn tasks_by_device(snapshot: &Snapshot) -> Vec<Sample> {
@@ -123,7 +123,7 @@ pub(super) const METRICS: &[Metric] = &[
             "degraded",
             Gauge,
             "1 while the daemon serves and this part of it does not work as configured: policy, state file, journal, \
-             history of runs, or the observation of device use.",
+             history of runs, list of ended programs, or the observation of device use.",
             degraded,
         )
     },
