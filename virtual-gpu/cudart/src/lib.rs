@@ -23,6 +23,7 @@ mod log;
 mod memory;
 mod names;
 mod runtime;
+mod server;
 mod status;
 mod stream;
 mod strict_mode;

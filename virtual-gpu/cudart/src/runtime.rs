@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::available_parallelism;
 
 use eager_gpu_model::{self as model, AllocId, AllocKind, Op, Range};
-use eager_vgpu_link::{Backend, DeviceInfo, LinkError, Refusal, Reply, Request, Socket};
+use eager_vgpu_link::{Backend, DeviceInfo, LinkError, Refusal, Reply, Request};
 use eager_vgpud::{Embedded, EmbeddedConfig};
 use parking_lot::Mutex;
 
@@ -27,6 +27,7 @@ use crate::log::log_line;
 use crate::memory::{
     Advice, Allocation, Arena, Array, HostWatch, Images, Kind, Memory, Pools, Table, VirtualMemory,
 };
+use crate::server;
 use crate::status::{Code, code_of};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Unqueued, Work};
 use crate::strict_mode::StrictMode;
@@ -539,7 +540,7 @@ pub fn unexpected(reply: &Reply) -> Code {
 fn connect(devices: &Devices) -> Result<Arc<dyn Backend>, Code> {
     match devices {
         Devices::Shared(path) => {
-            let socket = Socket::connect(path).map_err(|e| code_of(&e))?;
+            let socket = server::connect(path).map_err(|e| code_of(&e))?;
             forked::close_in_children(socket.descriptors());
             Ok(Arc::new(socket))
         }

@@ -466,6 +466,28 @@ fn a_server_that_goes_away_is_said_once_and_ends_in_error_codes() {
     }
 }
 
+/// Beside a daemon's state file: the daemon restarts, and starts the server again.
+#[test]
+fn a_program_waits_for_the_server_that_its_daemon_starts_again() {
+    let Some(built) = built() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("eagerd.state"), "").unwrap();
+    let socket = folder.path().join("vgpu.sock");
+    let environment = |wait| [("EAGER_VGPU_SOCKET", socket.to_str().unwrap()), ("EAGER_CONNECT_MAX", wait)];
+    let (stdout, stderr) = run(built, "take", &environment("0.1"));
+    assert!(stdout == "3\n" && stderr.contains("no virtual GPU server at "), "{stdout}{stderr}");
+    let mut program =
+        command(built, "take", &environment("120")).stdout(Stdio::piped()).spawn().expect("the program");
+    // Long enough for its first try; too short a time would test less, never fail.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(program.try_wait().unwrap().is_none(), "it did not wait");
+    let endpoint = Endpoint::bind(&socket).unwrap();
+    let cards = parse_cards("V100-16GB").unwrap();
+    let service = Service::new(cards, Options::default(), Scale { memory: 1024, time: 0.0 }, Clock::Real);
+    std::thread::spawn(move || serve(&endpoint, service, Until::Signalled).unwrap());
+    assert_eq!(program.wait_with_output().unwrap().stdout, b"0\n");
+}
+
 #[test]
 fn after_a_kernel_failed_every_call_gives_its_error() {
     let Some(built) = built() else { return };
