@@ -64,7 +64,8 @@ fn wanted_kind(wanted: &str) -> String {
     match wanted {
         "u8" => "a whole number of 0 to 255".to_owned(),
         "u16" => "a whole number of 0 to 65535".to_owned(),
-        "u32" | "u64" | "usize" => "a whole number of at least 0".to_owned(),
+        "u32" => "a whole number of 0 to 4294967295".to_owned(),
+        "u64" | "usize" => "a whole number of at least 0".to_owned(),
         "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number".to_owned(),
         "f32" | "f64" => "a number".to_owned(),
         "a boolean" => "`true` or `false`".to_owned(),
@@ -161,7 +162,7 @@ mod tests {
             ),
             (
                 "invalid value: integer `-1`, expected u32",
-                "a whole number of at least 0 is required here, but the file has `-1`",
+                "a whole number of 0 to 4294967295 is required here, but the file has `-1`",
             ),
             (
                 "invalid type: integer `5`, expected a string",

@@ -2,6 +2,7 @@
 //!
 //! Trap: all sizes here are program bytes; only the server knows its memory scale.
 
+pub mod file;
 pub mod minutes;
 pub mod numbering;
 pub mod nvml;
@@ -22,7 +23,6 @@ use eager_proto::mps;
 use eager_units::{Bytes, Size};
 use eager_vgpu_link::{DaemonLink, DeviceInfo};
 use nvml_wrapper::Nvml;
-use serde::Deserialize;
 use std::path::Path;
 
 /// Threads of a warp on every NVIDIA GPU so far.
@@ -52,20 +52,6 @@ pub struct Devices {
     pub left_out: Vec<String>,
     /// NVML, which reports on these GPUs.
     pub nvml: Option<&'static Nvml>,
-}
-
-/// One entry of a devices file.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct DeviceInFile {
-    name: String,
-    memory: Size,
-    sms: u32,
-    warps_per_sm: u32,
-    blocks_per_sm: u32,
-    /// True: one program's page faults stop the kernels of all, as without MPS.
-    #[serde(default)]
-    faults_stall: bool,
 }
 
 impl Devices {
@@ -98,7 +84,7 @@ impl Devices {
                     ..Devices::none("virtual")
                 }
             }
-            DeviceSource::File { path } => Devices { profiles: read_file(path)?, ..Devices::none("file") },
+            DeviceSource::File { path } => Devices { profiles: file::read(path)?, ..Devices::none("file") },
             DeviceSource::Gpus { gpus } => Devices::of_machine(gpus, old)?,
         };
         let limit = settings.device_memory.map_or(Bytes(u64::MAX), |Size(limit)| Bytes(limit));
@@ -196,23 +182,4 @@ fn profile(info: &DeviceInfo) -> DeviceProfile {
         blocks_per_sm: info.blocks_per_sm,
         faults_stall: info.faults_stall,
     }
-}
-
-fn read_file(path: &Path) -> anyhow::Result<Vec<DeviceProfile>> {
-    let place = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| Unservable(place.to_string()))?;
-    let devices: Vec<DeviceInFile> = serde_json::from_str(&text)
-        .map_err(|error| Unservable(format!("{place}:{}:{}: {error}", error.line(), error.column())))?;
-    anyhow::ensure!(!devices.is_empty(), Unservable(format!("{place}: the file lists no devices")));
-    Ok(devices
-        .into_iter()
-        .map(|device| DeviceProfile {
-            name: device.name,
-            capacity: Bytes(device.memory.0),
-            sms: device.sms,
-            warps_per_sm: device.warps_per_sm,
-            blocks_per_sm: device.blocks_per_sm,
-            faults_stall: device.faults_stall,
-        })
-        .collect())
 }

@@ -3,6 +3,7 @@
 //! Trap: a driver may hang (NVML does when a device falls off the bus). Then there are no new observations, and the
 //! daemon goes on with the last one and reports its age; nothing here may wait for the thread.
 
+use crate::settings::file;
 use eager_units::{Bytes, DeviceId, Size};
 use eager_vgpu_link::{Activity, Backend, Reply, Request, Socket};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -142,7 +143,7 @@ enum InFile {
 impl UsageSource for FileUsage {
     fn observe(&mut self) -> Result<Observation, String> {
         let shown = self.0.display();
-        let text = std::fs::read_to_string(&self.0).map_err(|error| format!("{shown}: {error}"))?;
+        let text = file::text(&self.0).map_err(|error| format!("{shown}: {error}"))?;
         let lines: Vec<InFile> = serde_json::from_str(&text)
             .map_err(|error| format!("{shown}:{}:{}: {error}", error.line(), error.column()))?;
         let mut seen = Observation::default();

@@ -1,4 +1,4 @@
-//! Reads and parses the settings file.
+//! Reads files that an administrator writes, and parses the settings file.
 //!
 //! Trap: the file is read again while the daemon serves, so nothing here may wait for whoever writes it.
 
@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// A larger file, or a device that gives bytes without end, is no settings file.
+/// A larger file, or a device that gives bytes without end, was not written by an administrator.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// Names of the settings under `[options]`.
@@ -24,20 +24,21 @@ pub fn read(path: &Path, text: &str) -> Result<Settings, String> {
     config.resolve(World { xdg_runtime_dir: None, is_root: true }).map_err(|error| error.to_string())
 }
 
-/// Reads the text of a settings file. Never waits, as a daemon that serves reads it too.
+/// Reads the text of a file that an administrator wrote: settings, devices, memory in use. Never waits, as a daemon that
+/// serves reads it too.
 ///
 /// # Errors
-/// It is a pipe, which cannot be read again on SIGHUP; or too large to be a settings file.
+/// It is a pipe, which cannot be read again on SIGHUP; or too large for such a file.
 pub fn text(path: &Path) -> std::io::Result<String> {
     let wrong = |why: &str| std::io::Error::new(ErrorKind::InvalidInput, why);
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if file.metadata()?.file_type().is_fifo() {
-        return Err(wrong("it is a pipe, and settings are read more than once: give a file"));
+        return Err(wrong("it is a pipe, which cannot be read more than once: give a file"));
     }
     let mut text = String::new();
     file.take(BYTES_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > BYTES_MAX {
-        return Err(wrong("it is larger than 1 MiB, so it is no settings file"));
+        return Err(wrong("it is larger than 1 MiB"));
     }
     Ok(text)
 }

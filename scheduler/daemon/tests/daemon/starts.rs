@@ -327,6 +327,41 @@ fn settings_that_cannot_be_read_twice_or_have_no_end_are_refused() {
     assert!(said.contains("the settings stay as they are: ") && said.contains("it is a pipe"), "{said}");
 }
 
+/// Devices that cannot be, each with the words of its refusal.
+#[test]
+fn a_devices_file_that_describes_no_devices_is_refused_in_plain_words() {
+    let dir = tempfile::tempdir().expect("folder");
+    let path = dir.path().join("wrong.json");
+    let device = |memory: &str, sms: u64| {
+        format!(
+            r#"{{"name": "x", "memory": "{memory}", "sms": {sms}, "warps-per-sm": 64, "blocks-per-sm": 32}}"#
+        )
+    };
+    let many = vec![device("1GiB", 80); 65].join(",");
+    for (text, words) in [
+        ("".to_owned(), "wrong.json:1:"),
+        ("{}".to_owned(), "a list in brackets is required here, but the file has a table"),
+        ("[]".to_owned(), "the file lists no devices"),
+        (format!("[{}]", device("1GiB", 0)), "device 0: `sms` must be at least 1"),
+        (format!("[{}]", device("0", 80)), "device 0: `memory` must be at least 1 byte and at most 1024TiB"),
+        (format!("[{}]", device("18446744073709551615", 80)), "device 0: `memory` must be"),
+        (
+            format!("[{}]", device("1GiB", 1 << 32)),
+            "a whole number of 0 to 4294967295 is required here, but the file has `4294967296`",
+        ),
+        (
+            format!("[{}]", device("1GiB", 80).replace("sms", "smms")),
+            "a device has no `smms`; did you mean `sms`?",
+        ),
+        (format!("[{many}]"), "65 devices are more than the 64 of one daemon"),
+    ] {
+        std::fs::write(&path, text).expect("devices");
+        let mut told = Command::new(env!("CARGO_BIN_EXE_eagerd"));
+        told.arg("--devices-file").arg(&path).arg("--run-dir").arg(dir.path().join("run"));
+        is_refused(told, words);
+    }
+}
+
 #[test]
 fn an_empty_device_is_a_settings_file_without_settings() {
     serves(&Daemon::start(&["--config", "/dev/null"]));
