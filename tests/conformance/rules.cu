@@ -5,6 +5,7 @@
 #include "suite.h"
 
 #include "rules/bits.h"
+#include "rules/carry.h"
 #include "rules/reals.h"
 #include "rules/shared.h"
 #include "rules/video.h"

@@ -1,6 +1,6 @@
 //! Emits the LLVM IR of a translated statement: its values and slots.
 //!
-//! Trap: a name belongs to the innermost scope that declares it; operands and the carry flag are in the outermost.
+//! Trap: a name belongs to the innermost scope that declares it; operands are in the outermost.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -129,24 +129,6 @@ impl Emitter {
 
     fn slot(&self, name: &str) -> Option<String> {
         self.scopes.iter().rev().find_map(|scope| scope.get(name)).cloned()
-    }
-
-    /// Returns the slot of the carry flag, which the whole statement shares.
-    ///
-    /// # Errors
-    /// The flag is read before the statement has set it. PTX keeps the flag from one `asm` statement to the next; here each
-    /// statement is a function of its own, and would read an arbitrary flag.
-    pub fn carry(&mut self, is_read: bool) -> Emitted<String> {
-        match self.slot("the carry flag") {
-            Some(slot) => Ok(slot),
-            None if is_read => Err(Unknown),
-            None => {
-                let slot = format!("%s{}", self.slots);
-                self.slots += 1;
-                self.alias("the carry flag", &slot);
-                Ok(slot)
-            }
-        }
     }
 
     /// Reads `name` as a value of LLVM type `ty`.

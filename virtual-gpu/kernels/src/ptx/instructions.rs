@@ -6,7 +6,7 @@
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::{Instruction, Operand};
 use super::types::{bits, integer, register_type, resize};
-use super::{convert, dots, float, images, memory, tensor, threads, video};
+use super::{carry, convert, dots, float, images, memory, tensor, threads, video};
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction) -> Emitted {
     let words: Vec<&str> = instruction.words.iter().map(String::as_str).collect();
@@ -48,7 +48,7 @@ fn arithmetic(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emi
         "add" | "addc" | "sub" | "subc" if words[0].ends_with('c') || words.contains(&"cc") => {
             let a = e.read(operand(instruction, 1)?, ty)?;
             let b = e.read(operand(instruction, 2)?, ty)?;
-            let value = with_carry(e, words, ty, &a, &b)?;
+            let value = carry::add(e, words, ty, &a, &b);
             return e.write(operand(instruction, 0)?, ty, &value);
         }
         "add" | "sub" if words.contains(&"sat") => {
@@ -145,32 +145,11 @@ fn multiply_add(
     let ty = if words.contains(&"wide") { wider(ty)? } else { ty };
     let addend = e.read(operand(instruction, 3)?, ty)?;
     let sum = if words[0] == "madc" || words.contains(&"cc") {
-        with_carry(e, words, ty, &product, &addend)?
+        carry::add(e, words, ty, &product, &addend)
     } else {
         e.value(&format!("add {ty} {product}, {addend}"))
     };
     e.write(operand(instruction, 0)?, ty, &sum)
-}
-
-/// `add.cc`, `addc`, `addc.cc` and their variants for `sub` and `mad`: one carry flag per statement.
-fn with_carry(e: &mut Emitter, words: &[&str], ty: &str, a: &str, b: &str) -> Emitted<String> {
-    let is_read = words[0].ends_with('c');
-    let carry = e.carry(is_read)?;
-    let wide = format!("i{}", 2 * bits(ty));
-    let (a, b) = (e.value(&format!("zext {ty} {a} to {wide}")), e.value(&format!("zext {ty} {b} to {wide}")));
-    let operation = if words[0].starts_with("sub") { "sub" } else { "add" };
-    let mut sum = e.value(&format!("{operation} {wide} {a}, {b}"));
-    if is_read {
-        let flag = e.value(&format!("load i1, ptr {carry}"));
-        let flag = e.value(&format!("zext i1 {flag} to {wide}"));
-        sum = e.value(&format!("{operation} {wide} {sum}, {flag}"));
-    }
-    if words.contains(&"cc") {
-        let high = e.value(&format!("lshr {wide} {sum}, {}", bits(ty)));
-        let out = e.value(&format!("trunc {wide} {high} to i1"));
-        e.line(&format!("store i1 {out}, ptr {carry}"));
-    }
-    Ok(e.value(&format!("trunc {wide} {sum} to {ty}")))
 }
 
 fn bitwise(

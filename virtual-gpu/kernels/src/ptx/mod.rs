@@ -4,6 +4,7 @@
 //! analysis of the kernel, so that calls in the function (`llvm.nvvm.*`) are handled like any other call. A statement
 //! with an instruction that the tables lack stays as it is, and the check reports it.
 
+mod carry;
 mod convert;
 mod dots;
 mod emit;
@@ -19,6 +20,7 @@ mod threads;
 mod types;
 mod video;
 
+pub(crate) use carry::{describe_unset as describe_unset_carry, give_slots as give_carry_slots};
 pub(crate) use images::note_place;
 pub(crate) use memory::atomic_text;
 pub(crate) use tensor::{FUNCTION as TENSOR, replace_intrinsics as replace_tensor_intrinsics};
@@ -32,7 +34,7 @@ use crate::llvm::{Context, Module, Opcode, Type};
 pub(crate) fn replace_assembly(context: &Context, module: &Module) -> Result<(), String> {
     // Keyed by text, constraints and type: a 32-bit register may hold a `float` in one statement and an integer in
     // another.
-    let mut made: Vec<(String, String, Type, String)> = Vec::new();
+    let mut made: Vec<(String, String, Type, bool, String)> = Vec::new();
     for function in module.functions() {
         for call in function.instructions() {
             if call.opcode() != Some(Opcode::LLVMCall) {
@@ -41,23 +43,25 @@ pub(crate) fn replace_assembly(context: &Context, module: &Module) -> Result<(),
             let Some(assembly) = call.called_value().assembly() else { continue };
             let constraints = call.called_value().assembly_constraints();
             let ty = call.called_function_type();
-            let known = made.iter().find(|(a, c, t, _)| (a, c, t) == (&assembly, &constraints, &ty));
-            let name = match known {
-                Some((.., name)) => name.clone(),
+            let known = made.iter().find(|(a, c, t, ..)| (a, c, t) == (&assembly, &constraints, &ty));
+            let (touches_memory, name) = match known {
+                Some((.., touches_memory, name)) => (*touches_memory, name.clone()),
                 None => {
                     let name = format!("eager_ptx_{}", made.len());
                     let Some(text) = frame::function(&name, &assembly, &constraints, ty) else { continue };
                     let library = context.parse_text(&text).map_err(|e| format!("`{assembly}`: {e}"))?;
                     library.set_layout_of(module);
                     module.link(library).map_err(|()| format!("`{assembly}`: {}", context.messages()))?;
-                    made.push((assembly.clone(), constraints, ty, name.clone()));
-                    name
+                    // Effects that the program's compiler did not know of.
+                    let touches_memory = images::are_in(&assembly) || carry::is_in(&text);
+                    made.push((assembly.clone(), constraints, ty, touches_memory, name.clone()));
+                    (touches_memory, name)
                 }
             };
             let callee = module.function(&name).ok_or("a translated assembly statement is missing")?;
             if callee.value_type() == ty {
                 call.set_called_value(callee);
-                if images::are_in(&assembly) {
+                if touches_memory {
                     ["memory", "nounwind"].iter().for_each(|name| call.remove_call_attribute(name));
                 }
             }
