@@ -4,6 +4,7 @@
 // and by PTX itself. Trap: built with -use_fast_math too (FLUSH), which makes zeros of denormals of `float`.
 #include "suite.h"
 
+#include "rules/assembly.h"
 #include "rules/bits.h"
 #include "rules/carry.h"
 #include "rules/reals.h"

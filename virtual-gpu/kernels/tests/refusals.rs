@@ -158,3 +158,16 @@ fn a_carry_flag_that_nothing_in_the_function_sets_is_refused() {
         );
     }
 }
+
+#[test]
+fn what_a_statement_declares_or_branches_to_wrongly_is_refused() {
+    let Some(cuda) = toolchain() else { return };
+    for text in
+        ["bra NOWHERE;", "{ L: } bra L;", "L: L:", "{ .shared .b8 s[]; }", "mov.u32 %0, [%0+%0];", "brkpt;"]
+    {
+        let source = format!("__global__ void k(unsigned *x) {{ asm volatile(\"{text}\" : \"+r\"(x[0])); }}");
+        let refused = convert(&device_bitcode(&cuda, &source, &[]), &Options::default()).expect_err(text);
+        assert!(refused.to_string().contains("kernel k: inline PTX assembly `"), "{text}: {refused}");
+        assert_eq!(refused.to_string().lines().count(), 1, "{text}: {refused}");
+    }
+}

@@ -19,6 +19,10 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction) -> Emitted {
         "dp4a" | "dp2a" => dots::emit(e, instruction, &words),
         "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => tensor::emit(e, instruction, &words),
         word if video::is_one(word) => video::emit(e, instruction, &words),
+        "bra" => match operand(instruction, 0)? {
+            Operand::Plain(label) if instruction.operands.len() == 1 => e.branch(label),
+            _ => Err(Unknown),
+        },
         "mov" | "cvta" => moves(e, instruction, &words),
         "setp" | "set" | "selp" | "slct" => compare(e, instruction, &words),
         "membar" | "fence" => {
