@@ -7,6 +7,7 @@
 #include "rules/assembly.h"
 #include "rules/bits.h"
 #include "rules/carry.h"
+#include "rules/halves.h"
 #include "rules/reals.h"
 #include "rules/shared.h"
 #include "rules/video.h"

@@ -1,4 +1,5 @@
-// What an `asm` statement may contain beside plain instructions: constants of templates, labels, variables.
+// What an `asm` statement may contain beside plain instructions: constants of templates, labels,
+// variables, predicates that are combined; and integer instructions that C has no operator for.
 #pragma once
 
 enum { LANES = 64 };
@@ -113,5 +114,136 @@ TEST(a_statement_may_declare_variables) {
     return all(out.fetch(), 2 * LANES, [](size_t i) {
         unsigned t = i / 2, u = LANES - 1 - t;
         return i % 2 ? t + 9 : u * u;
+    });
+}
+
+__global__ void predicates(const unsigned *x, unsigned *out) {
+    int t = threadIdx.x;
+    unsigned a = x[t] % 5, b = x[LANES + t] % 5, r[5];
+    float f = b == 4 ? __int_as_float(0x7fc00000) : b == 3 ? -0.f : b == 2 ? __int_as_float(0x7f800000) : b - 1.f;
+    asm volatile("{ .reg .pred p, q, s; setp.lt.u32 s, %1, 3; setp.eq.and.u32 p|q, %1, %2, s; selp.u32 %0, 1, 0, p; @q add.u32 %0, %0, 2; }"
+                 : "=&r"(r[0]) : "r"(a), "r"(b));
+    asm volatile("{ .reg .pred p, s; setp.lt.u32 s, %1, 3; setp.gt.xor.s32 p, %1, %2, !s; selp.u32 %0, 1, 0, p; }"
+                 : "=&r"(r[1]) : "r"(a), "r"(b));
+    asm volatile("{ .reg .pred s; setp.lt.u32 s, %1, 3; set.eq.or.u32.u32 %0, %1, %2, s; }" : "=&r"(r[2]) : "r"(a), "r"(b));
+    asm volatile("{ .reg .f32 y; slct.f32.f32 y, 0f3f800000, 0f40000000, %1; cvt.rzi.u32.f32 %0, y; }" : "=r"(r[3]) : "f"(f));
+    asm volatile("{ .reg .pred p, q; testp.notanumber.f32 p, %1; testp.finite.f32 q, %1; selp.u32 %0, 1, 0, p; @q add.u32 %0, %0, 2; }"
+                 : "=&r"(r[4]) : "f"(f));
+    for (int k = 0; k < 5; k++) out[5 * t + k] = r[k];
+}
+
+TEST(comparisons_are_combined_with_a_predicate) {
+    std::vector<unsigned> x(2 * LANES);
+    for (int i = 0; i < 2 * LANES; i++) x[i] = noise(i + 9);
+    Buffer<unsigned> dx(x), out(5 * LANES);
+    predicates<<<1, LANES>>>(dx.device, out.device);
+    return all(out.fetch(), 5 * LANES, [&](size_t i) {
+        unsigned a = x[i / 5] % 5, b = x[LANES + i / 5] % 5;
+        switch (i % 5) {
+        case 0: return unsigned(a >= 3 ? 0 : a == b ? 1 : 2);
+        case 1: return unsigned((a > b) != (a >= 3));
+        case 2: return a == b || a < 3 ? ~0u : 0u;
+        case 3: return unsigned(b == 0 || b == 4 ? 2 : 1);
+        default: return unsigned(b == 4 ? 1 : b == 2 ? 0 : 2);
+        }
+    });
+}
+
+__global__ void words(const unsigned *x, unsigned *out) {
+    int t = threadIdx.x;
+    unsigned a = x[t], b = x[LANES + t], c = x[2 * LANES + t], r[18];
+    asm("prmt.b32.f4e %0, %1, %2, %3;" : "=r"(r[0]) : "r"(a), "r"(b), "r"(c));
+    asm("prmt.b32.b4e %0, %1, %2, %3;" : "=r"(r[1]) : "r"(a), "r"(b), "r"(c));
+    asm("prmt.b32.rc8 %0, %1, %2, %3;" : "=r"(r[2]) : "r"(a), "r"(b), "r"(c));
+    asm("prmt.b32.ecl %0, %1, %2, %3;" : "=r"(r[3]) : "r"(a), "r"(b), "r"(c));
+    asm("prmt.b32.ecr %0, %1, %2, %3;" : "=r"(r[4]) : "r"(a), "r"(b), "r"(c));
+    asm("prmt.b32.rc16 %0, %1, %2, %3;" : "=r"(r[5]) : "r"(a), "r"(b), "r"(c));
+    asm("mul24.lo.s32 %0, %1, %2;" : "=r"(r[6]) : "r"(a), "r"(b));
+    asm("mul24.hi.s32 %0, %1, %2;" : "=r"(r[7]) : "r"(a), "r"(b));
+    asm("mad24.hi.u32 %0, %1, %2, %3;" : "=r"(r[8]) : "r"(a), "r"(b), "r"(c));
+    asm("mad.hi.sat.s32 %0, %1, %2, %3;" : "=r"(r[9]) : "r"(a), "r"(b), "r"(c));
+    asm("szext.wrap.s32 %0, %1, %2;" : "=r"(r[10]) : "r"(a), "r"(c % 40));
+    asm("szext.clamp.u32 %0, %1, %2;" : "=r"(r[11]) : "r"(a), "r"(c % 40));
+    asm("bmsk.wrap.b32 %0, %1, %2;" : "=r"(r[12]) : "r"(a % 40), "r"(c % 40));
+    asm("bmsk.clamp.b32 %0, %1, %2;" : "=r"(r[13]) : "r"(a % 40), "r"(c % 40));
+    asm("fns.b32 %0, %1, %2, %3;" : "=r"(r[14]) : "r"(a), "r"(b % 32), "r"(int(c % 9) - 4));
+    asm("vmad.s32.s32.u32.sat.shr7 %0, %1.h1, %2, %3;" : "=r"(r[15]) : "r"(a), "r"(b), "r"(c));
+    asm("vshl.u32.u32.u32.sat.clamp.add %0, %1.h0, %2, %3;" : "=r"(r[16]) : "r"(a), "r"(b % 40), "r"(c % 100));
+    asm("vshr.s32.s32.u32.wrap %0, %1, %2;" : "=r"(r[17]) : "r"(a), "r"(b));
+    for (int k = 0; k < 18; k++) out[18 * t + k] = r[k];
+}
+
+// As the ISA tabulates it: the bytes of the result, the lowest first.
+static unsigned permuted(unsigned a, unsigned b, int mode, unsigned c) {
+    unsigned long long both = (unsigned long long)b << 32 | a;
+    unsigned r = 0, n = c & 3;
+    for (unsigned k = 0; k < 4; k++) {
+        unsigned from = mode == 0 ? n + k : mode == 1 ? (n + 8 - k) % 8 : mode == 2 ? n : mode == 3 ? (k < n ? n : k)
+                      : mode == 4 ? (k < n ? k : n) : 2 * (n & 1) + (k & 1);
+        r |= unsigned(both >> 8 * from & 255) << 8 * k;
+    }
+    return r;
+}
+
+TEST(words_are_cut_permuted_and_multiplied_as_named) {
+    std::vector<unsigned> x(3 * LANES);
+    for (int i = 0; i < 3 * LANES; i++) x[i] = noise(i + 11) * 2654435761u;
+    x[0] = x[LANES] = x[2 * LANES] = 0x7fffffff;
+    Buffer<unsigned> dx(x), out(18 * LANES);
+    words<<<1, LANES>>>(dx.device, out.device);
+    return all(out.fetch(), 18 * LANES, [&](size_t i) {
+        unsigned a = x[i / 18], b = x[LANES + i / 18], c = x[2 * LANES + i / 18], k = i % 18;
+        long long sa = int(a << 8) >> 8, sb = int(b << 8) >> 8, ua = a & 0xffffff, ub = b & 0xffffff;
+        auto low = [](unsigned n) { return n < 32 ? (1u << n) - 1 : ~0u; };
+        auto held = [](long long n) { return unsigned(n > 0x7fffffff ? 0x7fffffff : n < -0x80000000ll ? -0x80000000ll : n); };
+        switch (k) {
+        case 6: return unsigned(sa * sb);
+        case 7: return unsigned(sa * sb >> 16);
+        case 8: return unsigned(ua * ub >> 16) + c;
+        case 9: return held(((long long)int(a) * int(b) >> 32) + int(c));
+        case 10: {
+            unsigned n = c % 40 & 31;
+            return n ? unsigned(int(a << (32 - n)) >> (32 - n)) : 0;
+        }
+        case 11: return a & low(c % 40);
+        case 12: return low(c % 40 & 31) << (a % 40 & 31);
+        case 13: return a % 40 < 32 ? low(c % 40) << a % 40 : 0;
+        case 14: {
+            int offset = int(c % 9) - 4, at = b % 32, step = offset < 0 ? -1 : 1, left = abs(offset) - 1;
+            if (offset == 0) return a >> at & 1 ? unsigned(at) : ~0u;
+            for (; at >= 0 && at < 32; at += step) if ((a >> at & 1) && left-- == 0) return unsigned(at);
+            return ~0u;
+        }
+        case 15: return held(((long long)(short)(a >> 16) * b + int(c)) >> 7);
+        case 16: {
+            unsigned long long up = (unsigned long long)(a & 0xffff) << (b % 40 < 32 ? b % 40 : 32);
+            return unsigned(up > ~0u ? ~0u : up) + c % 100;
+        }
+        case 17: return unsigned(int(a) >> (b & 31));
+        default: return permuted(a, b, k, c);
+        }
+    });
+}
+
+__global__ void spaces(unsigned *out) {
+    __shared__ unsigned s[LANES];
+    unsigned t = threadIdx.x, r[4], own = t;
+    s[t] = own;
+    asm volatile("{ .reg .pred p; isspacep.shared p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(r[0]) : "l"(s + t));
+    asm volatile("{ .reg .pred p; isspacep.shared p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(r[1]) : "l"(out));
+    asm volatile("{ .reg .pred p; isspacep.global p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(r[2]) : "l"(out));
+    asm volatile("{ .reg .pred p; .reg .u32 l; elect.sync l|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(r[3]));
+    for (int k = 0; k < 4; k++) out[4 * t + k] = r[k];
+}
+
+TEST(an_address_tells_its_space_and_a_warp_elects_one) {
+    Buffer<unsigned> out(4 * LANES);
+    spaces<<<1, LANES>>>(out.device);
+    const std::vector<unsigned> &got = out.fetch();
+    unsigned elected[2] = {0, 0};
+    for (int t = 0; t < LANES; t++) elected[t / 32] += got[4 * t + 3];
+    return elected[0] == 1 && elected[1] == 1 && all(got, 4 * LANES, [&](size_t i) {
+        const unsigned expected[] = {1, 0, 1, got[i]};
+        return expected[i % 4];
     });
 }

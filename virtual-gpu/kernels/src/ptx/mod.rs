@@ -5,9 +5,11 @@
 //! with an instruction that the tables lack stays as it is, and the check reports it.
 
 mod carry;
+mod compare;
 mod convert;
 mod dots;
 mod emit;
+mod fields;
 mod float;
 mod fp8;
 mod frame;
@@ -15,6 +17,7 @@ mod images;
 mod instructions;
 mod memory;
 mod parse;
+mod products;
 mod tensor;
 mod threads;
 mod types;
