@@ -1,4 +1,4 @@
-// What an `asm` statement may contain beside plain instructions: constants of templates, labels,
+// What an `asm` statement may contain beside plain instructions: constants of templates, names of special registers, labels,
 // variables, predicates that are combined; and integer instructions that C has no operator for.
 #pragma once
 
@@ -36,6 +36,26 @@ TEST(constants_of_templates_are_part_of_the_text) {
         unsigned long long sum = a - 5ll;
         const unsigned expected[] = {(a & b) | c, a ^ (b | c), x[t + 2], x[t], unsigned(sum), unsigned(sum >> 32)};
         return expected[i % 6];
+    });
+}
+
+__global__ void registers(unsigned *out) {
+    unsigned r[8], i = blockIdx.x * blockDim.x + threadIdx.x;
+    asm volatile("mov.u32 %0, %laneid;" : "=r"(r[0]));
+    asm volatile("mov.u32 %0, %tid.x;\n\tmov.u32 %1, %%ctaid.x;" : "=r"(r[1]), "=r"(r[2]));
+    asm volatile("{ .reg .u32 n, t; mov.u32 %0, %ctaid.x; mov.u32 n, %ntid.x; mov.u32 t, %tid.x; mad.lo.u32 %0, %0, n, t; }" : "=r"(r[3]));
+    asm volatile("mov.v4.u32 {%0, %1, %2, _}, %%tid;" : "=r"(r[4]), "=r"(r[5]), "=r"(r[6]));
+    asm volatile("{ .reg .u32 h; mov.u32 h, %clock_hi; mov.u32 h, %globaltimer_lo; mov.u32 %0, %lanemask_lt; }" : "=r"(r[7]));
+    for (int k = 0; k < 8; k++) out[8 * i + k] = r[k];
+}
+
+TEST(special_registers_have_one_or_two_signs_before_their_names) {
+    Buffer<unsigned> out(8 * 2 * LANES);
+    registers<<<2, LANES>>>(out.device);
+    return all(out.fetch(), 8 * 2 * LANES, [](size_t i) {
+        unsigned n = i / 8, t = n % LANES;
+        const unsigned expected[] = {t % 32, t, n / LANES, n, t, 0, 0, (1u << t % 32) - 1};
+        return expected[i % 8];
     });
 }
 
