@@ -4,7 +4,10 @@
 // and by PTX itself. Trap: built with -use_fast_math too (FLUSH), which makes zeros of denormals of `float`.
 #include "suite.h"
 
+#include "rules/assembly.h"
 #include "rules/bits.h"
+#include "rules/carry.h"
+#include "rules/halves.h"
 #include "rules/reals.h"
 #include "rules/shared.h"
 #include "rules/video.h"

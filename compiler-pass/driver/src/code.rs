@@ -1,4 +1,5 @@
-//! Splits C++ text into code and other text (comments, strings, characters). Pure; byte positions stay the same.
+//! Splits C++ text into code and other text (comments, strings, characters), and corrects what nvcc reads otherwise
+//! than clang. Pure; every byte stays in its line.
 //!
 //! A raw string ends only at its own delimiter, and a quote inside a number separates digits (`1'000`).
 
@@ -100,6 +101,123 @@ pub fn with_launch_brackets(text: &str) -> Option<String> {
     changed.then(|| String::from_utf8(bytes).expect("ASCII was replaced by ASCII"))
 }
 
+/// PTX's special registers without their `%`, and without a component such as `.x`. (PTX ISA 9.0, "Special Registers".)
+const REGISTERS: &[&str] = &[
+    "tid",
+    "ntid",
+    "laneid",
+    "warpid",
+    "nwarpid",
+    "ctaid",
+    "nctaid",
+    "smid",
+    "nsmid",
+    "gridid",
+    "is_explicit_cluster",
+    "clusterid",
+    "nclusterid",
+    "cluster_ctaid",
+    "cluster_nctaid",
+    "cluster_ctarank",
+    "cluster_nctarank",
+    "lanemask_eq",
+    "lanemask_le",
+    "lanemask_lt",
+    "lanemask_ge",
+    "lanemask_gt",
+    "clock",
+    "clock_hi",
+    "clock64",
+    "globaltimer",
+    "globaltimer_lo",
+    "globaltimer_hi",
+    "total_smem_size",
+    "aggr_smem_size",
+    "dynamic_smem_size",
+];
+
+/// Doubles the `%` of special registers in `asm` statements with operands, as nvcc reads `mov.u32 %0, %laneid;`; clang
+/// takes it for a mistake. `None` if there is nothing to double.
+#[must_use]
+pub fn with_register_names(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let mut doubled: Vec<usize> = Vec::new();
+    for stretch in stretches(text) {
+        let code = &bytes[stretch.clone()];
+        for at in (0..code.len()).filter(|&at| code[at..].starts_with(b"asm")) {
+            let (start, end) = (stretch.start + at, stretch.start + at + 3);
+            let is_word = !bytes[..start].last().is_some_and(|byte| byte.is_ascii_alphanumeric())
+                && !bytes.get(end).is_some_and(u8::is_ascii_alphanumeric);
+            if is_word {
+                doubled.extend(registers_in_statement(text, end));
+            }
+        }
+    }
+    doubled.dedup();
+    let mut out = String::with_capacity(text.len() + doubled.len());
+    let mut from = 0;
+    for &at in &doubled {
+        out.push_str(&text[from..at]);
+        out.push('%');
+        from = at;
+    }
+    out.push_str(&text[from..]);
+    (!doubled.is_empty()).then_some(out)
+}
+
+/// Places of single `%` before special registers in the `asm` statement whose keyword ends at `at`; none if it has no
+/// operands, because then clang takes every `%` as it is.
+fn registers_in_statement(text: &str, mut at: usize) -> Vec<usize> {
+    let bytes = text.as_bytes();
+    let (mut is_open, mut found) = (false, Vec::new());
+    while at < bytes.len() {
+        if let Some(end) = end_of_other(text, at) {
+            if is_open && bytes[at] == b'"' {
+                found.extend(registers_in_text(bytes, at..end));
+            }
+            at = end;
+            continue;
+        }
+        match bytes[at] {
+            b'(' if !is_open => is_open = true,
+            b':' if is_open => return found,
+            // Names: `volatile`, or a macro that stands for a part of the text.
+            byte if byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"_\\#".contains(&byte) => {
+            }
+            _ => return Vec::new(),
+        }
+        at += 1;
+    }
+    Vec::new()
+}
+
+fn registers_in_text(bytes: &[u8], range: std::ops::Range<usize>) -> Vec<usize> {
+    let (mut at, mut found) = (range.start, Vec::new());
+    while at < range.end {
+        if bytes[at] != b'%' {
+            at += 1;
+            continue;
+        }
+        let name = &bytes[at + 1..range.end];
+        let length = name.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+        if REGISTERS.iter().any(|register| register.as_bytes() == &name[..length]) {
+            found.push(at);
+        }
+        // A `%` that is doubled already stands for itself.
+        at += if name.first() == Some(&b'%') { 2 } else { 1 };
+    }
+    found
+}
+
+/// What clang must read in place of a program's text so that it means what it means to nvcc; `None` if that is the text
+/// itself.
+#[must_use]
+pub fn mended(text: &str) -> Option<String> {
+    let joined = with_launch_brackets(text);
+    let named = with_register_names(joined.as_deref().unwrap_or(text));
+    named.or(joined)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,6 +243,42 @@ mod tests {
         ] {
             assert_eq!(with_launch_brackets(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn special_registers_are_doubled_in_statements_with_operands_only() {
+        for (text, mended) in [
+            ("asm(\"mov.u32 %0, %laneid;\" : \"=r\"(r));", "asm(\"mov.u32 %0, %%laneid;\" : \"=r\"(r));"),
+            (
+                "__asm__ __volatile__ (\"mov.u32 %0, %tid.x;\"\n  \"add.u32 %0, %0, %ctaid.x;\\n\" :: \"r\"(a));",
+                "__asm__ __volatile__ (\"mov.u32 %0, %%tid.x;\"\n  \"add.u32 %0, %0, %%ctaid.x;\\n\" :: \"r\"(a));",
+            ),
+            (
+                "#define C(x) \\\n  asm volatile(\"mov.u64 %0, %clock64;\" /* : */ \\\n : \"=l\"(x))",
+                "#define C(x) \\\n  asm volatile(\"mov.u64 %0, %%clock64;\" /* : */ \\\n : \"=l\"(x))",
+            ),
+            ("asm(A \"mov.u32 ä, %smid;\" B : \"=r\"(r));", "asm(A \"mov.u32 ä, %%smid;\" B : \"=r\"(r));"),
+        ] {
+            assert_eq!(with_register_names(text).as_deref(), Some(mended));
+        }
+        for text in [
+            "asm(\"mov.u32 %0, %%laneid;\" : \"=r\"(r));",
+            "asm(\"mov.u32 r, %laneid;\"); f(\"%laneid\" ? 1 : 2);",
+            "printf(\"%tid\"); // asm(\"%tid\" : )",
+            "asm(\"mov.u32 %0, %1;\" : \"=r\"(r) : \"r\"(a)); chasm(\"%tid\" : 1);",
+            "asm(\"mov.u32 %0, %tidy;\" : \"=r\"(r));",
+            "asm(\"mov.u32 %0, %tid.x",
+        ] {
+            assert_eq!(with_register_names(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn both_corrections_meet_in_one_text() {
+        let text = "k << <1, 1>>>(); asm(\"mov.u32 %0, %laneid;\" : \"=r\"(r));";
+        let both = "k <<< 1, 1>>>(); asm(\"mov.u32 %0, %%laneid;\" : \"=r\"(r));";
+        assert_eq!(mended(text).as_deref(), Some(both));
+        assert_eq!((mended(both), mended("int a;")), (None, None));
     }
 
     #[test]

@@ -318,12 +318,12 @@ fn hint_nested_launch(own: &[OwnFile]) {
     }
 }
 
-/// Writes the texts with joined launch brackets to the scratch folder, and the overlay file that replaces the sources
+/// Writes the texts that clang must read otherwise to the scratch folder, and the overlay file that replaces the sources
 /// by them.
 fn write_overlay(own: &[OwnFile], scratch: &Path) -> anyhow::Result<Option<PathBuf>> {
     let mut paths = Vec::new();
     for file in own {
-        let Some(mended) = code::with_launch_brackets(&file.text) else { continue };
+        let Some(mended) = code::mended(&file.text) else { continue };
         let path = std::path::absolute(&file.path)?;
         // Two sources may include the same header.
         if paths.iter().any(|(known, _)| *known == path) {
@@ -351,7 +351,7 @@ fn keep_standard_input(job: &mut Job, scratch: &Path) -> anyhow::Result<()> {
     let mut text = b"# 1 \"<stdin>\"\n".to_vec();
     std::io::stdin().lock().read_to_end(&mut text).context("cannot read standard input")?;
     let text = String::from_utf8_lossy(&text);
-    let text = code::with_launch_brackets(&text).map_or(text, Into::into);
+    let text = code::mended(&text).map_or(text, Into::into);
     let path = scratch.join("-.cu");
     std::fs::write(&path, &*text).with_context(|| format!("cannot write {}", path.display()))?;
     // Headers in quotes are in the current folder.

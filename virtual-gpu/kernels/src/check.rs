@@ -11,6 +11,7 @@ use crate::import::{CONSTANT, GLOBAL, Imported};
 use crate::llvm::{Opcode, Value};
 use crate::math;
 use crate::out_of_line;
+use crate::ptx;
 use crate::runtime::{Runtime, is_block_barrier};
 
 /// Returns all unsupported constructs of all kernels.
@@ -80,6 +81,9 @@ fn unsupported_call(call: Value, runtime: &Runtime) -> Option<String> {
     let name = callee.name();
     if is_block_barrier(call) || runtime.supports(&name) || Runtime::ends_thread(&name) {
         return None;
+    }
+    if let Some(construct) = ptx::describe_unset_carry(&name) {
+        return Some(construct);
     }
     if let Some(intrinsic) = name.strip_prefix("llvm.") {
         return intrinsic.starts_with("nvvm.").then(|| describe(&name));

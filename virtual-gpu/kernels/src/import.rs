@@ -18,9 +18,10 @@ pub(crate) const SHARED: u32 = 3;
 pub(crate) const CONSTANT: u32 = 4;
 pub(crate) const LOCAL: u32 = 5;
 
-/// Inlines everything into the kernels, then simplifies so that addresses and values can be traced. Barriers are still
-/// convergent calls, opaque to the passes.
-const INLINE_AND_SIMPLIFY: &str = "always-inline,globaldce,function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg,\
+/// Inlines everything into the kernels.
+const INLINE: &str = "always-inline,globaldce";
+/// Simplifies so that addresses and values can be traced. Barriers are still convergent calls, opaque to the passes.
+const SIMPLIFY: &str = "function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg,\
     instcombine<no-verify-fixpoint>,gvn,simplifycfg,instcombine<no-verify-fixpoint>,sroa<modify-cfg>,adce,simplifycfg)";
 
 /// Turns recursion into a loop if nothing, or only an addition to the result, follows the last call.
@@ -131,7 +132,9 @@ pub(crate) fn import(
         module.run_passes(RECURSION_TO_LOOPS, machine)?;
     }
     out_of_line::prepare(context, &module, runtime);
-    module.run_passes(INLINE_AND_SIMPLIFY, machine)?;
+    module.run_passes(INLINE, machine)?;
+    ptx::give_carry_slots(context, &module);
+    module.run_passes(SIMPLIFY, machine)?;
     let stays = |f: &Value| !f.is_declaration() && !kernels.contains(&f.name());
     let out_of_line = module.functions().into_iter().filter(stays).map(Value::name).collect();
     Ok(Imported { module, kernels, out_of_line, bounds, variables, architecture })

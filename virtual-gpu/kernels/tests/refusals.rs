@@ -135,15 +135,39 @@ fn a_kernel_without_an_end_is_ended() {
     }
 }
 
-/// PTX keeps the carry flag from one statement to the next. Here it would be an arbitrary one, and the sum wrong in silence.
+/// PTX does not keep the carry flag across calls, and a flag that nothing sets is an arbitrary one: the sum would be
+/// wrong in silence.
 #[test]
-fn a_carry_that_another_statement_has_set_is_refused() {
+fn a_carry_flag_that_nothing_in_the_function_sets_is_refused() {
     let Some(cuda) = toolchain() else { return };
-    let source = "__global__ void sum(unsigned *x) {
-        asm volatile(\"add.cc.u32 %0, %0, %1;\" : \"+r\"(x[0]) : \"r\"(x[2]));
-        asm volatile(\"addc.u32 %0, %0, %1;\" : \"+r\"(x[1]) : \"r\"(x[3]));
-    }";
-    let refused =
-        convert(&device_bitcode(&cuda, source, &[]), &Options::default()).expect_err("a lost carry");
-    assert!(refused.to_string().contains("inline PTX assembly `addc.u32 $0, $0, $1;`"), "{refused}");
+    let add = "asm volatile(\"add.cc.u32 %0, %0, 1;\" : \"+r\"(x[0]));";
+    let addc = "asm volatile(\"addc.u32 %0, %0, 0;\" : \"+r\"(x[1]));";
+    let called = "__device__ __noinline__ void last(unsigned *x, int n) { READ if (n) { last(x + 1, n - 1); x[0]++; } }
+        __global__ void sum(unsigned *x) { SET last(x, x[9]); }";
+    for source in [
+        format!("__global__ void sum(unsigned *x) {{ {addc} }}"),
+        called.replace("READ", addc).replace("SET", add),
+    ] {
+        let refused =
+            convert(&device_bitcode(&cuda, &source, &[]), &Options::default()).expect_err("a lost carry");
+        assert!(
+            refused.to_string().contains(
+                "kernel sum: a carry flag (read by `addc`, `subc` or `madc`) that nothing in the same function sets"
+            ),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn what_a_statement_declares_or_branches_to_wrongly_is_refused() {
+    let Some(cuda) = toolchain() else { return };
+    for text in
+        ["bra NOWHERE;", "{ L: } bra L;", "L: L:", "{ .shared .b8 s[]; }", "mov.u32 %0, [%0+%0];", "brkpt;"]
+    {
+        let source = format!("__global__ void k(unsigned *x) {{ asm volatile(\"{text}\" : \"+r\"(x[0])); }}");
+        let refused = convert(&device_bitcode(&cuda, &source, &[]), &Options::default()).expect_err(text);
+        assert!(refused.to_string().contains("kernel k: inline PTX assembly `"), "{text}: {refused}");
+        assert_eq!(refused.to_string().lines().count(), 1, "{text}: {refused}");
+    }
 }

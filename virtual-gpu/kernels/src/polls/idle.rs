@@ -32,6 +32,7 @@ fn is_quiet_call(call: Value, runtime: &Runtime) -> bool {
     orders_memory(call, runtime)
         || is_atomic_call(call)
         || name.starts_with("llvm.nvvm.read.ptx.sreg.")
+        || name == crate::ptx::SHARED_ADDRESS
         || pure::computes(call)
 }
 

@@ -84,9 +84,13 @@ impl Conversion<'_> {
             let real = integer_directed(e, &value, (from, signed), ty, mode)?;
             return self.write_real(e, ty, real, None, false);
         }
-        if !matches!(self.rounding, None | Some("rn")) && (self.directed.is_none() || bits(from) > 32) {
+        if !matches!(self.rounding, None | Some("rn")) && self.directed.is_none() {
             return Err(Unknown);
         }
+        let value = match (from, self.to) {
+            ("i64", "f16" | "bf16") => cut_to_double(e, &value, signed),
+            _ => value,
+        };
         let operation = if signed { "sitofp" } else { "uitofp" };
         let real = e.value(&format!("{operation} {from} {value} to {ty}"));
         self.write_real(e, ty, real, self.directed, false)
@@ -195,6 +199,23 @@ fn integer_directed(
     let wide = resize(e, value, from, "i64", signed);
     let letters = if signed { "ll" } else { "ull" };
     Ok(e.call(ty, &format!("llvm.nvvm.{letters}2{}.{mode}", &ty[..1]), &[("i64", wide)]))
+}
+
+/// Cuts a 64-bit integer of 2^53 or more to the bits of a `double`, the last of them set if anything was cut off: a
+/// later rounding to 16 bits then gives the same as rounding once.
+fn cut_to_double(e: &mut Emitter, value: &str, signed: bool) -> String {
+    let low = e.value(&format!("and i64 {value}, 2047"));
+    let inexact = e.value(&format!("icmp ne i64 {low}, 0"));
+    let sticky = e.value(&format!("select i1 {inexact}, i64 2048, i64 0"));
+    let high = e.value(&format!("and i64 {value}, -2048"));
+    let odd = e.value(&format!("or i64 {high}, {sticky}"));
+    let size = if signed {
+        e.call("i64", "llvm.abs.i64", &[("i64", value.to_owned()), ("i1", "false".to_owned())])
+    } else {
+        value.to_owned()
+    };
+    let small = e.value(&format!("icmp ult i64 {size}, {}", 1u64 << 53));
+    e.value(&format!("select i1 {small}, i64 {value}, i64 {odd}"))
 }
 
 fn rounded_half(e: &mut Emitter, to: &str, ty: &str, value: &str, directed: Option<&str>) -> String {

@@ -1,11 +1,11 @@
 //! Emits the LLVM IR of a translated statement: its values and slots.
 //!
-//! Trap: a name belongs to the innermost scope that declares it; operands and the carry flag are in the outermost.
+//! Trap: a name belongs to the innermost scope that declares it; operands are in the outermost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::parse::{Instruction, Operand, literal};
+use super::parse::{Instruction, Operand, Statement, Variable, literal};
 
 /// Error: an instruction without a translation.
 pub(super) struct Unknown;
@@ -17,27 +17,75 @@ pub(super) fn operand(instruction: &Instruction, index: usize) -> Emitted<&Opera
     instruction.operands.get(index).ok_or(Unknown)
 }
 
+/// What a name stands for.
+#[derive(Clone)]
+enum Place {
+    /// The stack slot of a register.
+    Slot(String),
+    /// A variable in memory: its address, as an operand of type `ptr`.
+    Variable(String),
+}
+
+/// Names of a scope.
+struct Scope {
+    number: usize,
+    places: BTreeMap<String, Place>,
+}
+
 /// LLVM IR under construction.
 pub(super) struct Emitter {
+    /// Name of the function, with which names of the module begin.
+    name: String,
     body: String,
     slots: usize,
-    /// Lengths of arrays, in 32-bit words.
-    arrays: Vec<usize>,
+    /// Sizes and alignments of arrays, in bytes.
+    arrays: Vec<(u64, u64)>,
+    /// Definitions of shared variables.
+    globals: String,
     values: usize,
     declarations: BTreeMap<String, String>,
-    /// Slots of registers by scope, the innermost last.
-    scopes: Vec<BTreeMap<String, String>>,
+    /// Open scopes, the innermost last.
+    scopes: Vec<Scope>,
+    /// Number of scopes opened so far.
+    opened: usize,
+    /// All labels of the statement, with the numbers of their scopes: a branch may lead forward.
+    labels: BTreeSet<(usize, String)>,
+}
+
+/// Labels of a statement, with the numbers that [`Emitter::open_scope`] gives to their scopes.
+fn labels(statements: &[Statement]) -> BTreeSet<(usize, String)> {
+    let (mut open, mut opened, mut found) = (vec![0], 0, BTreeSet::new());
+    for statement in statements {
+        match statement {
+            Statement::Open => {
+                opened += 1;
+                open.push(opened);
+            }
+            Statement::Close => {
+                open.pop();
+            }
+            Statement::Label(name) => {
+                found.insert((open.last().copied().unwrap_or(0), name.clone()));
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 impl Emitter {
-    pub fn new() -> Emitter {
+    pub fn new(name: &str, statements: &[Statement]) -> Emitter {
         Emitter {
+            name: name.to_owned(),
             body: String::new(),
             slots: 0,
             arrays: Vec::new(),
+            globals: String::new(),
             values: 0,
             declarations: BTreeMap::new(),
-            scopes: vec![BTreeMap::new()],
+            scopes: vec![Scope { number: 0, places: BTreeMap::new() }],
+            opened: 0,
+            labels: labels(statements),
         }
     }
 
@@ -71,15 +119,15 @@ impl Emitter {
         &self.body
     }
 
-    /// Text of the whole function, and declarations of the functions that it calls.
+    /// Text of the shared variables, the whole function, and declarations of the functions that it calls.
     pub fn function(&self, head: &str, end: &str) -> String {
         let slots: String = (0..self.slots).fold(String::new(), |text, slot| {
             text + &format!("  %s{slot} = alloca i128\n  store i128 0, ptr %s{slot}\n")
         });
-        let arrays: String = self.arrays.iter().enumerate().fold(String::new(), |text, (index, words)| {
-            text + &format!("  %w{index} = alloca [{words} x i32], align 16\n")
+        let arrays = self.arrays.iter().enumerate().fold(String::new(), |text, (index, (bytes, align))| {
+            text + &format!("  %w{index} = alloca [{bytes} x i8], align {align}\n")
         });
-        let mut text = format!("{head} {{\n{slots}{arrays}{}{end}}}\n", self.body);
+        let mut text = format!("{}{head} {{\n{slots}{arrays}{}{end}}}\n", self.globals, self.body);
         for declaration in self.declarations.values() {
             let _ = writeln!(text, "{declaration}");
         }
@@ -88,7 +136,11 @@ impl Emitter {
 
     /// Allocates thread-private memory for `words` registers; returns its address.
     pub fn array(&mut self, words: usize) -> String {
-        self.arrays.push(words);
+        self.array_of_bytes(4 * words as u64, 16)
+    }
+
+    fn array_of_bytes(&mut self, bytes: u64, align: u64) -> String {
+        self.arrays.push((bytes, align));
         format!("%w{}", self.arrays.len() - 1)
     }
 
@@ -102,8 +154,42 @@ impl Emitter {
         self.values
     }
 
+    /// Emits a label of the statement.
+    ///
+    /// # Errors
+    /// The label is there already.
+    pub fn user_label(&mut self, name: &str) -> Emitted {
+        let target = self.branch_target(name)?;
+        let line = format!("{target}:\n");
+        if self.body.contains(&format!("\n{line}")) {
+            return Err(Unknown);
+        }
+        self.line(&format!("br label %{target}"));
+        self.body.push_str(&line);
+        Ok(())
+    }
+
+    /// Emits a branch to a label of the statement. What follows is a block of its own.
+    ///
+    /// # Errors
+    /// No scope that is open here has the label.
+    pub fn branch(&mut self, name: &str) -> Emitted {
+        let target = self.branch_target(name)?;
+        self.line(&format!("br label %{target}"));
+        let after = format!("after{}", self.unique());
+        self.label(&after);
+        Ok(())
+    }
+
+    fn branch_target(&self, name: &str) -> Emitted<String> {
+        let has = |scope: &&Scope| self.labels.contains(&(scope.number, name.to_owned()));
+        let scope = self.scopes.iter().rev().find(has).ok_or(Unknown)?;
+        Ok(format!("\"label.{}.{name}\"", scope.number))
+    }
+
     pub fn open_scope(&mut self) {
-        self.scopes.push(BTreeMap::new());
+        self.opened += 1;
+        self.scopes.push(Scope { number: self.opened, places: BTreeMap::new() });
     }
 
     pub fn close_scope(&mut self) -> Emitted {
@@ -116,43 +202,59 @@ impl Emitter {
 
     /// Gives a slot another name.
     pub fn alias(&mut self, name: &str, slot: &str) {
-        self.scopes[0].insert(name.to_owned(), slot.to_owned());
+        self.scopes[0].places.insert(name.to_owned(), Place::Slot(slot.to_owned()));
     }
 
     /// Declares a new slot of this name.
     pub fn declare(&mut self, name: &str) -> String {
         let slot = format!("%s{}", self.slots);
         self.slots += 1;
-        self.scopes.last_mut().expect("the outermost stays").insert(name.to_owned(), slot.clone());
+        self.insert(name, Place::Slot(slot.clone()));
         slot
     }
 
-    fn slot(&self, name: &str) -> Option<String> {
-        self.scopes.iter().rev().find_map(|scope| scope.get(name)).cloned()
+    /// Declares a variable in memory.
+    pub fn declare_variable(&mut self, variable: &Variable) {
+        let Variable { name, is_shared, align, bytes } = variable;
+        let address = if *is_shared {
+            let number = self.unique();
+            let global = format!("@\"{}.{name}.{number}\"", self.name);
+            let _ = writeln!(
+                self.globals,
+                "{global} = internal addrspace(3) global [{bytes} x i8] undef, align {align}"
+            );
+            format!("addrspacecast (ptr addrspace(3) {global} to ptr)")
+        } else {
+            self.array_of_bytes(*bytes, *align)
+        };
+        self.insert(name, Place::Variable(address));
     }
 
-    /// Returns the slot of the carry flag, which the whole statement shares.
-    ///
-    /// # Errors
-    /// The flag is read before the statement has set it. PTX keeps the flag from one `asm` statement to the next; here each
-    /// statement is a function of its own, and would read an arbitrary flag.
-    pub fn carry(&mut self, is_read: bool) -> Emitted<String> {
-        match self.slot("the carry flag") {
-            Some(slot) => Ok(slot),
-            None if is_read => Err(Unknown),
-            None => {
-                let slot = format!("%s{}", self.slots);
-                self.slots += 1;
-                self.alias("the carry flag", &slot);
-                Ok(slot)
-            }
+    fn insert(&mut self, name: &str, place: Place) {
+        self.scopes.last_mut().expect("the outermost stays").places.insert(name.to_owned(), place);
+    }
+
+    fn place(&self, name: &str) -> Option<&Place> {
+        self.scopes.iter().rev().find_map(|scope| scope.places.get(name))
+    }
+
+    /// Address of a variable that the statement declares.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        match self.place(name)? {
+            Place::Variable(address) => Some(address.clone()),
+            Place::Slot(_) => None,
         }
     }
 
     /// Reads `name` as a value of LLVM type `ty`.
     pub fn read_name(&mut self, name: &str, ty: &str) -> Emitted<String> {
-        if let Some(slot) = self.slot(name) {
-            return Ok(self.value(&format!("load {ty}, ptr {slot}")));
+        match self.place(name).cloned() {
+            Some(Place::Slot(slot)) => return Ok(self.value(&format!("load {ty}, ptr {slot}"))),
+            Some(Place::Variable(address)) if matches!(ty, "i32" | "i64") => {
+                return Ok(self.value(&format!("ptrtoint ptr {address} to {ty}")));
+            }
+            Some(Place::Variable(_)) => return Err(Unknown),
+            None => {}
         }
         if let Some(special) = name.strip_prefix('%') {
             return self.special_register(special, ty);
@@ -192,7 +294,7 @@ impl Emitter {
         if name == "_" {
             return Ok(());
         }
-        let slot = self.slot(name).ok_or(Unknown)?;
+        let Some(Place::Slot(slot)) = self.place(name).cloned() else { return Err(Unknown) };
         self.line(&format!("store {ty} {value}, ptr {slot}"));
         Ok(())
     }
@@ -213,6 +315,17 @@ impl Emitter {
         if name == "is_explicit_cluster" {
             let is = self.call("i1", "llvm.nvvm.is_explicit_cluster", &[]);
             return Ok(if ty == "i1" { is } else { self.value(&format!("zext i1 {is} to {ty}")) });
+        }
+        for (part, whole, down) in [
+            ("globaltimer_lo", "globaltimer", 0),
+            ("globaltimer_hi", "globaltimer", 32),
+            ("clock_hi", "clock64", 32),
+        ] {
+            if name == part && ty == "i32" {
+                let value = self.special_register(whole, "i64")?;
+                let value = self.value(&format!("lshr i64 {value}, {down}"));
+                return Ok(self.value(&format!("trunc i64 {value} to i32")));
+            }
         }
         let function = match name {
             _ if name.starts_with("cluster_") => name.replacen('_', ".", 1),

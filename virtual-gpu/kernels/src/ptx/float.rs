@@ -5,12 +5,17 @@
 //! type here, because the C library of older systems lacks the conversions that LLVM would call.
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
-use super::parse::{Instruction, Operand};
+use super::parse::Instruction;
 use crate::rounding::MODES;
 
 /// True for the spelling of a `bf16` format; otherwise it is `f16`.
 fn is_bfloat(word: &str) -> bool {
     word.starts_with("bf16")
+}
+
+/// True for the spelling of two numbers in one register.
+pub(super) fn is_pair(word: &str) -> bool {
+    matches!(word, "f16x2" | "bf16x2")
 }
 
 /// Converts 16 bits of a format to a `float`.
@@ -59,9 +64,19 @@ fn round_to_odd(e: &mut Emitter, value: &str) -> String {
     e.value(&format!("bitcast i32 {odd} to float"))
 }
 
-/// With `.ftz`, replaces a denormal `float` by the zero of its sign; other values and types stay as they are.
+/// With `.ftz`, replaces a denormal number by the zero of its sign. `ty` is `float`, or `f16` for its 16 bits; numbers
+/// of other types stay as they are.
 pub(super) fn flushed(e: &mut Emitter, words: &[&str], ty: &str, value: String) -> String {
-    if ty != "float" || !words.contains(&"ftz") {
+    if !words.contains(&"ftz") {
+        return value;
+    }
+    if ty == "f16" {
+        let exponent = e.value(&format!("and i16 {value}, 31744"));
+        let small = e.value(&format!("icmp eq i16 {exponent}, 0"));
+        let sign = e.value(&format!("and i16 {value}, -32768"));
+        return e.value(&format!("select i1 {small}, i16 {sign}, i16 {value}"));
+    }
+    if ty != "float" {
         return value;
     }
     let bits = e.value(&format!("bitcast float {value} to i32"));
@@ -140,7 +155,8 @@ pub(super) fn narrow_directed(e: &mut Emitter, word: &str, mode: &str, value: &s
     e.call("i16", &format!("llvm.nvvm.step_half.{mode}"), &args)
 }
 
-fn half_of(e: &mut Emitter, both: &str, lane: u32) -> String {
+/// Half `lane` of a register, 0 being the low one.
+pub(super) fn half_of(e: &mut Emitter, both: &str, lane: u32) -> String {
     let down = e.value(&format!("lshr i32 {both}, {}", 16 * lane));
     e.value(&format!("trunc i32 {down} to i16"))
 }
@@ -228,41 +244,4 @@ fn limited(e: &mut Emitter, words: &[&str], ty: &str, value: String) -> String {
     }
     let low = e.call(ty, &format!("llvm.maxnum.{suffix}"), &[(ty, value), (ty, "0.0".to_owned())]);
     e.call(ty, &format!("llvm.minnum.{suffix}"), &[(ty, low), (ty, "1.0".to_owned())])
-}
-
-/// Emits a comparison; returns an `i1`.
-pub(super) fn compare(
-    e: &mut Emitter,
-    words: &[&str],
-    word: &str,
-    a: &Operand,
-    b: &Operand,
-) -> Emitted<String> {
-    let comparison = *words.get(1).ok_or(Unknown)?;
-    let condition = match comparison {
-        "eq" | "lt" | "le" | "gt" | "ge" => format!("o{comparison}"),
-        "ne" => "one".to_owned(),
-        "equ" => "ueq".to_owned(),
-        "neu" => "une".to_owned(),
-        "ltu" | "leu" | "gtu" | "geu" => format!("u{}", &comparison[..2]),
-        "num" => "ord".to_owned(),
-        "nan" => "uno".to_owned(),
-        _ => return Err(Unknown),
-    };
-    let mut operands = Vec::new();
-    let ty = match word {
-        "f64" => "double",
-        "f32" | "f16" | "bf16" => "float",
-        _ => return Err(Unknown),
-    };
-    for operand in [a, b] {
-        operands.push(if matches!(word, "f16" | "bf16") {
-            let bits = e.read(operand, "i16")?;
-            widen(e, word, &bits)
-        } else {
-            let value = e.read(operand, ty)?;
-            flushed(e, words, ty, value)
-        });
-    }
-    Ok(e.value(&format!("fcmp {condition} {ty} {}, {}", operands[0], operands[1])))
 }

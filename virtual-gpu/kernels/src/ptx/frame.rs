@@ -8,12 +8,44 @@ use std::fmt::Write;
 use super::emit::{Emitted, Emitter};
 use super::instructions;
 use super::parse::{Instruction, Statement, parse};
-use crate::llvm::{Type, TypeKind};
+use crate::llvm::{Type, TypeKind, Value};
+
+/// Replaces operands that must be constants (constraints `n` and `i`) by their numbers, and the number that is unique
+/// to a statement (`%=` in the source) by 0, because each statement becomes a function with names of its own.
+pub(super) fn with_constants(assembly: &str, constraints: &str, arguments: &[Value]) -> String {
+    let assembly = assembly.replace("${:uid}", "0");
+    let all = || constraints.split(',').filter(|c| !c.is_empty() && !c.starts_with('~'));
+    let outputs = all().filter(|c| c.starts_with('=')).count();
+    let constant = |number: usize| {
+        let constraint = all().filter(|c| !c.starts_with('=')).nth(number.checked_sub(outputs)?)?;
+        let argument = arguments.get(number - outputs).filter(|_| matches!(constraint, "n" | "i"))?;
+        let unused = 64 - argument.ty().integer_bits().filter(|bits| (1..=64).contains(bits))?;
+        Some(argument.constant_integer()?.cast_signed() << unused >> unused)
+    };
+    let (mut text, mut rest) = (String::new(), assembly.as_str());
+    while let Some(at) = rest.find('$') {
+        text.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        // A doubled `$` is the character itself, as in the name of a label.
+        if let Some(after) = rest.strip_prefix('$') {
+            text.push_str("$$");
+            rest = after;
+            continue;
+        }
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        match rest[..digits].parse().ok().and_then(constant) {
+            Some(number) => text.push_str(&number.to_string()),
+            None => text.push_str(&format!("${}", &rest[..digits])),
+        }
+        rest = &rest[digits..];
+    }
+    text + rest
+}
 
 /// Returns a function `name` of type `ty` that implements `assembly`; `None` if some instruction has no translation.
 pub(super) fn function(name: &str, assembly: &str, constraints: &str, ty: Type) -> Option<String> {
     let statements = parse(assembly).ok()?;
-    let mut e = Emitter::new();
+    let mut e = Emitter::new(name, &statements);
     let (outputs, inputs) = operands(constraints)?;
     let params = ty.param_types();
     if params.len() != inputs.len() {
@@ -70,6 +102,8 @@ fn run(e: &mut Emitter, statement: Statement) -> Emitted {
         Statement::Registers(names) => names.iter().for_each(|name| {
             e.declare(name);
         }),
+        Statement::Variables(variables) => variables.iter().for_each(|variable| e.declare_variable(variable)),
+        Statement::Label(name) => return e.user_label(&name),
         Statement::Instruction(instruction) => return guarded(e, &instruction),
     }
     Ok(())

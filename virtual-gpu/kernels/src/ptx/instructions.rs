@@ -1,12 +1,12 @@
-//! The table of instructions: integers, bits, moves, comparisons, synchronisation. Instructions that are neither here
-//! nor in `float`, `convert`, `memory` or another table of this folder are unknown.
+//! The table of instructions: integers, bits, moves, synchronisation. Instructions that are neither here nor in
+//! `float`, `convert`, `memory` or another table of this folder are unknown.
 //!
 //! `.approx` is ignored: all results are accurate. (PTX ISA 9.0, "Instruction Set".)
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::{Instruction, Operand};
 use super::types::{bits, integer, register_type, resize};
-use super::{convert, dots, float, images, memory, tensor, threads, video};
+use super::{carry, compare, convert, dots, fields, float, images, memory, products, tensor, threads, video};
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction) -> Emitted {
     let words: Vec<&str> = instruction.words.iter().map(String::as_str).collect();
@@ -19,15 +19,21 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction) -> Emitted {
         "dp4a" | "dp2a" => dots::emit(e, instruction, &words),
         "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => tensor::emit(e, instruction, &words),
         word if video::is_one(word) => video::emit(e, instruction, &words),
+        "bra" => match operand(instruction, 0)? {
+            Operand::Plain(label) if instruction.operands.len() == 1 => e.branch(label),
+            _ => Err(Unknown),
+        },
         "mov" | "cvta" => moves(e, instruction, &words),
-        "setp" | "set" | "selp" | "slct" => compare(e, instruction, &words),
+        "setp" | "set" | "selp" | "slct" | "testp" => compare::emit(e, instruction, &words),
         "membar" | "fence" => {
             e.line("fence seq_cst");
             Ok(())
         }
-        "griddepcontrol" | "createpolicy" | "applypriority" | "pragma" => Ok(()),
+        // Hints, and a counter of events that nothing here reads.
+        "griddepcontrol" | "createpolicy" | "applypriority" | "setmaxnreg" | "pmevent" => Ok(()),
+        "" if words.get(1) == Some(&"pragma") => Ok(()),
         "exit" | "trap" | "nanosleep" | "bar" | "barrier" | "shfl" | "vote" | "match" | "activemask"
-        | "redux" | "mapa" | "getctarank" => threads::emit(e, instruction, &words),
+        | "redux" | "elect" | "isspacep" | "mapa" | "getctarank" => threads::emit(e, instruction, &words),
         _ => arithmetic(e, instruction, &words),
     }
 }
@@ -37,18 +43,23 @@ fn arithmetic(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emi
     if matches!(last, "f16" | "bf16" | "f16x2" | "bf16x2" | "f32" | "f64") {
         return float::emit(e, instruction, words);
     }
+    if words[0] == "prmt" && words.get(1) == Some(&"b32") {
+        let first = e.read(operand(instruction, 1)?, "i32")?;
+        let value = fields::permute(e, instruction, &words[2..], first)?;
+        return e.write(operand(instruction, 0)?, "i32", &value);
+    }
+    if matches!(last, "u16x2" | "s16x2" | "relu") || words.contains(&"relu") {
+        return fields::halves(e, instruction, words);
+    }
     let (ty, signed) = integer(last).ok_or(Unknown)?;
     match words[0] {
-        "mad" | "madc" => return multiply_add(e, instruction, words, ty, signed),
-        "mul" => {
-            let value = multiply(e, instruction, words, ty, signed)?;
-            let result = if words.contains(&"wide") { wider(ty)? } else { ty };
-            return e.write(operand(instruction, 0)?, result, &value);
+        "mad" | "madc" | "mul" | "mul24" | "mad24" => {
+            return products::emit(e, instruction, words, (ty, signed));
         }
         "add" | "addc" | "sub" | "subc" if words[0].ends_with('c') || words.contains(&"cc") => {
             let a = e.read(operand(instruction, 1)?, ty)?;
             let b = e.read(operand(instruction, 2)?, ty)?;
-            let value = with_carry(e, words, ty, &a, &b)?;
+            let value = carry::add(e, words, ty, &a, &b);
             return e.write(operand(instruction, 0)?, ty, &value);
         }
         "add" | "sub" if words.contains(&"sat") => {
@@ -73,7 +84,15 @@ fn arithmetic(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emi
     e.write(operand(instruction, 0)?, result, &value)
 }
 
-fn binary(e: &mut Emitter, name: &str, ty: &str, signed: bool, a: &str, b: &str) -> Emitted<String> {
+/// Emits an operation on two numbers with all of PTX's results.
+pub(super) fn binary(
+    e: &mut Emitter,
+    name: &str,
+    ty: &str,
+    signed: bool,
+    a: &str,
+    b: &str,
+) -> Emitted<String> {
     let sign = if signed { 's' } else { 'u' };
     let args = [(ty, a.to_owned()), (ty, b.to_owned())];
     Ok(match name {
@@ -101,78 +120,6 @@ fn binary(e: &mut Emitter, name: &str, ty: &str, signed: bool, a: &str, b: &str)
     })
 }
 
-fn wider(ty: &str) -> Emitted<&'static str> {
-    match ty {
-        "i16" => Ok("i32"),
-        "i32" => Ok("i64"),
-        "i64" => Ok("i128"),
-        _ => Err(Unknown),
-    }
-}
-
-fn multiply(
-    e: &mut Emitter,
-    instruction: &Instruction,
-    words: &[&str],
-    ty: &str,
-    signed: bool,
-) -> Emitted<String> {
-    let (a, b) = (e.read(operand(instruction, 1)?, ty)?, e.read(operand(instruction, 2)?, ty)?);
-    if !words.contains(&"wide") && !words.contains(&"hi") {
-        return Ok(e.value(&format!("mul {ty} {a}, {b}")));
-    }
-    let wide = wider(ty)?;
-    let (a, b) = (resize(e, &a, ty, wide, signed), resize(e, &b, ty, wide, signed));
-    let product = e.value(&format!("mul {wide} {a}, {b}"));
-    if words.contains(&"wide") {
-        return Ok(product);
-    }
-    let high = e.value(&format!("lshr {wide} {product}, {}", bits(ty)));
-    Ok(resize(e, &high, wide, ty, false))
-}
-
-fn multiply_add(
-    e: &mut Emitter,
-    instruction: &Instruction,
-    words: &[&str],
-    ty: &str,
-    signed: bool,
-) -> Emitted {
-    if words.contains(&"sat") {
-        return Err(Unknown);
-    }
-    let product = multiply(e, instruction, words, ty, signed)?;
-    let ty = if words.contains(&"wide") { wider(ty)? } else { ty };
-    let addend = e.read(operand(instruction, 3)?, ty)?;
-    let sum = if words[0] == "madc" || words.contains(&"cc") {
-        with_carry(e, words, ty, &product, &addend)?
-    } else {
-        e.value(&format!("add {ty} {product}, {addend}"))
-    };
-    e.write(operand(instruction, 0)?, ty, &sum)
-}
-
-/// `add.cc`, `addc`, `addc.cc` and their variants for `sub` and `mad`: one carry flag per statement.
-fn with_carry(e: &mut Emitter, words: &[&str], ty: &str, a: &str, b: &str) -> Emitted<String> {
-    let is_read = words[0].ends_with('c');
-    let carry = e.carry(is_read)?;
-    let wide = format!("i{}", 2 * bits(ty));
-    let (a, b) = (e.value(&format!("zext {ty} {a} to {wide}")), e.value(&format!("zext {ty} {b} to {wide}")));
-    let operation = if words[0].starts_with("sub") { "sub" } else { "add" };
-    let mut sum = e.value(&format!("{operation} {wide} {a}, {b}"));
-    if is_read {
-        let flag = e.value(&format!("load i1, ptr {carry}"));
-        let flag = e.value(&format!("zext i1 {flag} to {wide}"));
-        sum = e.value(&format!("{operation} {wide} {sum}, {flag}"));
-    }
-    if words.contains(&"cc") {
-        let high = e.value(&format!("lshr {wide} {sum}, {}", bits(ty)));
-        let out = e.value(&format!("trunc {wide} {high} to i1"));
-        e.line(&format!("store i1 {out}, ptr {carry}"));
-    }
-    Ok(e.value(&format!("trunc {wide} {sum} to {ty}")))
-}
-
 fn bitwise(
     e: &mut Emitter,
     instruction: &Instruction,
@@ -197,14 +144,11 @@ fn bitwise(
         }
         "clz" => leading_zeros(e, ty, &first),
         "bfind" => find_highest(e, words, ty, signed, &first),
-        "bfe" => extract(e, instruction, ty, signed, &first)?,
-        "bfi" => insert(e, instruction, ty, &first)?,
-        "bmsk" => mask(e, instruction, &first)?,
-        "prmt" if words.len() == 2 => {
-            let (b, selector) =
-                (e.read(operand(instruction, 2)?, ty)?, e.read(operand(instruction, 3)?, ty)?);
-            e.call("i32", "llvm.nvvm.prmt", &[("i32", first), ("i32", b), ("i32", selector)])
-        }
+        "bfe" => fields::extract(e, instruction, ty, signed, &first)?,
+        "bfi" => fields::insert(e, instruction, ty, &first)?,
+        "bmsk" => fields::mask(e, instruction, words[1], &first)?,
+        "szext" if ty == "i32" => fields::extend(e, instruction, words[1], signed, &first)?,
+        "fns" if ty == "i32" => fields::nth_set(e, instruction, first)?,
         "shf" => funnel(e, instruction, words, &first)?,
         "lop3" => lookup(e, instruction, &first)?,
         "sad" => {
@@ -241,64 +185,6 @@ fn find_highest(e: &mut Emitter, words: &[&str], ty: &str, signed: bool, value: 
     };
     let none = e.value(&format!("icmp eq {ty} {looked_at}, 0"));
     e.value(&format!("select i1 {none}, i32 -1, i32 {place}"))
-}
-
-/// Start and length of a bit field: the low 8 bits of two operands, in the type of the field.
-fn field(e: &mut Emitter, instruction: &Instruction, first: usize) -> Emitted<(String, String)> {
-    let mut part = |index| -> Emitted<String> {
-        let value = e.read(operand(instruction, index)?, "i32")?;
-        Ok(e.value(&format!("and i32 {value}, 255")))
-    };
-    Ok((part(first)?, part(first + 1)?))
-}
-
-/// A mask of the lowest `length` bits; of all bits if `length` is the width or more.
-fn low_bits(e: &mut Emitter, ty: &str, length: &str) -> Emitted<String> {
-    let one = binary(e, "shl", ty, false, "1", length)?;
-    Ok(e.value(&format!("sub {ty} {one}, 1")))
-}
-
-fn extract(
-    e: &mut Emitter,
-    instruction: &Instruction,
-    ty: &str,
-    signed: bool,
-    value: &str,
-) -> Emitted<String> {
-    let (start, length) = field(e, instruction, 2)?;
-    let shifted = binary(e, "shr", ty, signed, value, &start)?;
-    let mask = low_bits(e, ty, &length)?;
-    let low = e.value(&format!("and {ty} {shifted}, {mask}"));
-    if !signed {
-        return Ok(low);
-    }
-    // Sign of the field: its highest bit, or that of the value if the field extends beyond it.
-    let left = e.value(&format!("sub i32 {}, {length}", bits(ty)));
-    let fits = e.value(&format!("icmp ult i32 {length}, {}", bits(ty)));
-    let left = e.value(&format!("select i1 {fits}, i32 {left}, i32 0"));
-    let up = binary(e, "shl", ty, false, &shifted, &left)?;
-    let extended = binary(e, "shr", ty, true, &up, &left)?;
-    let empty = e.value(&format!("icmp eq i32 {length}, 0"));
-    Ok(e.value(&format!("select i1 {empty}, {ty} 0, {ty} {extended}")))
-}
-
-fn insert(e: &mut Emitter, instruction: &Instruction, ty: &str, value: &str) -> Emitted<String> {
-    let into = e.read(operand(instruction, 2)?, ty)?;
-    let (start, length) = field(e, instruction, 3)?;
-    let low = low_bits(e, ty, &length)?;
-    let mask = binary(e, "shl", ty, false, &low, &start)?;
-    let moved = binary(e, "shl", ty, false, value, &start)?;
-    let new = e.value(&format!("and {ty} {moved}, {mask}"));
-    let rest = e.value(&format!("xor {ty} {mask}, -1"));
-    let old = e.value(&format!("and {ty} {into}, {rest}"));
-    Ok(e.value(&format!("or {ty} {old}, {new}")))
-}
-
-/// `bmsk.clamp`: `length` ones from bit `start` on.
-fn mask(e: &mut Emitter, instruction: &Instruction, start: &str) -> Emitted<String> {
-    let length = e.read(operand(instruction, 2)?, "i32")?;
-    let low = low_bits(e, "i32", &length)?;
-    binary(e, "shl", "i32", false, &low, start)
 }
 
 /// `shf.l` and `shf.r`: shift `{b, a}` by the third operand, which wraps or is clamped at 32.
@@ -346,11 +232,14 @@ fn lookup(e: &mut Emitter, instruction: &Instruction, a: &str) -> Emitted<String
 fn moves(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     let ty = register_type(words.last().ok_or(Unknown)?).ok_or(Unknown)?;
     let (to, from) = (operand(instruction, 0)?, operand(instruction, 1)?);
+    if words[0] == "mov" && words.len() > 2 && !matches!(to, Operand::Vector(_)) {
+        return Err(Unknown);
+    }
     if words[0] == "cvta" {
         // Addresses are the same in every space, but a shared one may have been cut to 32 bits.
         if words[1].starts_with("shared") {
             let low = e.read(from, "i32")?;
-            let pointer = e.call("ptr", "nvvm.shared_address", &[("i32", low)]);
+            let pointer = e.call("ptr", memory::SHARED_ADDRESS, &[("i32", low)]);
             let whole = e.value(&format!("ptrtoint ptr {pointer} to {ty}"));
             return e.write(to, ty, &whole);
         }
@@ -358,6 +247,7 @@ fn moves(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted 
         return e.write(to, ty, &value);
     }
     match (to, from) {
+        (Operand::Vector(parts), _) if words.len() == 3 => copy_elements(e, words[1], parts, from, ty),
         (Operand::Vector(parts), _) => {
             let value = e.read(from, ty)?;
             let part = format!("i{}", bits(ty) / parts.len() as u32);
@@ -386,62 +276,27 @@ fn moves(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted 
     }
 }
 
-fn compare(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
-    let last = *words.last().ok_or(Unknown)?;
-    if words[0] == "selp" {
-        let ty = register_type(last).ok_or(Unknown)?;
-        let (a, b) = (e.read(operand(instruction, 1)?, ty)?, e.read(operand(instruction, 2)?, ty)?);
-        let choice = e.read(operand(instruction, 3)?, "i1")?;
-        let value = e.value(&format!("select i1 {choice}, {ty} {a}, {ty} {b}"));
-        return e.write(operand(instruction, 0)?, ty, &value);
-    }
-    let (a, b) = (operand(instruction, 1)?, operand(instruction, 2)?);
-    let comparison = *words.get(1).ok_or(Unknown)?;
-    let holds = match integer(last) {
-        Some((ty, signed)) => {
-            let (a, b) = (e.read(a, ty)?, e.read(b, ty)?);
-            let sign = if signed { 's' } else { 'u' };
-            let condition = match comparison {
-                "eq" | "ne" => comparison.to_owned(),
-                "lt" | "le" | "gt" | "ge" => format!("{sign}{comparison}"),
-                "lo" | "ls" | "hi" | "hs" => {
-                    format!(
-                        "u{}",
-                        [("lo", "lt"), ("ls", "le"), ("hi", "gt"), ("hs", "ge")]
-                            .iter()
-                            .find(|c| c.0 == comparison)
-                            .ok_or(Unknown)?
-                            .1
-                    )
-                }
-                _ => return Err(Unknown),
-            };
-            e.value(&format!("icmp {condition} {ty} {a}, {b}"))
+/// `mov.v2` and `mov.v4`: copies each element of a vector, or the components of a special register.
+fn copy_elements(e: &mut Emitter, count: &str, to: &[String], from: &Operand, ty: &str) -> Emitted {
+    let names: Vec<String> = match from {
+        Operand::Vector(names) => names.clone(),
+        Operand::Plain(name) if name.starts_with('%') => {
+            ["x", "y", "z", "w"].iter().map(|part| format!("{name}.{part}")).collect()
         }
-        None => float::compare(e, words, last, a, b)?,
+        _ => return Err(Unknown),
     };
-    if words[0] == "setp" {
-        if instruction.operands.len() != 3 {
-            return Err(Unknown);
-        }
-        return match operand(instruction, 0)? {
-            Operand::Pair(yes, no) => {
-                e.write_name(yes, "i1", &holds)?;
-                let other = e.value(&format!("xor i1 {holds}, true"));
-                e.write_name(no, "i1", &other)
-            }
-            to => e.write(to, "i1", &holds),
-        };
+    let is_count = count == format!("v{}", to.len());
+    if !is_count || names.len() < to.len() {
+        return Err(Unknown);
     }
-    // `set`: all ones of an integer type, or 1.0.
-    let result = words[words.len() - 2];
-    let (ty, yes) = match result {
-        "f32" => ("float", "1.0".to_owned()),
-        "f16" => ("i16", 0x3c00.to_string()),
-        "bf16" => ("i16", 0x3f80.to_string()),
-        word => (integer(word).ok_or(Unknown)?.0, "-1".to_owned()),
-    };
-    let no = if ty == "float" { "0.0" } else { "0" };
-    let value = e.value(&format!("select i1 {holds}, {ty} {yes}, {ty} {no}"));
-    e.write(operand(instruction, 0)?, ty, &value)
+    // All are read before any is written: a register may be in both vectors.
+    let mut values = Vec::new();
+    for name in &names[..to.len()] {
+        values.push(if name.ends_with(".w") && name.starts_with('%') {
+            "0".to_owned()
+        } else {
+            e.read_name(name, ty)?
+        });
+    }
+    to.iter().zip(values).try_for_each(|(name, value)| e.write_name(name, ty, &value))
 }

@@ -10,6 +10,9 @@ use super::parse::{Instruction, Operand};
 use super::types::{integer, register_type};
 use crate::clusters;
 
+/// Completes an address of the block's shared memory that was cut to 32 bits.
+pub(crate) const SHARED_ADDRESS: &str = "nvvm.shared_address";
+
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     match words[0] {
         "prefetch" | "prefetchu" | "discard" => Ok(()),
@@ -22,11 +25,13 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
 
 pub(super) fn address(e: &mut Emitter, words: &[&str], operand: &Operand) -> Emitted<String> {
     let Operand::Memory(base, offset) = operand else { return Err(Unknown) };
-    let unusual = |word: &&str| matches!(*word, "local" | "param" | "const" | "mmio");
+    let unusual = |word: &&str| matches!(*word, "param" | "mmio");
     if words.iter().any(unusual) {
         return Err(Unknown);
     }
-    let pointer = if words.contains(&"shared::cluster") {
+    let pointer = if let Some(variable) = e.variable(base) {
+        variable
+    } else if words.contains(&"shared::cluster") {
         let low = e.read_name(base, "i32")?;
         e.call("ptr", clusters::ADDRESS, &[("i32", low)])
     } else if words.iter().any(|word| word.starts_with("shared")) {
@@ -39,8 +44,11 @@ pub(super) fn address(e: &mut Emitter, words: &[&str], operand: &Operand) -> Emi
 }
 
 fn shared_address(e: &mut Emitter, base: &str) -> Emitted<String> {
+    if let Some(variable) = e.variable(base) {
+        return Ok(variable);
+    }
     let low = e.read_name(base, "i32")?;
-    Ok(e.call("ptr", "nvvm.shared_address", &[("i32", low)]))
+    Ok(e.call("ptr", SHARED_ADDRESS, &[("i32", low)]))
 }
 
 /// Names of the registers of a scalar or vector operand.
@@ -228,7 +236,7 @@ fn copy(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
 pub(crate) fn atomic_text() -> String {
     let mut text = String::new();
     for word in ["f16", "bf16"] {
-        let mut e = Emitter::new();
+        let mut e = Emitter::new("", &[]);
         let old = widen(&mut e, word, "%old");
         let sum = e.value(&format!("fadd float {old}, %value"));
         let new = narrow(&mut e, word, "float", &sum);

@@ -4,9 +4,12 @@
 //! analysis of the kernel, so that calls in the function (`llvm.nvvm.*`) are handled like any other call. A statement
 //! with an instruction that the tables lack stays as it is, and the check reports it.
 
+mod carry;
+mod compare;
 mod convert;
 mod dots;
 mod emit;
+mod fields;
 mod float;
 mod fp8;
 mod frame;
@@ -14,13 +17,15 @@ mod images;
 mod instructions;
 mod memory;
 mod parse;
+mod products;
 mod tensor;
 mod threads;
 mod types;
 mod video;
 
+pub(crate) use carry::{describe_unset as describe_unset_carry, give_slots as give_carry_slots};
 pub(crate) use images::note_place;
-pub(crate) use memory::atomic_text;
+pub(crate) use memory::{SHARED_ADDRESS, atomic_text};
 pub(crate) use tensor::{FUNCTION as TENSOR, replace_intrinsics as replace_tensor_intrinsics};
 
 use crate::llvm::{Context, Module, Opcode, Type};
@@ -30,9 +35,7 @@ use crate::llvm::{Context, Module, Opcode, Type};
 /// # Errors
 /// LLVM rejects the translation: a defect of the tables.
 pub(crate) fn replace_assembly(context: &Context, module: &Module) -> Result<(), String> {
-    // Keyed by text, constraints and type: a 32-bit register may hold a `float` in one statement and an integer in
-    // another.
-    let mut made: Vec<(String, String, Type, String)> = Vec::new();
+    let mut made: Vec<Made> = Vec::new();
     for function in module.functions() {
         for call in function.instructions() {
             if call.opcode() != Some(Opcode::LLVMCall) {
@@ -40,28 +43,52 @@ pub(crate) fn replace_assembly(context: &Context, module: &Module) -> Result<(),
             }
             let Some(assembly) = call.called_value().assembly() else { continue };
             let constraints = call.called_value().assembly_constraints();
+            let assembly = frame::with_constants(&assembly, &constraints, &call.call_arguments());
             let ty = call.called_function_type();
-            let known = made.iter().find(|(a, c, t, _)| (a, c, t) == (&assembly, &constraints, &ty));
-            let name = match known {
-                Some((.., name)) => name.clone(),
+            let is_known = |m: &&Made| (&m.assembly, &m.constraints, m.ty) == (&assembly, &constraints, ty);
+            let known = made.iter().position(|m| is_known(&m) && !m.has_memory);
+            let index = match known {
+                Some(index) => index,
                 None => {
                     let name = format!("eager_ptx_{}", made.len());
                     let Some(text) = frame::function(&name, &assembly, &constraints, ty) else { continue };
                     let library = context.parse_text(&text).map_err(|e| format!("`{assembly}`: {e}"))?;
                     library.set_layout_of(module);
                     module.link(library).map_err(|()| format!("`{assembly}`: {}", context.messages()))?;
-                    made.push((assembly.clone(), constraints, ty, name.clone()));
-                    name
+                    made.push(Made::new(name, assembly, constraints, ty, &text));
+                    made.len() - 1
                 }
             };
-            let callee = module.function(&name).ok_or("a translated assembly statement is missing")?;
+            let Made { name, touches_memory, .. } = &made[index];
+            let callee = module.function(name).ok_or("a translated assembly statement is missing")?;
             if callee.value_type() == ty {
                 call.set_called_value(callee);
-                if images::are_in(&assembly) {
+                if *touches_memory {
                     ["memory", "nounwind"].iter().for_each(|name| call.remove_call_attribute(name));
                 }
             }
         }
     }
     Ok(())
+}
+
+/// A statement that has been translated. Its type counts too: a 32-bit register may hold a `float` in one statement and
+/// an integer in another.
+struct Made {
+    name: String,
+    assembly: String,
+    constraints: String,
+    ty: Type,
+    /// The translation has effects that the program's compiler did not know of: it reads images, or the carry flag.
+    touches_memory: bool,
+    /// The statement declares shared variables, which another statement of the same text does not share with it.
+    has_memory: bool,
+}
+
+impl Made {
+    fn new(name: String, assembly: String, constraints: String, ty: Type, text: &str) -> Made {
+        let touches_memory = images::are_in(&assembly) || carry::is_in(text);
+        let has_memory = text.starts_with('@');
+        Made { name, assembly, constraints, ty, touches_memory, has_memory }
+    }
 }

@@ -3,6 +3,7 @@
 //! Only calls are emitted here; whether a thread suspends in them is decided when the kernel's body is made.
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
+use super::memory;
 use super::parse::{Instruction, Operand};
 use super::types::{integer, register_type};
 use crate::clusters;
@@ -68,10 +69,34 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
                 e.call("i32", &format!("llvm.nvvm.match.any.sync.{own}"), &[("i32", mask), (own, value)]);
             return e.write(operand(instruction, 0)?, "i32", &result);
         }
+        ["elect", "sync"] => return elect(e, instruction),
+        ["isspacep", space] => {
+            let space = match space {
+                "shared" | "shared::cta" => "shared",
+                "global" | "local" => space,
+                _ => return Err(Unknown),
+            };
+            let address = read(e, 1, "i64")?;
+            let address = e.value(&format!("inttoptr i64 {address} to ptr"));
+            let is = e.call("i1", &format!("llvm.nvvm.isspacep.{space}"), &[("ptr", address)]);
+            return e.write(operand(instruction, 0)?, "i1", &is);
+        }
         ["shfl", "sync", way, "b32"] => return shuffle(e, instruction, way),
         _ => return cluster(e, instruction, words),
     }
     Ok(())
+}
+
+/// `elect`: the lowest of the threads that the mask names, once all of them are here.
+fn elect(e: &mut Emitter, instruction: &Instruction) -> Emitted {
+    let Operand::Pair(to, predicate) = operand(instruction, 0)? else { return Err(Unknown) };
+    let mask = e.read(operand(instruction, 1)?, "i32")?;
+    e.call("void", "llvm.nvvm.bar.warp.sync", &[("i32", mask.clone())]);
+    let leader = e.call("i32", "llvm.cttz.i32", &[("i32", mask), ("i1", "false".to_owned())]);
+    let lane = e.call("i32", "llvm.nvvm.read.ptx.sreg.laneid", &[]);
+    let is_leader = e.value(&format!("icmp eq i32 {lane}, {leader}"));
+    e.write_name(to, "i32", &leader)?;
+    e.write_name(predicate, "i1", &is_leader)
 }
 
 /// Operations on the cluster of blocks.
@@ -90,7 +115,7 @@ fn cluster(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitte
             let narrow = !space.is_empty();
             let address = if narrow {
                 let low = read(e, 1, "i32")?;
-                e.call("ptr", "nvvm.shared_address", &[("i32", low)])
+                e.call("ptr", memory::SHARED_ADDRESS, &[("i32", low)])
             } else {
                 let whole = read(e, 1, "i64")?;
                 e.value(&format!("inttoptr i64 {whole} to ptr"))

@@ -16,7 +16,7 @@ const WIDE: &str = "i64";
 #[derive(Clone, Copy)]
 struct Shape<'a> {
     operation: &'a str,
-    /// Comparison, of `set`.
+    /// Comparison of `set`, or what `shl` and `shr` make of an amount beyond the width.
     condition: &'a str,
     /// Width of an element in bits.
     bits: u32,
@@ -28,7 +28,9 @@ struct Shape<'a> {
 /// True if a word begins a video instruction.
 pub(super) fn is_one(word: &str) -> bool {
     let name = word.strip_prefix('v').map(|name| name.trim_end_matches(['2', '4']));
-    name.is_some_and(|name| ["add", "sub", "avrg", "absdiff", "min", "max", "set"].contains(&name))
+    name.is_some_and(|name| {
+        ["add", "sub", "avrg", "absdiff", "min", "max", "set", "shl", "shr", "mad"].contains(&name)
+    })
 }
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
@@ -44,12 +46,21 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     };
     let sign =
         |word: &str| integer(word).filter(|(ty, _)| *ty == "i32").map(|(_, signed)| signed).ok_or(Unknown);
+    if operation == "mad" && count == 1 {
+        return multiply_add(e, instruction, &words[1..]);
+    }
     let mut shape = Shape { operation, condition: "", bits: 32 / count, signs: [false; 3], clamped: false };
     match (operation, rest) {
         ("set", [a, b, condition]) => {
             (shape.signs, shape.condition) = ([false, sign(a)?, sign(b)?], condition)
         }
-        ("set", _) => return Err(Unknown),
+        ("shl" | "shr", [d, a, "u32", sat @ .., mode @ ("clamp" | "wrap")])
+            if count == 1 && matches!(sat, [] | ["sat"]) =>
+        {
+            (shape.signs, shape.condition) = ([sign(d)?, sign(a)?, false], mode);
+            shape.clamped = !sat.is_empty();
+        }
+        ("set" | "shl" | "shr", _) => return Err(Unknown),
         (_, [d, a, b]) => shape.signs = [sign(d)?, sign(a)?, sign(b)?],
         (_, [d, a, b, "sat"]) => (shape.signs, shape.clamped) = ([sign(d)?, sign(a)?, sign(b)?], true),
         _ => return Err(Unknown),
@@ -72,6 +83,43 @@ fn scalar(e: &mut Emitter, instruction: &Instruction, shape: Shape, second: Opti
         };
     } else if instruction.operands.len() != 3 {
         return Err(Unknown);
+    }
+    let result = e.value(&format!("trunc {WIDE} {result} to i32"));
+    e.write(operand(instruction, 0)?, "i32", &result)
+}
+
+/// `vmad`: a product and a third number, one more with `.po`, shifted down or held in the range of the result. Negated
+/// operands are not supported.
+fn multiply_add(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
+    let ["u32" | "s32", a @ ("u32" | "s32"), b @ ("u32" | "s32"), ref flags @ ..] = *words else {
+        return Err(Unknown);
+    };
+    let known = |word: &&str| matches!(*word, "po" | "sat" | "shr7" | "shr15");
+    if instruction.operands.len() != 4 || !flags.iter().all(known) {
+        return Err(Unknown);
+    }
+    let signed = a == "s32" || b == "s32";
+    let left = selected(e, operand(instruction, 1)?, a == "s32")?;
+    let right = selected(e, operand(instruction, 2)?, b == "s32")?;
+    let third = e.read(operand(instruction, 3)?, "i32")?;
+    let third = widen(e, &third, signed);
+    let product = e.value(&format!("mul {WIDE} {left}, {right}"));
+    let mut result = e.value(&format!("add {WIDE} {product}, {third}"));
+    if flags.contains(&"po") {
+        result = e.value(&format!("add {WIDE} {result}, 1"));
+    }
+    for (flag, by) in [("shr7", 7), ("shr15", 15)] {
+        if flags.contains(&flag) {
+            result = e.value(&format!("{} {WIDE} {result}, {by}", if signed { "ashr" } else { "lshr" }));
+        }
+    }
+    if flags.contains(&"sat") {
+        result = if signed {
+            clamped(e, result, i64::from(i32::MIN), i64::from(i32::MAX))
+        } else {
+            let most = u32::MAX.to_string();
+            e.call(WIDE, &format!("llvm.umin.{WIDE}"), &[(WIDE, result), (WIDE, most)])
+        };
     }
     let result = e.value(&format!("trunc {WIDE} {result} to i32"));
     e.write(operand(instruction, 0)?, "i32", &result)
@@ -156,6 +204,15 @@ fn combine(e: &mut Emitter, shape: Shape, a: &str, b: &str) -> Emitted<String> {
             let sum = e.value(&format!("add {WIDE} {sum}, {one}"));
             e.value(&format!("ashr {WIDE} {sum}, 1"))
         }
+        "shl" | "shr" => {
+            let by = if shape.condition == "wrap" {
+                e.value(&format!("and {WIDE} {b}, 31"))
+            } else {
+                e.call(WIDE, &format!("llvm.umin.{WIDE}"), &[(WIDE, b.to_owned()), (WIDE, "32".to_owned())])
+            };
+            let operation = if shape.operation == "shl" { "shl" } else { "ashr" };
+            e.value(&format!("{operation} {WIDE} {a}, {by}"))
+        }
         "set" => {
             let condition = match shape.condition {
                 "eq" | "ne" => shape.condition.to_owned(),
@@ -174,6 +231,10 @@ fn combine(e: &mut Emitter, shape: Shape, a: &str, b: &str) -> Emitted<String> {
         true => (-(1i64 << (shape.bits - 1)), (1i64 << (shape.bits - 1)) - 1),
         false => (0, (1i64 << shape.bits) - 1),
     };
-    let held = e.call(WIDE, &format!("llvm.smax.{WIDE}"), &[(WIDE, result), (WIDE, low.to_string())]);
-    Ok(e.call(WIDE, &format!("llvm.smin.{WIDE}"), &[(WIDE, held), (WIDE, high.to_string())]))
+    Ok(clamped(e, result, low, high))
+}
+
+fn clamped(e: &mut Emitter, value: String, low: i64, high: i64) -> String {
+    let held = e.call(WIDE, &format!("llvm.smax.{WIDE}"), &[(WIDE, value), (WIDE, low.to_string())]);
+    e.call(WIDE, &format!("llvm.smin.{WIDE}"), &[(WIDE, held), (WIDE, high.to_string())])
 }

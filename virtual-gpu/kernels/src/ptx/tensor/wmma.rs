@@ -40,7 +40,7 @@ pub(crate) fn replace_intrinsics(context: &Context, module: &Module) -> Result<(
 /// Returns the text of the function `own` that implements the intrinsic named `rest`; `None` if it is not supported.
 fn function(own: &str, rest: &str, ty: Type) -> Option<String> {
     let words: Vec<&str> = rest.split('.').collect();
-    let mut e = Emitter::new();
+    let mut e = Emitter::new("", &[]);
     let end = match *words {
         [size, "load", matrix, layout, ref strides @ .., element, _space] => {
             let part = Part::new(shape(size)?, matrix, layout, strides, element)?;
