@@ -88,12 +88,12 @@ TEST(a_carry_goes_from_statement_to_statement) {
     return all(out.fetch(), RESULTS * THREADS, [&](size_t i) {
         const unsigned *x = &a[i / RESULTS * LIMBS], *y = &b[i / RESULTS * LIMBS], k = i % RESULTS;
         Long m = long_number(x), n = long_number(y);
-        if (k < 4) return unsigned(m + n >> 32 * k);
+        if (k < 4) return unsigned((m + n) >> (32 * k));
         if (k == 4) return unsigned(m + n < m);
-        if (k < 9) return unsigned(m - n >> 32 * (k - 5));
+        if (k < 9) return unsigned((m - n) >> (32 * (k - 5)));
         if (k == 9) return m < n ? ~0u : 0u;
-        if (k < 14) return unsigned(m + n >> 32 * (k - 10));
-        if (k < 18) return unsigned(m - n >> 32 * (k - 14));
+        if (k < 14) return unsigned((m + n) >> (32 * (k - 10)));
+        if (k < 18) return unsigned((m - n) >> (32 * (k - 14)));
         if (k == 18) return unsigned(x[0] & 1 ? x[1] + y[1] < x[1] : 1);
         return x[3] * 2;
     });

@@ -207,21 +207,31 @@ const GRANTED: u64 = 4 << 30;
 /// Release 0.1.0's virtual GPUs end with their daemon; their programs get an error and a line, and the ledger follows.
 #[test]
 #[ignore = "long"]
-fn long_a_program_compiled_by_the_release_before_runs_with_this_one() {
+fn long_a_program_compiled_by_the_release_before_must_be_compiled_again_and_one_line_says_so() {
     let Some(before) = release_before::built("programs compiled by the release before") else { return };
     if !has_toolchain("programs compiled by the release before") {
         return;
     }
     let (folder, now) = (tempfile::tempdir().expect("folder"), bin_dir());
-    let program = compiled_by(&before, folder.path());
+    let old = compiled_by(&before, folder.path());
     let mut gpus = VirtualGpus::start(&before);
-    let mut caught = gpus.run(&before, &program);
+    let mut caught = gpus.run(&before, &old);
     caught.expect_line("sum 496");
     gpus.until_granted(GRANTED);
 
     gpus.replace(&now);
     gpus.until_granted(GRANTED);
     assert_eq!(gpus.info()["daemon"]["unattached"].as_u64(), Some(1));
+    // Its kernels are of an earlier binary interface: they do not run, and leave the memory as it is.
+    let mut uncompiled = gpus.run(&now, &old);
+    for line in ["sum 0", "sum 0"] {
+        uncompiled.expect_line(line);
+        uncompiled.send_line();
+    }
+    uncompiled.end();
+    let said = uncompiled.stderr_text();
+    assert!(said.contains("recompile the program") && said.lines().count() == 1, "{said}");
+    let program = compiled_by(&now, folder.path());
     let mut next = gpus.run(&now, &program);
     next.expect_line("sum 496");
     gpus.until_granted(2 * GRANTED);

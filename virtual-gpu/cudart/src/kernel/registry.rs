@@ -94,6 +94,8 @@ struct Registry {
     shared_opt_in_bytes: BTreeMap<usize, u32>,
     /// Stubs of kernels that may have clusters not supported by every GPU, by `cudaFuncSetAttribute`.
     non_portable_clusters: BTreeSet<usize>,
+    /// Kernels of another version were ignored; one line has said so, and each of them has no code.
+    has_ignored: bool,
 }
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
@@ -103,6 +105,7 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     shadows: BTreeMap::new(),
     shared_opt_in_bytes: BTreeMap::new(),
     non_portable_clusters: BTreeSet::new(),
+    has_ignored: false,
 });
 
 /// Registers the kernels and variables of one translation unit.
@@ -114,6 +117,9 @@ pub unsafe fn add_table(table: *const KernelTable) {
     let Some(table) = (unsafe { table.as_ref::<'static>() }) else { return };
     if table.abi_version != KERNEL_ABI_VERSION {
         let theirs = table.abi_version;
+        if std::mem::replace(&mut REGISTRY.lock().has_ignored, true) {
+            return;
+        }
         log_line(format_args!(
             "kernels with ABI version {theirs} are ignored, this runtime needs {KERNEL_ABI_VERSION}: recompile the program"
         ));
@@ -207,10 +213,12 @@ pub fn kernel(stub: *const c_void) -> Result<CpuKernel, Code> {
         return Err(Code::cudaErrorInvalidDeviceFunction);
     };
     let Some(found) = find(&registry.kernels, symbols) else {
-        let name = readable(&symbols[0].name);
-        log_line(format_args!(
-            "kernel {name} has no CPU code in this program: compile its file with eagercc"
-        ));
+        if !registry.has_ignored {
+            let name = readable(&symbols[0].name);
+            log_line(format_args!(
+                "kernel {name} has no CPU code in this program: compile its file with eagercc"
+            ));
+        }
         return Err(Code::cudaErrorInvalidDeviceFunction);
     };
     Ok(*found)
