@@ -51,6 +51,7 @@ pub(crate) fn insert_yields(lowering: Lowering, kernel: Value) -> Vec<String> {
     if !may_wait(kernel, lowering.runtime) {
         return Vec::new();
     }
+    name_sleeps(lowering, kernel);
     let mut polls: Vec<Poll> = Vec::new();
     // Found before any block is split, which redirects branches.
     let mut add = |end: Value, next: Block, polled: Value, held: Vec<[Value; 2]>, turns: u64| {
@@ -83,6 +84,20 @@ pub(crate) fn insert_yields(lowering: Lowering, kernel: Value) -> Vec<String> {
         places.extend(poll.place.filter(|place| !places.contains(place)));
     }
     places
+}
+
+/// Gives each sleep its place, so that a message can name where a kernel waits that sleeps in its loop.
+fn name_sleeps(lowering: Lowering, kernel: Value) {
+    let (context, module) = (lowering.context, lowering.module);
+    let ty = Type::function(context.void_type(), &[context.ptr_type(0)]);
+    for call in kernel.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall)) {
+        let sleeps = call.callee().is_some_and(|callee| suspend::yields(&callee.name()));
+        let Some(place) = sleeps.then(|| places::noted(context, call)).flatten() else { continue };
+        let yields = module.function(suspend::POLL_YIELD);
+        let yields = yields.unwrap_or_else(|| module.add_function(suspend::POLL_YIELD, ty));
+        context.builder().before(call).call(yields, &[places::constant(context, module, &place)]);
+        call.erase();
+    }
 }
 
 /// True if `kernel` contains an operation with which a thread could wait for writes of other threads.
