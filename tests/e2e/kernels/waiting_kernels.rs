@@ -105,12 +105,16 @@ __global__ void polls(volatile int *p) {
   while (p[1] == 0) { } // here
   p[0] = 1;
 }
-// Its turns change memory, so it is not seen to wait.
-__global__ void counts(volatile int *p) { while (p[1] == 0) ((int *)p)[threadIdx.x + 2] += 1; }
+// A list that leads back to its first node, along which the thread walks for ever: it is not seen to wait.
+__global__ void walks(volatile int *p) { int at = 0; while (p[at] == at) at = p[at]; p[1] = at; }
+__global__ void sleeps(volatile int *p) {
+  while (p[1] == 0) __nanosleep(100); // in vain
+  p[0] = 1;
+}
 int main(int argc, char **) {
   int *p;
   OK(cudaMalloc(&p, BYTES)); OK(cudaMemset(p, 0, BYTES));
-  if (argc > 1) counts<<<2, 32>>>(p); else polls<<<2, 32>>>(p);
+  if (argc > 2) sleeps<<<2, 32>>>(p); else if (argc > 1) walks<<<2, 32>>>(p); else polls<<<2, 32>>>(p);
   printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
 }
 "#;
@@ -120,7 +124,7 @@ fn a_kernel_that_waits_in_vain_is_named_with_its_line() {
     let folder = tempfile::tempdir().expect("folder");
     for (program, tree) in cudas::programs(folder.path(), IN_VAIN, &["--eager-no-instrument"]) {
         let source = std::fs::read_to_string(program.with_extension("cu")).expect("source");
-        let line = source.lines().position(|line| line.contains("// here")).expect("the line") + 1;
+        let line = |note: &str| source.lines().position(|line| line.contains(note)).expect("the line") + 1;
         let said = |words: &[&str], slow: &str| {
             let mut command = plain(&program);
             command.args(words).env("EAGER_VGPU_SLOW_KERNEL", slow).env("EAGER_VGPU_KERNEL_TIMEOUT", "3");
@@ -128,12 +132,16 @@ fn a_kernel_that_waits_in_vain_is_named_with_its_line() {
         };
         let polls = said(&[], "2");
         assert!(polls.contains("cudaErrorLaunchTimeout"), "{}: {polls}", tree.display());
-        let place =
-            format!("threads wait at {}:{line} for a value that no other thread has written", name(&program));
-        assert!(polls.contains("has run for 2 s") && polls.contains(&place), "{polls}");
-        let counts = said(&["other"], "1");
-        assert!(counts.contains("cudaErrorLaunchTimeout"), "{counts}");
-        assert!(counts.contains("has run for 1 s: it may just take long, or a thread waits"), "{counts}");
+        let place = |note: &str| {
+            let line = line(note);
+            format!("threads wait at {}:{line} for a value that no other thread has written", name(&program))
+        };
+        assert!(polls.contains("has run for 2 s") && polls.contains(&place("// here")), "{polls}");
+        let sleeps = said(&["some", "words"], "2");
+        assert!(sleeps.contains("has run for 2 s") && sleeps.contains(&place("// in vain")), "{sleeps}");
+        let walks = said(&["other"], "1");
+        assert!(walks.contains("cudaErrorLaunchTimeout"), "{walks}");
+        assert!(walks.contains("has run for 1 s: it may just take long, its blocks wait"), "{walks}");
         assert!(!said(&[], "0").contains("has run for"), "silenced");
     }
 }

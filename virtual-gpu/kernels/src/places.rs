@@ -30,9 +30,15 @@ pub(crate) fn note(context: &Context, function: Value) {
     }
 }
 
-/// Text of a place: the line itself, and the line in the kernel from which it is reached.
+/// Headers that define CUDA's device functions, such as `atomicCAS` and `__nanosleep`.
+const CUDA_HEADERS: &[&str] = &["/lib/clang/", "/include/crt/", "/include/sm_"];
+
+/// Text of a place: the line itself, and the line in the kernel from which it is reached. Inside a device function of
+/// CUDA it is the line that calls it.
 fn describe(places: &[String]) -> Option<String> {
-    match places {
+    let in_header = |place: &&String| CUDA_HEADERS.iter().any(|part| place.contains(part));
+    let skipped = places.iter().take_while(in_header).count();
+    match if skipped < places.len() { &places[skipped..] } else { places } {
         [] => None,
         [place] => Some(place.clone()),
         [place, .., outermost] if place == outermost => Some(place.clone()),
@@ -54,4 +60,29 @@ pub(crate) fn constant(context: &Context, module: &Module, place: &str) -> Value
         global.set_initializer(text);
         global
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::describe;
+
+    fn described(places: &[&str]) -> Option<String> {
+        describe(&places.iter().map(|&place| place.to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_line_in_a_header_of_cuda_is_named_by_its_call() {
+        let header = "/cuda/include/crt/sm_70_rt.hpp:169";
+        assert_eq!(described(&[header, "k.cu:3"]).as_deref(), Some("k.cu:3"));
+        assert_eq!(
+            described(&[header, "lock.h:7", "k.cu:3"]).as_deref(),
+            Some("lock.h:7 (called at k.cu:3)")
+        );
+        assert_eq!(
+            described(&["lock.h:7", header, "k.cu:3"]).as_deref(),
+            Some("lock.h:7 (called at k.cu:3)")
+        );
+        assert_eq!(described(&[header]).as_deref(), Some(header));
+        assert_eq!(described(&[]), None);
+    }
 }

@@ -115,6 +115,93 @@ __global__ void walk(volatile int *out, int n) {
     while (k > i) { if (out[k] != 0) k--; }
     out[i] = i + 1;
 }
+// A ring between each block and the next: the wait is an inner loop, and the turn around it writes what it reads.
+struct Ring { unsigned head, tail; int values[8]; };
+__device__ Ring rings[513];
+__global__ void through_ring(volatile int *out, int n) {
+    int i = at();
+    out[i] = i + 1;
+    if (threadIdx.x != 0) return;
+    volatile Ring *to = &rings[blockIdx.x], *from = &rings[blockIdx.x + 1];
+    for (int k = 0; k < 20; k++) {
+        int value = 1;
+        if (blockIdx.x + 1 < gridDim.x) {
+            while (from->head == from->tail);
+            __threadfence(); value = from->values[from->tail % 8] + 1; __threadfence();
+            from->tail = from->tail + 1;
+        }
+        if (blockIdx.x > 0) {
+            while (to->head - to->tail >= 8);
+            to->values[to->head % 8] = value; __threadfence();
+            to->head = to->head + 1;
+        } else if (value != gridDim.x) out[i] = -value;
+    }
+}
+// What a turn does besides its wait: a pause that doubles or is drawn by lot, a pause by the clock, a count of tries.
+__global__ void pause_doubles(volatile int *out, int n) {
+    int i = at(), pause = 1;
+    if (i + 1 < n) while (out[i + 1] == 0) {
+        for (int k = 0; k < pause; k++) asm volatile("");
+        pause = pause * 2 > 64 ? 64 : pause * 2;
+    }
+    out[i] = i + 1;
+}
+__global__ void pause_by_lot(volatile int *out, int n) {
+    int i = at(); unsigned lot = i * 7 + 1;
+    if (i + 1 < n) while (out[i + 1] == 0) {
+        lot ^= lot << 13; lot ^= lot >> 17; lot ^= lot << 5;
+        for (unsigned k = 0; k < (lot & 15); k++) asm volatile("");
+    }
+    out[i] = i + 1;
+}
+__global__ void pause_by_time(volatile int *out, int n) {
+    int i = at(); long long pause = 8;
+    if (i + 1 < n) while (out[i + 1] == 0) {
+        long long start = clock64();
+        while (clock64() - start < pause);
+        pause = pause > 256 ? 8 : pause * 2;
+    }
+    out[i] = i + 1;
+}
+__device__ int tries[20000];
+__global__ void tries_in_memory(volatile int *out, int n) {
+    int i = at();
+    if (i + 1 < n) while (out[i + 1] == 0) tries[i]++;
+    out[i] = i + 1;
+}
+__device__ unsigned all_tries;
+__global__ void tries_of_all(volatile int *out, int n) {
+    int i = at();
+    if (i + 1 < n) while (out[i + 1] == 0) atomicAdd(&all_tries, 1u);
+    out[i] = i + 1;
+}
+// Several flags: all of them in each turn, some number of them, or one after the other.
+__global__ void every_flag(volatile int *out, int n) {
+    int i = at(); bool every;
+    do { every = true; for (int k = 1; k <= 4; k++) if (i + k < n && out[i + k] == 0) every = false; } while (!every);
+    out[i] = i + 1;
+}
+__global__ void enough_flags(volatile int *out, int n) {
+    int i = at(), wanted = n - 1 - i < 3 ? n - 1 - i : 3, seen;
+    do { seen = 0; for (int k = 1; k <= wanted; k++) seen += out[i + k] != 0; } while (seen < wanted);
+    out[i] = i + 1;
+}
+__global__ void next_flag(volatile int *out, int n) {
+    int i = at(); unsigned k = 0;
+    if (i + 1 < n) while (out[i + 1 + k] == 0) k = (k + 1) % (n - 1 - i);
+    out[i] = i + 1;
+}
+__global__ void next_by_atomic(int *out, int n) {
+    int i = at(); unsigned k = 0;
+    if (i + 1 < n) while (atomicAdd(&out[i + 1 + k], 0) == 0) k = (k + 1) % (n - 1 - i);
+    atomicExch(&out[i], i + 1);
+}
+// Loads that pass the SM's own cache.
+__global__ void past_the_cache(int *out, int n) {
+    int i = at();
+    if (i + 1 < n) while (__ldcg(&out[i + 1]) == 0);
+    out[i] = i + 1; __threadfence();
+}
 "#;
 
 const NAMES: [&str; 14] = [
@@ -132,6 +219,20 @@ const NAMES: [&str; 14] = [
     "by_warp",
     "bounded",
     "walk",
+];
+/// Those that also do something else in each turn, or wait inside another loop. Launches are smaller: turns are long.
+const BUSY: [&str; 11] = [
+    "through_ring",
+    "pause_doubles",
+    "pause_by_lot",
+    "pause_by_time",
+    "tries_in_memory",
+    "tries_of_all",
+    "every_flag",
+    "enough_flags",
+    "next_flag",
+    "next_by_atomic",
+    "past_the_cache",
 ];
 
 /// Kernels that end by themselves, however little progress other threads make.
@@ -152,6 +253,20 @@ __global__ void sum(volatile int *in, int n) {
     in[n] = sum;
 }
 __global__ void until_time(long long *out) { long long start = clock64(); while (clock64() - start < 1000); *out = 1; }
+struct Slot { int key, value; };
+__global__ void insert(Slot *table, int capacity, int key) {
+    for (int at = key % capacity;; at = (at + 1) % capacity) {
+        int old = atomicCAS(&table[at].key, 0, key + threadIdx.x);
+        if (old == 0 || old == key) { table[at].value++; return; }
+    }
+}
+__global__ void queue(int *next, volatile int *done, int n) { int i; while ((i = atomicAdd(next, 1)) < n) done[i]++; }
+__global__ void until_bound(volatile int *in, float *out, int n) {
+    float sum = 0;
+    for (int i = 0; i < n && in[0] == 0; ++i) sum += sqrtf(sum + i);
+    *out = sum;
+}
+__global__ void drain(volatile int *ring, int n) { for (int i = 0; i < n && ring[0] != ring[1]; i++) ring[1] = ring[1] + 1; }
 __global__ void steps(int *out, int n) {
     for (int d = 1; d < n; d *= 2) { __syncthreads(); if (threadIdx.x % (2 * d) == 0) out[threadIdx.x] += out[threadIdx.x + d]; }
 }
@@ -162,8 +277,8 @@ fn program(source: &str, options: &Options) -> Option<Program> {
     Some(Program::build_with(&cuda, source, LINES, options).unwrap_or_else(|error| panic!("{error}")))
 }
 
-fn all_end(program: &Program, workers: usize, shapes: &[[u32; 2]]) {
-    for name in NAMES {
+fn all_end(program: &Program, names: &[&str], workers: usize, shapes: &[[u32; 2]]) {
+    for name in names {
         for &[blocks, threads] in shapes {
             let n = (blocks * threads) as i32;
             let mut out = vec![0i32; n as usize + 1];
@@ -182,20 +297,22 @@ fn all_end(program: &Program, workers: usize, shapes: &[[u32; 2]]) {
 #[test]
 fn threads_that_wait_for_others_end() {
     let Some(program) = program(WAITING, &Options::default()) else { return };
-    all_end(&program, 1, &[[1, 64], [1, 1024], [70, 32], [300, 32]]);
+    all_end(&program, &NAMES, 1, &[[1, 64], [1, 1024], [70, 32], [300, 32]]);
+    all_end(&program, &BUSY, 1, &[[1, 64], [1, 1024], [70, 32]]);
 }
 
 #[test]
 fn so_they_do_on_several_workers() {
     let Some(program) = program(WAITING, &Options::default()) else { return };
-    all_end(&program, 3, &[[300, 64], [500, 32]]);
+    all_end(&program, &NAMES, 3, &[[300, 64], [500, 32]]);
+    all_end(&program, &BUSY, 3, &[[70, 32]]);
 }
 
 #[test]
 fn where_they_wait_is_noted_and_what_ends_by_itself_is_left_as_it_was() {
     let Some(program) = program(WAITING, &Options::default()) else { return };
     let lines: Vec<&str> = WAITING.lines().collect();
-    for name in NAMES {
+    for name in NAMES.into_iter().chain(BUSY) {
         let note = program.converted.report.notes.iter().find(|note| note.kernel.contains(name));
         let text = &note.unwrap_or_else(|| panic!("{name} is not seen to wait")).text;
         let (_, line) = text.split_once("test.cu:").unwrap_or_else(|| panic!("no line: {text}"));
@@ -214,7 +331,8 @@ fn coroutines_asked_for_wait_alike() {
     let Some(program) = program(WAITING, &Options { mode: Mode::Coroutine, ..Options::default() }) else {
         return;
     };
-    all_end(&program, 1, &[[70, 32]]);
+    all_end(&program, &NAMES, 1, &[[70, 32]]);
+    all_end(&program, &BUSY, 1, &[[20, 32]]);
 }
 
 #[test]

@@ -104,8 +104,9 @@ fn describe(kernel: &str, after: Duration, waiting_at: Option<&str>) -> String {
             "threads wait at {place} for a value that no other thread has written so far; check that some thread writes \
              it, and that its block can run at the same time"
         ),
-        None => "it may just take long, or a thread waits for another in a loop that is not recognised as a wait: one \
-                 that reads memory without `volatile`, an atomic or a fence, or changes something in each round"
+        None => "it may just take long, its blocks wait for more blocks than a GPU runs at once, or a thread waits for \
+                 another in a loop that is not recognised as a wait: one that reads memory without `volatile`, an \
+                 atomic or a fence, or goes where the values read lead it"
             .to_owned(),
     };
     format!(

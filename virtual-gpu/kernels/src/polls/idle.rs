@@ -5,7 +5,7 @@
 //! themselves, and yielding there would only cost time.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::llvm::{Block, Opcode, Value};
 use crate::pure;
@@ -13,6 +13,8 @@ use crate::runtime::{Runtime, is_block_barrier};
 
 /// Computations of more steps count as changing.
 const DEPTH_MAX: usize = 64;
+/// Addresses of more steps count as different.
+const SAME_DEPTH_MAX: usize = 8;
 
 /// True if no other thread can see that `instruction` was executed, or only by an operation that asks: a lock that was
 /// not free, a barrier.
@@ -48,6 +50,11 @@ pub(super) fn orders_memory(call: Value, runtime: &Runtime) -> bool {
         || runtime.suspends(&name)
         || name.starts_with("llvm.nvvm.membar.")
         || empty_assembly()
+}
+
+/// True if the thread suspends at `call` anyway.
+pub(super) fn suspends(call: Value, runtime: &Runtime) -> bool {
+    is_block_barrier(call) || runtime.suspends(&name_of(call))
 }
 
 /// True for a scoped compare-and-swap or exchange, for which LLVM has no instruction.
@@ -109,9 +116,8 @@ pub(super) fn idle_turn(blocks: &[Block], runtime: &Runtime) -> Option<Idle> {
         return None;
     }
     let fenced = all.iter().any(orders);
-    let suspends = all.iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall));
-    let suspends =
-        suspends.into_iter().any(|call| is_block_barrier(*call) || runtime.suspends(&name_of(*call)));
+    let mut calls = all.iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall));
+    let suspends = calls.any(|call| self::suspends(*call, runtime));
     let views = [(false, false), (true, false), (false, true), (true, true)];
     let mut views = views.into_iter().filter(|(needs_fence, _)| fenced || !needs_fence);
     let (polled, held) = views.find_map(|(fenced, holds)| judge(blocks, runtime, &all, fenced, holds))?;
@@ -269,8 +275,60 @@ impl Turn<'_> {
         stores.all(|store| {
             let at = plainly.nature(store.operand(1), 0);
             let value = plainly.nature(store.operand(0), 0);
-            !at.changes && !at.counts && value.read && !value.changes && !value.counts
+            let repeats = value.read && !value.changes && !value.counts && !self.steps_on(*store);
+            !at.changes && !at.counts && repeats
         })
+    }
+
+    /// True if `store` writes a value computed from what its own place holds, such as a ring's next index: the next
+    /// turn then reads and writes another value.
+    fn steps_on(&self, store: Value) -> bool {
+        let mut open = vec![self.follow(store.operand(0))];
+        let mut seen = BTreeSet::new();
+        // Written back as read, the value stays the same.
+        if self.loads_from(open[0], store.operand(1)) {
+            return false;
+        }
+        while let Some(value) = open.pop() {
+            if !self.is_inside(value) || !seen.insert(value) {
+                continue;
+            }
+            if self.loads_from(value, store.operand(1)) || seen.len() > DEPTH_MAX {
+                return true;
+            }
+            let leaf = matches!(value.opcode(), Some(Opcode::LLVMLoad | Opcode::LLVMPHI));
+            let operands = if leaf { Vec::new() } else { value.operands() };
+            open.extend(operands.into_iter().map(|operand| self.follow(operand)));
+        }
+        false
+    }
+
+    fn loads_from(&self, value: Value, place: Value) -> bool {
+        let reads =
+            value.is_instruction() && (value.opcode() == Some(Opcode::LLVMLoad) || self.is_atomic(value));
+        reads && self.is_same(value.operand(0), place, 0)
+    }
+
+    /// True if both are the same value, or are computed alike from the same values.
+    fn is_same(&self, one: Value, other: Value, depth: usize) -> bool {
+        let (one, other) = (self.follow(one), self.follow(other));
+        if one == other {
+            return true;
+        }
+        // What an instruction computes must follow from its operands: not so for comparisons.
+        let computes = |value: Value| {
+            let compares = matches!(value.opcode(), Some(Opcode::LLVMICmp | Opcode::LLVMFCmp));
+            value.is_instruction() && pure::computes(value) && !compares
+        };
+        let element =
+            |value: Value| (value.opcode() == Some(Opcode::LLVMGetElementPtr)).then(|| value.gep_source());
+        let alike = depth <= SAME_DEPTH_MAX && computes(one) && computes(other);
+        if !alike || (one.opcode(), one.ty(), element(one)) != (other.opcode(), other.ty(), element(other)) {
+            return false;
+        }
+        let (ones, others) = (one.operands(), other.operands());
+        let same = |(&one, &other): (&Value, &Value)| self.is_same(one, other, depth + 1);
+        ones.len() == others.len() && ones.iter().zip(&others).all(same)
     }
 
     fn decides_another_turn(&self, value: Value) -> bool {

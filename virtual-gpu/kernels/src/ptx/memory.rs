@@ -83,7 +83,8 @@ fn load(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
         e.call("void", "nvvm.yield", &[]);
     }
     let pointer = address(e, words, operand(instruction, 1)?)?;
-    let volatile = words.iter().any(|word| matches!(*word, "volatile" | "relaxed" | "acquire"));
+    // `cg` and `cv` pass the cache that other SMs do not see, so programs poll with them (`__ldcg`, `__ldcv`).
+    let volatile = words.iter().any(|word| matches!(*word, "volatile" | "relaxed" | "acquire" | "cg" | "cv"));
     for (index, name) in registers(operand(instruction, 0)?)?.iter().enumerate() {
         let place =
             e.value(&format!("getelementptr i8, ptr {pointer}, i64 {}", index as u64 * bytes(memory)));
