@@ -90,6 +90,15 @@ fn device_variables_are_reached_through_their_symbols() {
 }
 
 #[test]
+fn every_device_has_its_own_variables() {
+    let Some(built) = built() else { return };
+    let two = ("EAGER_VGPU", "2xV100-16GB");
+    run(built, "symbols-per-device", &[two]);
+    // Strict mode knows the copies.
+    run(built, "symbols-per-device", &[two, ("EAGER_VGPU_STRICT", "1")]);
+}
+
+#[test]
 fn pitched_memory_is_counted_with_its_gaps_and_copied_without_them() {
     let Some(built) = built() else { return };
     run(built, "pitched", &[]);

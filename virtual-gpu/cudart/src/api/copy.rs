@@ -56,6 +56,7 @@ pub fn submit_copy(
     if copy.extent.is_empty() {
         return Ok(());
     }
+    let copy = copy.resolved()?;
     let Pageable(pageable) = copy.check(runtime)?;
     if returns == Return::AtEnd {
         runtime.check_synchronisable(stream)?;

@@ -58,6 +58,7 @@ pub fn copy_work(runtime: &Runtime, copy: Copy) -> Result<Work, Code> {
     if copy.extent.is_empty() {
         return Err(Code::cudaErrorInvalidValue);
     }
+    let copy = copy.resolved()?;
     copy.check(runtime)?;
     Ok(run(Command::Copy(copy)))
 }
@@ -91,6 +92,7 @@ pub fn fill_work(runtime: &Runtime, params: In<MemsetParams>) -> Result<Work, Co
         return Err(invalid);
     }
     let fill = Fill { to, extent, value: params.value, element_bytes };
+    let fill = fill.resolved()?;
     fill.check(runtime)?;
     Ok(run(Command::Fill(fill)))
 }

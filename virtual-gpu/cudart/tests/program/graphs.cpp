@@ -178,7 +178,8 @@ SCENARIO(graph_dot, "graph-dot") {
     OK(cudaDeviceGetTexture1DLinearMaxWidth(&elements_max, &format, 0));
     EXPECT(elements_max == 1 << 28);
     OK(cudaCtxResetPersistingL2Cache());
-    OK(cudaKernelSetAttributeForDevice((cudaKernel_t)&scale_stub, cudaFuncAttributePreferredSharedMemoryCarveout, 50, 0));
+    const auto kernel_handle = (cudaKernel_t)&scale_stub;
+    OK(cudaKernelSetAttributeForDevice(kernel_handle, cudaFuncAttributePreferredSharedMemoryCarveout, 50, 0));
 
     // Copies to and from a symbol, changed in the executable graph.
     cudaGraphNode_t in, read;
