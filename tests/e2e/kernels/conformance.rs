@@ -34,7 +34,9 @@ fn outcome(sources: &[&str], mode: &str, folder: &Path) -> Result<String, String
     command
         .arg(SECONDS_MAX)
         .arg(tool("eager"))
-        .args(["run", "--plain", "--time-scale", "0", "--"])
+        .args(["run", "--plain", "--time-scale", "0"])
+        .args((source == "devices.cu").then_some(["--virtual", "2xV100-16GB"]).into_iter().flatten())
+        .arg("--")
         .arg(program);
     if source == "textures.cu" {
         // On purpose, threads outside a surface of fewer dimensions write where threads inside it do.
@@ -87,6 +89,16 @@ fn a_program_of_several_files_passes_in_every_mode_bit_for_bit() {
     let folder = tempfile::tempdir().expect("folder");
     let printed = in_every_mode(&["several.cu", "several_other.cu"], folder.path());
     assert!(printed.ends_with("3 tests, 0 failed\n"), "{printed}");
+}
+
+#[test]
+fn every_device_has_its_own_variables_in_every_mode() {
+    if !has_toolchain("every_device_has_its_own_variables_in_every_mode") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let printed = in_every_mode(&["devices.cu", "devices_other.cu"], folder.path());
+    assert!(printed.ends_with("10 tests, 0 failed\n"), "{printed}");
 }
 
 /// Runs a program in every mode; returns its output, which must be the same in all.

@@ -10,7 +10,7 @@ use eager_exec::strict::Problem;
 use eager_exec::{Fault, LaunchFailure};
 use eager_gpu_model::{AllocId, Op};
 
-use crate::kernel::{Launch, LaunchContext};
+use crate::kernel::{Launch, LaunchContext, copies};
 use crate::log::log_line;
 use crate::names::readable;
 use crate::runtime::Runtime;
@@ -153,6 +153,7 @@ fn run_kernel(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
     let name = launch.kernel.name;
     let op = {
         let mut compute = runtime.compute.lock();
+        copies::show(launch.device)?;
         let modelled = runtime.memory.lock().table.modelled();
         let strict = runtime.strict_mode.as_ref();
         let books = strict.and_then(|strict| strict.before_launch(&launch.kernel, &runtime.memory));

@@ -22,6 +22,12 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 impl<T> Out<T> {
+    /// No variable, for an optional result that nobody wants.
+    #[cfg_attr(not(cuda_12), allow(dead_code, reason = "only older forms of calls lack results"))]
+    pub fn none() -> Out<T> {
+        Out(core::ptr::null_mut())
+    }
+
     /// # Errors
     /// `cudaErrorInvalidValue` for null.
     pub fn put(self, value: T) -> Result<(), Code> {

@@ -31,4 +31,4 @@ mod trace;
 mod transfer;
 mod visible;
 
-pub use api::{Export, exports};
+pub use api::{Export, Refused, exports, refused};

@@ -22,6 +22,7 @@ use crate::ending;
 use crate::event::Event;
 use crate::forked;
 use crate::graph::{self, Graphs};
+use crate::kernel::copies;
 use crate::kernel::{BlockSizes, Compute, Profile, TimeLimits, forget_managed, managed_at, variable_at};
 use crate::log::log_line;
 use crate::memory::{
@@ -120,6 +121,7 @@ impl Runtime {
             log_line(format_args!("{}: there is no virtual GPU {missing}", crate::config::VISIBLE_VARIABLE));
             Code::cudaErrorNoDevice
         })?;
+        copies::set_devices(devices.len());
         let block_shift = block_shift(devices[0].memory_scale);
         let touch_shift = if config.profile.is_some() { PAGE_BYTES.ilog2() } else { block_shift };
         let arena = Arena::reserve(arena_bytes(&devices), 1 << block_shift).map_err(|e| {
@@ -242,6 +244,7 @@ impl Runtime {
         self.pools.lock().forget_device(device);
         self.arrays.lock().retain(|_, array| array.device != device);
         self.images.forget_device(device);
+        copies::forget_device(device);
         let memory = &mut *self.memory.lock();
         memory.virtual_memory.forget_device(&mut memory.table, device);
         let gone: Vec<Allocation> = memory.table.iter().filter(|a| a.device == device).copied().collect();

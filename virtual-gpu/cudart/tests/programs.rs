@@ -90,6 +90,15 @@ fn device_variables_are_reached_through_their_symbols() {
 }
 
 #[test]
+fn every_device_has_its_own_variables() {
+    let Some(built) = built() else { return };
+    let two = ("EAGER_VGPU", "2xV100-16GB");
+    run(built, "symbols-per-device", &[two]);
+    // Strict mode knows the copies.
+    run(built, "symbols-per-device", &[two, ("EAGER_VGPU_STRICT", "1")]);
+}
+
+#[test]
 fn pitched_memory_is_counted_with_its_gaps_and_copied_without_them() {
     let Some(built) = built() else { return };
     run(built, "pitched", &[]);
@@ -132,7 +141,7 @@ fn host_memory_is_page_locked_by_allocation_or_registration() {
 fn handles_for_other_processes_are_refused_with_a_line() {
     let Some(built) = built() else { return };
     let (_, stderr) = run(built, "between-processes", &[]);
-    let refused = ["GetMemHandle", "OpenMemHandle", "GetEventHandle", "OpenEventHandle"];
+    let refused = ["GetMemHandle", "OpenMemHandle", "CloseMemHandle", "GetEventHandle", "OpenEventHandle"];
     let line = |call| {
         format!(
             "eager virtual GPU: cudaIpc{call}: virtual GPUs share no memory and no events between processes\n"
@@ -270,6 +279,19 @@ fn discarded_contents_of_a_whole_allocation_are_gone_and_take_no_room() {
 fn graphs_are_made_node_by_node_launched_and_changed() {
     let Some(built) = built() else { return };
     run(built, "graph-by-hand", &[]);
+}
+
+#[test]
+fn a_graph_is_written_as_text_and_its_copies_to_symbols_change() {
+    let Some(built) = built() else { return };
+    run(built, "graph-dot", &[]);
+}
+
+#[test]
+fn a_batch_copies_and_prefetches_each_of_its_entries() {
+    let Some(built) = built() else { return };
+    run(built, "batches", &[]);
+    run(built, "prefetches", SMALL);
 }
 
 #[test]
@@ -542,4 +564,11 @@ fn every_attribute_that_a_header_names_has_an_answer_and_no_other_number_has() {
 fn every_field_of_the_properties_is_its_attribute() {
     let Some(built) = built() else { return };
     attributes::every_field_is_its_attribute(built, &CUDA13);
+}
+
+#[test]
+fn functions_that_virtual_gpus_lack_say_why_once() {
+    let Some(built) = built() else { return };
+    let named = |refused: &'static cudart::Refused| refused.names.iter().map(|name| (*name, refused.reason));
+    common::refused_functions_say_why_once(built, &cudart::refused().flat_map(named).collect::<Vec<_>>());
 }

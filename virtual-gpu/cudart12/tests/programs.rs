@@ -11,8 +11,11 @@ mod attributes;
 
 use std::sync::OnceLock;
 
-use common::exports::{Export, the_header_declares_the_table, the_library_exports_the_table};
-use common::{Built, Major, functions, run};
+use common::exports::{
+    Export, the_header_declares_the_table, the_library_exports_the_functions_of_nvidias,
+    the_library_exports_the_table,
+};
+use common::{Built, Major, run};
 
 const CUDA12: Major = Major { tree: "cuda-12.9", library: "libcudart12.so", soname: "libcudart.so.12" };
 const CUDA13: Major = Major { tree: "cuda-13.0", library: "libcudart.so", soname: "libcudart.so.13" };
@@ -23,14 +26,8 @@ fn built() -> Option<&'static Built> {
 }
 
 #[test]
-fn every_export_has_a_name_of_nvidias_runtime_and_none_of_cuda_13_is_missing() {
-    let Some((ours, theirs)) = CUDA12.exports() else { return };
-    let functions = functions(&ours);
-    let unknown: Vec<_> = functions.iter().filter(|name| !theirs.contains(**name)).collect();
-    assert!(unknown.is_empty(), "not in NVIDIA's library: {unknown:?}");
-    for name in ["cudaGetDeviceProperties_v2", "cudaMemAdvise", "cudaMemAdvise_v2", "cudaLaunchKernel"] {
-        assert!(functions.contains(name), "{name} is missing");
-    }
+fn the_exports_are_those_of_nvidias_runtime() {
+    the_library_exports_the_functions_of_nvidias(&CUDA12);
 }
 
 fn table() -> Vec<Export> {
@@ -50,7 +47,8 @@ fn the_library_exports_what_its_table_lists() {
 
 #[test]
 fn every_export_has_the_arguments_that_the_header_declares() {
-    the_header_declares_the_table(&CUDA12, &table());
+    let refused = cudart12::refused().flat_map(|refused| refused.names).copied().collect();
+    the_header_declares_the_table(&CUDA12, &table(), &refused);
 }
 
 #[test]
@@ -72,6 +70,8 @@ fn programs_of_cuda_12_run() {
         ("stream-ordered", two),
         ("graph-by-hand", two),
         ("graph-by-capture", two),
+        ("graph-dot", small),
+        ("batches", small),
         ("structured-launches", small),
         ("threads-own-streams", two),
     ] {
@@ -95,4 +95,12 @@ fn every_attribute_that_a_header_names_has_an_answer_and_no_other_number_has() {
 fn every_field_of_the_properties_is_its_attribute() {
     let Some(built) = built() else { return };
     attributes::every_field_is_its_attribute(built, &CUDA12);
+}
+
+#[test]
+fn functions_that_virtual_gpus_lack_say_why_once() {
+    let Some(built) = built() else { return };
+    let named =
+        |refused: &'static cudart12::Refused| refused.names.iter().map(|name| (*name, refused.reason));
+    common::refused_functions_say_why_once(built, &cudart12::refused().flat_map(named).collect::<Vec<_>>());
 }

@@ -9,7 +9,7 @@
 
 use core::ffi::{c_char, c_void};
 
-pub const KERNEL_ABI_VERSION: u32 = 6;
+pub const KERNEL_ABI_VERSION: u32 = 7;
 /// `void eager_vgpu_register(const KernelTable *)`, defined by the stand-in runtime, weak in every object.
 pub const REGISTER_SYMBOL: &str = "eager_vgpu_register";
 
@@ -156,6 +156,26 @@ pub struct KernelTable {
     pub variables: *const VariableEntry,
     /// Pointer that the same unit passes to `__cudaRegisterFatBinary`; null if the compiler pass did not link it in.
     pub device_code: *const c_void,
+    /// Where the variables lie.
+    pub memory: *const VariableMemory,
+}
+
+/// Memory of a unit's device variables, which holds nothing else.
+#[repr(C)]
+#[derive(Debug)]
+pub struct VariableMemory {
+    /// Variables with initial values.
+    pub initialised: MemoryRange,
+    /// Variables that start with zeros.
+    pub zeroed: MemoryRange,
+}
+
+/// Whole pages of the program; null and 0 for none.
+#[repr(C)]
+#[derive(Debug)]
+pub struct MemoryRange {
+    pub start: *mut c_void,
+    pub bytes: u64,
 }
 
 #[repr(C)]
@@ -353,4 +373,6 @@ pub const fn dynamic_shared_offset(static_shared_bytes: u32) -> u32 {
 
 const _: () = assert!(size_of::<BlockContext>() == 192 && size_of::<KernelEntry>() == 48);
 const _: () = assert!(size_of::<Wait>() == 32 && size_of::<Assertion>() == 40);
-const _: () = assert!(size_of::<KernelTable>() == 40 && size_of::<VariableEntry>() == 24);
+const _: () = assert!(
+    size_of::<KernelTable>() == 48 && size_of::<VariableMemory>() == 32 && size_of::<VariableEntry>() == 24
+);

@@ -1,7 +1,7 @@
 //! LLVM IR around the kernels' bodies: block functions, the kernel table, and the constructor that registers it.
 //!
 //! Trap: these texts repeat the layouts of eager-exec's `abi.rs` (`KernelTable`, `KernelEntry`, `ParamDesc`,
-//! `VariableEntry`); a change there needs the same change here.
+//! `VariableEntry`, `MemoryRange`); a change there needs the same change here.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -15,12 +15,14 @@ use crate::thread_call::{Marks, guard_call, load_arguments, parallel};
 use crate::{Budget, DEVICE_CODE_SYMBOL, Options, guards, regions, warp};
 
 /// `KERNEL_ABI_VERSION` and `REGISTER_SYMBOL` of the binary interface.
-pub(crate) const ABI_VERSION: u32 = 6;
+pub(crate) const ABI_VERSION: u32 = 7;
 pub(crate) const REGISTER_SYMBOL: &str = "eager_vgpu_register";
 /// `CHECKS` and `REPORTS_ORDER` of the binary interface.
 const STRICT: u32 = 1 << 3 | 1 << 8;
 /// The constructor's name in the module; every other defined symbol is internal.
 pub(crate) const CONSTRUCTOR: &str = "eager.register";
+/// List of the memory of device variables, which [`crate::variables::place`] fills.
+pub(crate) const MEMORY: &str = "eager.memory";
 /// Runs before clang's constructor (65535), which looks up the kernels.
 const CONSTRUCTOR_PRIORITY: u32 = 101;
 
@@ -313,9 +315,10 @@ fn table(bodies: &[Body], imported: &Imported, options: &Options) -> String {
          @eager.kernels = internal constant [{kernels} x %entry] [{entries}]\n\
          @eager.variables = internal constant [{count} x %variable] [{listed}]\n\
          @{DEVICE_CODE_SYMBOL} = extern_weak global i8\n\
-         @eager.table = internal constant {{ i32, i32, i32, i32, ptr, ptr, ptr }} \
+         @{MEMORY} = internal global <{{ ptr, i64, ptr, i64 }}> zeroinitializer, align 8\n\
+         @eager.table = internal constant {{ i32, i32, i32, i32, ptr, ptr, ptr, ptr }} \
          {{ i32 {ABI_VERSION}, i32 {kernels}, i32 {count}, i32 {architecture}, ptr @eager.kernels, ptr @eager.variables, \
-         ptr @{DEVICE_CODE_SYMBOL} }}\n",
+         ptr @{DEVICE_CODE_SYMBOL}, ptr @{MEMORY} }}\n",
         kernels = entries.len(),
         architecture = imported.architecture,
         entries = entries.join(",\n  "),

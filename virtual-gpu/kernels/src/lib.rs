@@ -43,6 +43,7 @@ mod suspend;
 mod thread;
 mod thread_call;
 mod translate;
+mod variables;
 mod warp;
 
 use serde::{Deserialize, Serialize};

@@ -11,7 +11,7 @@ use crate::out_of_line::ENTER;
 use crate::runtime::{MARK_OUT_OF_LINE, Runtime};
 use crate::thread::{Form, Lowering};
 use crate::{ConvertError, Converted, KernelReport, Mode, Note, Options, ParamReport, Report};
-use crate::{driver, fission, guards, lockstep, out_of_line, places, polls, warp};
+use crate::{driver, fission, guards, lockstep, out_of_line, places, polls, variables, warp};
 
 /// `always-inline` first, so that no body is split into a coroutine before its helpers are in it.
 const OPTIMISE: &str = "always-inline,globaldce,default<O3>";
@@ -98,6 +98,7 @@ fn generate(
     finish_functions(module, options);
     module.verify()?;
     optimise(module, machine, &bodies)?;
+    variables::place(context, module, machine, &imported.variables);
     module.verify()?;
     module.forget_triple();
     let variables = imported.variables.iter().map(|v| v.name.clone()).collect();

@@ -467,3 +467,38 @@ fn a_pointer_chase_in_one_block_and_loops_of_one_block_around_barriers_are_trans
         assert_eq!(x, (0..64).map(|i| i as f32 + 2.0).collect::<Vec<_>>(), "{mode:?}");
     }
 }
+
+#[test]
+fn variables_lie_in_whole_pages_with_their_initial_values_aligned() {
+    let Some(cuda) = toolchain() else { return };
+    let source = "struct alignas(64) Wide { int number; };
+    __device__ char odd = 1;
+    __device__ Wide wide = {3};
+    __device__ Wide *pointer = &wide;
+    __device__ char zeros[5000];
+    __constant__ double setting;
+    __global__ void use() { pointer->number += odd + zeros[0] + (int)setting; }";
+    let program = Program::build(&cuda, source, &Options::default());
+    let [initialised, zeroed] = program.memory();
+    assert_eq!((initialised.1, zeroed.1), (4096, 8192));
+    for (names, (start, bytes)) in
+        [(&["odd", "wide", "pointer"][..], initialised), (&["zeros", "setting"], zeroed)]
+    {
+        assert_eq!(start % 4096, 0);
+        for name in names {
+            let (at, size) = (program.variable(name).address.addr() as u64, program.variable(name).bytes);
+            assert!(start <= at && at + size <= start + bytes, "{name} at {at:#x}");
+        }
+    }
+    let wide = program.variable("wide").address;
+    assert_eq!(wide.addr() % 64, 0);
+    Run::new(1, 1).launch(program.kernel("use"), &[]).unwrap();
+    // SAFETY: the variables have these types, and no kernel runs now.
+    let (number, pointer) = unsafe {
+        (
+            wide.cast::<i32>().read(),
+            program.variable("pointer").address.cast::<*mut std::ffi::c_void>().read(),
+        )
+    };
+    assert_eq!((number, pointer), (4, wide));
+}

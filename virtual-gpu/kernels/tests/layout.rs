@@ -3,7 +3,8 @@
 use std::mem::offset_of;
 
 use eager_exec::abi::{
-    BlockContext, ClusterView, Helpers, KernelEntry, KernelTable, VariableEntry, Wait, dynamic_shared_offset,
+    BlockContext, ClusterView, Helpers, KernelEntry, KernelTable, MemoryRange, VariableEntry, VariableMemory,
+    Wait, dynamic_shared_offset,
 };
 use eager_exec::schedule::WaitKind;
 
@@ -68,6 +69,7 @@ fn tables() {
     assert_eq!(offset_of!(KernelTable, kernels), 16);
     assert_eq!(offset_of!(KernelTable, variables), 24);
     assert_eq!(offset_of!(KernelTable, device_code), 32);
+    assert_eq!(offset_of!(KernelTable, memory), 40);
     assert_eq!(offset_of!(KernelEntry, run_block), 8);
     assert_eq!(offset_of!(KernelEntry, params), 16);
     assert_eq!(offset_of!(KernelEntry, param_count), 24);
@@ -78,4 +80,6 @@ fn tables() {
     assert_eq!(offset_of!(KernelEntry, cluster), 44);
     assert_eq!(offset_of!(VariableEntry, address), 8);
     assert_eq!(offset_of!(VariableEntry, bytes), 16);
+    assert_eq!(offset_of!(MemoryRange, bytes), 8);
+    assert_eq!(offset_of!(VariableMemory, zeroed), 16);
 }

@@ -16,7 +16,7 @@ use crate::transfer::{Copy, Direction, Extent, Pageable, Region};
 
 /// Time at which the call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Return {
+pub enum Return {
     AtEnd,
     /// Before the end, unless pageable memory takes part.
     Early,
@@ -44,7 +44,10 @@ pub fn copy_in(
 }
 
 /// Submits a copy to a stream.
-fn submit_copy(
+///
+/// # Errors
+/// An error in the call; also one of earlier work if the call waits.
+pub fn submit_copy(
     runtime: &'static Runtime,
     stream: StreamKey,
     copy: Copy,
@@ -53,6 +56,7 @@ fn submit_copy(
     if copy.extent.is_empty() {
         return Ok(());
     }
+    let copy = copy.resolved()?;
     let Pageable(pageable) = copy.check(runtime)?;
     if returns == Return::AtEnd {
         runtime.check_synchronisable(stream)?;

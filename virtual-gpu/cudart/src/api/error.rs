@@ -36,6 +36,7 @@ entries! {
     cudaErrorMissingConfiguration: "__global__ function call is not configured",
     cudaErrorInvalidDeviceFunction: "invalid device function",
     cudaErrorInvalidDevice: "invalid device ordinal",
+    cudaErrorOperatingSystem: "OS call failed or operation not supported on this OS",
     cudaErrorInvalidResourceHandle: "invalid resource handle",
     cudaErrorIllegalState: "the operation cannot be performed in the present state",
     cudaErrorSymbolNotFound: "named symbol not found",

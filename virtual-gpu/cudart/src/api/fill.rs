@@ -20,6 +20,7 @@ fn fill_in(stream: *mut c_void, make: impl FnOnce() -> Result<Fill, Code>) -> Re
     if fill.extent.is_empty() {
         return Ok(());
     }
+    let fill = fill.resolved()?;
     fill.check(runtime)?;
     runtime.submit(stream_key(stream, device), Command::Fill(fill)).map(drop)
 }

@@ -8,6 +8,7 @@ use core::ffi::{c_char, c_int, c_void};
 use cudarc::runtime::sys::cudaFuncAttributes;
 use eager_vgpu_link::DeviceInfo;
 
+use super::device::known_device;
 use super::open;
 use crate::device::shared_opt_in_bytes_max;
 use crate::ffi::Out;
@@ -15,6 +16,7 @@ use crate::kernel::{
     CpuKernel, SHARED_BYTES_PER_BLOCK, allow_non_portable_clusters, allows_non_portable_clusters, cluster,
     kernel, opt_in_shared, shared_opt_in_bytes,
 };
+use crate::runtime::Runtime;
 use crate::status::Code;
 
 /// Blocks of a kernel that fit on one multiprocessor, limited by threads, blocks and shared memory.
@@ -48,6 +50,38 @@ fn positive(number: c_int) -> Result<u32, Code> {
     u32::try_from(number).ok().filter(|&number| number > 0).ok_or(Code::cudaErrorInvalidValue)
 }
 
+/// Sets `cudaFuncAttributeMaxDynamicSharedMemorySize` and the attribute that allows clusters of sixteen blocks; the
+/// carve-out and the order of clusters are hints without effect.
+fn set_attribute(
+    runtime: &Runtime,
+    stub: *const c_void,
+    attribute: u32,
+    value: c_int,
+    device: u32,
+) -> Result<(), Code> {
+    const MAX_DYNAMIC_SHARED_MEMORY_SIZE: u32 = 8;
+    const PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 9;
+    const NON_PORTABLE_CLUSTER_SIZE_ALLOWED: u32 = 14;
+    const CLUSTER_SCHEDULING_POLICY_PREFERENCE: u32 = 15;
+    let static_bytes = kernel(stub)?.entry.static_shared_bytes;
+    match attribute {
+        MAX_DYNAMIC_SHARED_MEMORY_SIZE => {
+            let wanted = u32::try_from(value).ok().and_then(|bytes| bytes.checked_add(static_bytes));
+            let allowed_bytes = shared_opt_in_bytes_max(runtime.device(device)?);
+            let bytes = wanted.filter(|&bytes| bytes <= allowed_bytes).ok_or(Code::cudaErrorInvalidValue)?;
+            opt_in_shared(stub, bytes);
+            Ok(())
+        }
+        NON_PORTABLE_CLUSTER_SIZE_ALLOWED if matches!(value, 0 | 1) => {
+            allow_non_portable_clusters(stub, value == 1);
+            Ok(())
+        }
+        CLUSTER_SCHEDULING_POLICY_PREFERENCE if (0..=2).contains(&value) => Ok(()),
+        PREFERRED_SHARED_MEMORY_CARVEOUT if (-1..=100).contains(&value) => Ok(()),
+        _ => Err(Code::cudaErrorInvalidValue),
+    }
+}
+
 api!(
     fn cudaFuncGetAttributes(attributes: Out<cudaFuncAttributes>, stub: *const c_void) -> Result<(), Code> {
         let (runtime, device) = open()?;
@@ -78,32 +112,21 @@ api!(
         attributes.put(filled)
     }
 
-    /// Sets `cudaFuncAttributeMaxDynamicSharedMemorySize` and the attribute that allows clusters of sixteen blocks; the
-    /// carve-out and the order of clusters are hints without effect.
+    /// Sets an attribute for all devices, which share them here.
     fn cudaFuncSetAttribute(stub: *const c_void, attribute: u32, value: c_int) -> Result<(), Code> {
-        const MAX_DYNAMIC_SHARED_MEMORY_SIZE: u32 = 8;
-        const PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 9;
-        const NON_PORTABLE_CLUSTER_SIZE_ALLOWED: u32 = 14;
-        const CLUSTER_SCHEDULING_POLICY_PREFERENCE: u32 = 15;
         let (runtime, device) = open()?;
-        let static_bytes = kernel(stub)?.entry.static_shared_bytes;
-        match attribute {
-            MAX_DYNAMIC_SHARED_MEMORY_SIZE => {
-                let wanted = u32::try_from(value).ok().and_then(|bytes| bytes.checked_add(static_bytes));
-                let allowed_bytes = shared_opt_in_bytes_max(runtime.device(device)?);
-                let bytes =
-                    wanted.filter(|&bytes| bytes <= allowed_bytes).ok_or(Code::cudaErrorInvalidValue)?;
-                opt_in_shared(stub, bytes);
-                Ok(())
-            }
-            NON_PORTABLE_CLUSTER_SIZE_ALLOWED if matches!(value, 0 | 1) => {
-                allow_non_portable_clusters(stub, value == 1);
-                Ok(())
-            }
-            CLUSTER_SCHEDULING_POLICY_PREFERENCE if (0..=2).contains(&value) => Ok(()),
-            PREFERRED_SHARED_MEMORY_CARVEOUT if (-1..=100).contains(&value) => Ok(()),
-            _ => Err(Code::cudaErrorInvalidValue),
-        }
+        set_attribute(runtime, stub, attribute, value, device)
+    }
+
+    /// Sets an attribute like [`cudaFuncSetAttribute`], within the limits of the named device.
+    fn cudaKernelSetAttributeForDevice(
+        kernel: *const c_void,
+        attribute: u32,
+        value: c_int,
+        device: c_int,
+    ) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        set_attribute(runtime, kernel, attribute, value, known_device(runtime, device)?)
     }
 
     /// A hint without effect here.

@@ -3,8 +3,9 @@
 //! Callers query a list twice, first without an array to learn its length; if the array is longer than the list, CUDA
 //! fills the rest with null.
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 
+use super::device::known_device;
 use super::open;
 use crate::ffi::{In, Out};
 use crate::graph::{Edge, GraphKey, NodeKey, Work};
@@ -15,6 +16,9 @@ use crate::status::Code;
 /// `cudaGraph_t` and `cudaGraphNode_t`: numbers assigned by this library; 0 for none.
 pub type GraphHandle = u64;
 pub type NodeHandle = u64;
+
+/// Last of `cudaGraphMemAttributeType`: used memory and its high watermark, reserved memory and its high watermark.
+const MEMORY_ATTRIBUTE_LAST: u32 = 3;
 
 /// Rejects edge data: programmatic edges, between parts of kernels, are not modelled.
 ///
@@ -195,6 +199,28 @@ api!(
         let mut roots = graphs.nodes(GraphKey(graph))?;
         roots.retain(|node| graphs.dependencies(*node).is_ok_and(|after| after.is_empty()));
         put_list(nodes, count, &handles(&roots))
+    }
+
+    /// Returns 0: graphs hold no memory of their own.
+    fn cudaDeviceGetGraphMemAttribute(device: c_int, attribute: u32, value: Out<c_void>) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        known_device(runtime, device)?;
+        if attribute > MEMORY_ATTRIBUTE_LAST {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        value.cast::<u64>().put(0)
+    }
+
+    /// Resets a high watermark, which is 0 anyway.
+    fn cudaDeviceSetGraphMemAttribute(device: c_int, attribute: u32, value: In<c_void>) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        known_device(runtime, device)?;
+        let is_watermark = attribute <= MEMORY_ATTRIBUTE_LAST && attribute % 2 == 1;
+        if is_watermark && value.cast::<u64>().get()? == 0 {
+            Ok(())
+        } else {
+            Err(Code::cudaErrorInvalidValue)
+        }
     }
 
     /// Does nothing: graphs hold no memory of their own.

@@ -12,6 +12,7 @@ use super::graph::{GraphHandle, NodeHandle};
 use super::graph_node::{
     HostNodeParams, KernelNodeParams, MemsetParams, copy_work, fill_work, host_work, kernel_work, known_event,
 };
+use super::symbol::{copy_from_symbol, copy_to_symbol};
 use super::{open, stream_key};
 use crate::command::Command;
 use crate::event::{Event, Recorded};
@@ -239,6 +240,32 @@ api!(
         let (runtime, _) = open()?;
         let copy = Copy::line(to as u64, from as u64, bytes as u64, Direction::new(kind)?);
         set(runtime, exec, node, copy_work(runtime, copy)?)
+    }
+
+    fn cudaGraphExecMemcpyNodeSetParamsToSymbol(
+        exec: ExecHandle,
+        node: NodeHandle,
+        symbol: *const c_void,
+        from: *const c_void,
+        bytes: usize,
+        offset: usize,
+        kind: u32,
+    ) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        set(runtime, exec, node, copy_work(runtime, copy_to_symbol(symbol, from, bytes, offset, kind)?)?)
+    }
+
+    fn cudaGraphExecMemcpyNodeSetParamsFromSymbol(
+        exec: ExecHandle,
+        node: NodeHandle,
+        to: *mut c_void,
+        symbol: *const c_void,
+        bytes: usize,
+        offset: usize,
+        kind: u32,
+    ) -> Result<(), Code> {
+        let (runtime, _) = open()?;
+        set(runtime, exec, node, copy_work(runtime, copy_from_symbol(to, symbol, bytes, offset, kind)?)?)
     }
 
     fn cudaGraphExecMemsetNodeSetParams(

@@ -58,6 +58,7 @@ pub fn copy_work(runtime: &Runtime, copy: Copy) -> Result<Work, Code> {
     if copy.extent.is_empty() {
         return Err(Code::cudaErrorInvalidValue);
     }
+    let copy = copy.resolved()?;
     copy.check(runtime)?;
     Ok(run(Command::Copy(copy)))
 }
@@ -91,6 +92,7 @@ pub fn fill_work(runtime: &Runtime, params: In<MemsetParams>) -> Result<Work, Co
         return Err(invalid);
     }
     let fill = Fill { to, extent, value: params.value, element_bytes };
+    let fill = fill.resolved()?;
     fill.check(runtime)?;
     Ok(run(Command::Fill(fill)))
 }
@@ -109,6 +111,19 @@ pub fn host_work(params: In<HostNodeParams>) -> Result<Work, Code> {
     let HostNodeParams { function, data } = params.get()?;
     let function = function.ok_or(Code::cudaErrorInvalidValue)?;
     Ok(run(Command::Host(HostFunction { function, data })))
+}
+
+/// Applies `read` to the command of a node.
+///
+/// # Errors
+/// `cudaErrorInvalidValue` for a node without a command, or with one for which `read` returns `None`.
+fn of_command<T>(node: NodeHandle, read: impl FnOnce(&Command) -> Option<T>) -> Result<T, Code> {
+    let (runtime, _) = open()?;
+    let graphs = runtime.graphs.lock();
+    match graphs.work(NodeKey(node))? {
+        Work::Run(command) => read(command).ok_or(Code::cudaErrorInvalidValue),
+        _ => Err(Code::cudaErrorInvalidValue),
+    }
 }
 
 /// # Errors
@@ -214,21 +229,46 @@ api!(
     }
 
     /// Returns arguments at addresses that stay valid until the node is changed.
-    fn cudaGraphKernelNodeGetParams(node: NodeHandle, params: Out<KernelNodeParams>) -> Result<(), Code> {
-        let (runtime, _) = open()?;
-        let graphs = runtime.graphs.lock();
-        let Work::Run(command) = graphs.work(NodeKey(node))? else { return Err(Code::cudaErrorInvalidValue) };
-        let Command::Kernel(launch) = &**command else { return Err(Code::cudaErrorInvalidValue) };
-        let [x, y, z] = launch.shape.grid;
-        let grid = dim3 { x, y, z };
-        let [x, y, z] = launch.shape.block;
-        params.put(KernelNodeParams {
-            stub: launch.stub as *const c_void,
-            grid,
-            block: dim3 { x, y, z },
-            dynamic_shared_bytes: u32::try_from(launch.shape.dynamic_shared_bytes).unwrap_or(u32::MAX),
-            args: KernelArgs::to(launch.args.kept_pointers()),
-            extra: std::ptr::null_mut(),
-        })
+    fn cudaGraphKernelNodeGetParams(node: NodeHandle, filled: Out<KernelNodeParams>) -> Result<(), Code> {
+        let params = of_command(node, |command| {
+            let Command::Kernel(launch) = command else { return None };
+            let [x, y, z] = launch.shape.grid;
+            let grid = dim3 { x, y, z };
+            let [x, y, z] = launch.shape.block;
+            Some(KernelNodeParams {
+                stub: launch.stub as *const c_void,
+                grid,
+                block: dim3 { x, y, z },
+                dynamic_shared_bytes: u32::try_from(launch.shape.dynamic_shared_bytes).unwrap_or(u32::MAX),
+                args: KernelArgs::to(launch.args.kept_pointers()),
+                extra: std::ptr::null_mut(),
+            })
+        });
+        filled.put(params?)
+    }
+
+    fn cudaGraphHostNodeGetParams(node: NodeHandle, filled: Out<HostNodeParams>) -> Result<(), Code> {
+        let params = of_command(node, |command| match command {
+            Command::Host(HostFunction { function, data }) => {
+                Some(HostNodeParams { function: Some(*function), data: *data })
+            }
+            _ => None,
+        });
+        filled.put(params?)
+    }
+
+    fn cudaGraphMemsetNodeGetParams(node: NodeHandle, filled: Out<MemsetParams>) -> Result<(), Code> {
+        let params = of_command(node, |command| match command {
+            Command::Fill(fill) => Some(MemsetParams {
+                to: fill.to.address as *mut c_void,
+                pitch: fill.to.pitch as usize,
+                value: fill.value,
+                element_bytes: u32::from(fill.element_bytes),
+                width: (fill.extent.width / u64::from(fill.element_bytes)) as usize,
+                height: fill.extent.height as usize,
+            }),
+            _ => None,
+        });
+        filled.put(params?)
     }
 );

@@ -4,10 +4,14 @@
 //! a program that frees an array and still reads it gets whatever is there. Mipmapped and cube arrays, and views with
 //! another format, are refused.
 
+use core::ffi::c_int;
+
 use eager_exec::image::{AddressMode, Image, Object, Sampler};
 
 use super::array::{ArrayHandle, known_array};
+use super::device::known_device;
 use super::{open, open_uncaptured};
+use crate::device::attribute;
 use crate::ffi::{In, Out};
 use crate::log::log_line;
 use crate::memory::{ChannelDesc, Description, RESOURCE_WORDS, ResourceWords, TextureDesc};
@@ -167,11 +171,6 @@ fn described(number: u64, is_texture: bool) -> Result<Description, Code> {
     runtime.images.description(number).filter(|found| found.texture.is_some() == is_texture).ok_or(INVALID)
 }
 
-fn no_mipmaps() -> Result<(), Code> {
-    log_line(format_args!("mipmapped arrays are not there: use one array, and one texture, for each level"));
-    Err(Code::cudaErrorNotSupported)
-}
-
 const _: () = assert!(size_of::<TextureDesc>() == 72 && RESOURCE_WORDS >= 8);
 
 api!(
@@ -231,18 +230,18 @@ api!(
         resource.put(described(surface, false)?.resource)
     }
 
-    fn cudaMallocMipmappedArray(
-        _array: Out<u64>,
-        _desc: In<ChannelDesc>,
-        _extent: cudarc::runtime::sys::cudaExtent,
-        _levels: u32,
-        _flags: u32,
+    /// Returns the width that the attributes tell, whatever the format.
+    fn cudaDeviceGetTexture1DLinearMaxWidth(
+        elements: Out<usize>,
+        format: In<ChannelDesc>,
+        device: c_int,
     ) -> Result<(), Code> {
-        open().and_then(|_| no_mipmaps())
-    }
-
-    fn cudaGetMipmappedArrayLevel(_level: Out<u64>, _array: u64, _index: u32) -> Result<(), Code> {
-        open().and_then(|_| no_mipmaps())
+        const MAX_TEXTURE_1D_LINEAR_WIDTH: u32 = 69;
+        let runtime = Runtime::get()?;
+        format.get()?;
+        let device = runtime.device(known_device(runtime, device)?)?;
+        let width = attribute(device, MAX_TEXTURE_1D_LINEAR_WIDTH).ok_or(INVALID)?;
+        elements.put(usize::try_from(width).unwrap_or(0))
     }
 
     /// Frees nothing: there are no mipmapped arrays, so only null is valid.

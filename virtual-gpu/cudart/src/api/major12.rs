@@ -4,11 +4,16 @@
 
 use core::ffi::{c_int, c_void};
 
+use super::batch::{Batch, CopyAttributes, Runs};
 use super::capture::{CaptureInfo, capture_info, update_dependencies};
 use super::device::{cudaDeviceReset, cudaDeviceSynchronize};
 use super::event::cudaEventElapsedTime;
 use super::graph::{GraphHandle, NodeHandle, add_edges, dependencies, dependents, edges, remove_edges};
 use super::managed::{self, MemLocation};
+use super::open;
+use super::settings::{
+    cudaDeviceGetCacheConfig, cudaDeviceGetLimit, cudaDeviceSetCacheConfig, cudaDeviceSetLimit,
+};
 use crate::ffi::{In, Out};
 use crate::status::Code;
 
@@ -92,6 +97,15 @@ api!(
         capture_info(stream, CaptureInfo { status, id, graph, dependencies, count })
     }
 
+    /// The form of CUDA 11 and older.
+    #[per_thread(ptsz)]
+    fn cudaStreamGetCaptureInfo(stream: *mut c_void, status: Out<u32>, id: Out<u64>) -> Result<(), Code> {
+        capture_info(
+            stream,
+            CaptureInfo { status, id, graph: Out::none(), dependencies: Out::none(), count: Out::none() },
+        )
+    }
+
     #[per_thread(ptsz)]
     fn cudaStreamUpdateCaptureDependencies(
         stream: *mut c_void,
@@ -108,5 +122,50 @@ api!(
 
     extern "C" fn cudaThreadExit() -> Code {
         cudaDeviceReset()
+    }
+
+    extern "C" fn cudaThreadGetLimit(value: Out<usize>, limit: u32) -> Code {
+        cudaDeviceGetLimit(value, limit)
+    }
+
+    extern "C" fn cudaThreadSetLimit(limit: u32, value: usize) -> Code {
+        cudaDeviceSetLimit(limit, value)
+    }
+
+    extern "C" fn cudaThreadGetCacheConfig(config: Out<u32>) -> Code {
+        cudaDeviceGetCacheConfig(config)
+    }
+
+    extern "C" fn cudaThreadSetCacheConfig(config: u32) -> Code {
+        cudaDeviceSetCacheConfig(config)
+    }
+
+    /// Changes nothing, like the next: every card since compute capability 1.3 computes in double precision.
+    fn cudaSetDoubleForDevice(_value: Out<f64>) -> Result<(), Code> {
+        open().map(drop)
+    }
+
+    fn cudaSetDoubleForHost(_value: Out<f64>) -> Result<(), Code> {
+        open().map(drop)
+    }
+
+    /// Copies like CUDA 13's call; `failed` receives the index of a refused copy, or all ones if none was.
+    #[per_thread(ptsz)]
+    fn cudaMemcpyBatchAsync(
+        to: In<*mut c_void>,
+        from: In<*const c_void>,
+        sizes: In<usize>,
+        count: usize,
+        attributes: In<CopyAttributes>,
+        first_indices: In<usize>,
+        attribute_count: usize,
+        failed: Out<usize>,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        failed.put_if_wanted(usize::MAX);
+        let runs = Runs::read(first_indices, attribute_count, count)?;
+        let attributes = attributes.all(attribute_count)?;
+        let batch = Batch { to: to.all(count)?, from: from.all(count)?, sizes: sizes.all(count)? };
+        batch.copy(&attributes, &runs, stream, |index| failed.put_if_wanted(index))
     }
 );

@@ -4,9 +4,8 @@
 
 use core::ffi::c_void;
 
-use eager_gpu_model::Op;
-
-use super::managed::{Managed, MemLocation, Target};
+use super::batch::{Batch, CopyAttributes, Runs};
+use super::managed::{Managed, MemLocation, Target, prefetch};
 use super::pool::{ALLOCATION_PINNED, set_pool};
 use super::{open, open_uncaptured, stream_key};
 use crate::command::{Command, Discarded};
@@ -102,23 +101,59 @@ api!(
         stream: *mut c_void,
     ) -> Result<(), Code> {
         let (runtime, current) = open_uncaptured()?;
-        if flags != 0 || count == 0 || place_count == 0 || place_count > count {
+        if flags != 0 {
             return Err(Code::cudaErrorInvalidValue);
         }
         let (pointers, sizes) = (pointers.all(count)?, sizes.all(count)?);
-        let (places, first) = (places.all(place_count)?, first_indices.all(place_count)?);
+        let runs = Runs::read(first_indices, place_count, count)?;
+        let places = places.all(place_count)?;
         let stream = stream_key(stream, current);
-        if first[0] != 0 || !first.is_sorted() {
-            return Err(Code::cudaErrorInvalidValue);
-        }
-        for (index, (pointer, bytes)) in pointers.iter().zip(sizes).enumerate() {
-            discard(runtime, stream, *pointer, bytes)?;
-            let place = places[first.partition_point(|from| *from <= index) - 1];
-            let managed = Managed::find(runtime, *pointer, bytes)?;
-            let (Managed { alloc, device, range }, to) = managed.at(runtime, place.target(runtime)?)?;
-            let prefetch = Command::Prefetch(device, Op::Prefetch { alloc, range, to });
-            runtime.submit(stream, prefetch)?;
+        for (index, (pointer, bytes)) in pointers.into_iter().zip(sizes).enumerate() {
+            discard(runtime, stream, pointer, bytes)?;
+            prefetch(runtime, stream, pointer, bytes, places[runs.of(index)])?;
         }
         Ok(())
+    }
+
+    /// Prefetches each range to its location; a location applies from its start index on.
+    #[per_thread(ptsz)]
+    fn cudaMemPrefetchBatchAsync(
+        pointers: In<*mut c_void>,
+        sizes: In<usize>,
+        count: usize,
+        places: In<MemLocation>,
+        first_indices: In<usize>,
+        place_count: usize,
+        flags: u64,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        let (runtime, current) = open_uncaptured()?;
+        if flags != 0 {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        let (pointers, sizes) = (pointers.all(count)?, sizes.all(count)?);
+        let runs = Runs::read(first_indices, place_count, count)?;
+        let places = places.all(place_count)?;
+        let stream = stream_key(stream, current);
+        pointers.into_iter().zip(sizes).enumerate().try_for_each(|(index, (pointer, bytes))| {
+            prefetch(runtime, stream, pointer, bytes, places[runs.of(index)])
+        })
+    }
+
+    #[per_thread(ptsz)]
+    fn cudaMemcpyBatchAsync(
+        to: In<*mut c_void>,
+        from: In<*const c_void>,
+        sizes: In<usize>,
+        count: usize,
+        attributes: In<CopyAttributes>,
+        first_indices: In<usize>,
+        attribute_count: usize,
+        stream: *mut c_void,
+    ) -> Result<(), Code> {
+        let runs = Runs::read(first_indices, attribute_count, count)?;
+        let attributes = attributes.all(attribute_count)?;
+        let batch = Batch { to: to.all(count)?, from: from.all(count)?, sizes: sizes.all(count)? };
+        batch.copy(&attributes, &runs, stream, |_| ())
     }
 );

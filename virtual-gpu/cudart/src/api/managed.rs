@@ -14,6 +14,7 @@ use crate::command::Command;
 use crate::memory::{Advised, Kind, Side};
 use crate::runtime::Runtime;
 use crate::status::Code;
+use crate::stream::StreamKey;
 
 /// `cudaMemLocation` with the type as a plain number.
 #[repr(C)]
@@ -108,6 +109,26 @@ impl Managed {
     }
 }
 
+/// Prefetches managed memory in the order of a stream.
+///
+/// # Errors
+/// `cudaErrorInvalidValue` for other memory, and those of the location.
+pub fn prefetch(
+    runtime: &'static Runtime,
+    stream: StreamKey,
+    pointer: *const c_void,
+    bytes: usize,
+    place: MemLocation,
+) -> Result<(), Code> {
+    let managed = Managed::find(runtime, pointer, bytes)?;
+    let target = place.target(runtime)?;
+    let (Managed { alloc, device, range }, to) = managed.at(runtime, target)?;
+    runtime.submit(stream, Command::Prefetch(device, Op::Prefetch { alloc, range, to }))?;
+    let side = Some(target.side());
+    runtime.memory.lock().advice.change(pointer as u64, bytes as u64, |said| said.prefetched = side);
+    Ok(())
+}
+
 api!(
     #[cuda_12(cudaMemPrefetchAsync_v2)]
     #[bytes(bytes)]
@@ -120,17 +141,10 @@ api!(
         stream: *mut c_void,
     ) -> Result<(), Code> {
         let (runtime, current) = open()?;
-        let managed = Managed::find(runtime, pointer, bytes)?;
         if flags != 0 {
             return Err(Code::cudaErrorInvalidValue);
         }
-        let target = location.target(runtime)?;
-        let (Managed { alloc, device, range }, to) = managed.at(runtime, target)?;
-        let prefetch = Command::Prefetch(device, Op::Prefetch { alloc, range, to });
-        runtime.submit(stream_key(stream, current), prefetch)?;
-        let side = Some(target.side());
-        runtime.memory.lock().advice.change(pointer as u64, bytes as u64, |said| said.prefetched = side);
-        Ok(())
+        prefetch(runtime, stream_key(stream, current), pointer, bytes, location)
     }
 
     /// Applies advice; `ReadMostly` and `AccessedBy` have no effect on the model.

@@ -11,6 +11,7 @@
 mod table;
 
 mod array;
+mod batch;
 mod capture;
 mod clock_calls;
 mod cluster;
@@ -24,11 +25,11 @@ mod fill;
 mod function;
 mod graph;
 mod graph_add;
+mod graph_dot;
 mod graph_exec;
 mod graph_node;
 mod host;
 mod image;
-mod ipc;
 mod launch;
 #[cfg(cuda_12)]
 mod major12;
@@ -40,6 +41,7 @@ mod memory_range;
 mod peer;
 mod pointer;
 mod pool;
+mod refused;
 mod registration;
 mod settings;
 mod stream;
@@ -47,6 +49,7 @@ mod stream_attribute;
 mod symbol;
 
 pub use error::error_texts;
+pub use refused::{Refused, refused};
 
 use core::ffi::c_void;
 
@@ -84,11 +87,11 @@ pub fn exports() -> impl Iterator<Item = &'static Export> {
         function::EXPORTS,
         graph::EXPORTS,
         graph_add::EXPORTS,
+        graph_dot::EXPORTS,
         graph_exec::EXPORTS,
         graph_node::EXPORTS,
         host::EXPORTS,
         image::EXPORTS,
-        ipc::EXPORTS,
         launch::EXPORTS,
         #[cfg(cuda_12)]
         major12::EXPORTS,
@@ -100,6 +103,11 @@ pub fn exports() -> impl Iterator<Item = &'static Export> {
         peer::EXPORTS,
         pointer::EXPORTS,
         pool::EXPORTS,
+        refused::both::EXPORTS,
+        #[cfg(cuda_12)]
+        refused::only_12::EXPORTS,
+        #[cfg(not(cuda_12))]
+        refused::only_13::EXPORTS,
         registration::EXPORTS,
         settings::EXPORTS,
         stream::EXPORTS,

@@ -9,7 +9,7 @@ use eager_gpu_model::AllocKind;
 
 use super::open;
 use crate::ffi::Out;
-use crate::kernel::variable_at;
+use crate::kernel::{copies, variable_at};
 use crate::memory::Kind;
 use crate::status::Code;
 
@@ -48,7 +48,8 @@ api!(
         let (kind, device) = match found {
             Some(found) => (memory_type(found.kind), c_int::try_from(found.device).unwrap_or(c_int::MAX)),
             None if variable_at(pointer as u64).is_some() => {
-                (cudaMemoryType::cudaMemoryTypeDevice, c_int::try_from(current).unwrap_or(c_int::MAX))
+                let device = copies::home(pointer as u64).map_or(current, |(_, device)| device);
+                (cudaMemoryType::cudaMemoryTypeDevice, c_int::try_from(device).unwrap_or(c_int::MAX))
             }
             None => (cudaMemoryType::cudaMemoryTypeUnregistered, NO_DEVICE),
         };

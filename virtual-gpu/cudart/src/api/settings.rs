@@ -164,6 +164,11 @@ api!(
         config.put(PREFER_NONE)
     }
 
+    /// No effect: caches are not modelled, so nothing persists in them.
+    fn cudaCtxResetPersistingL2Cache() -> Result<(), Code> {
+        open().map(drop)
+    }
+
     /// No effect: there is no profiler.
     fn cudaProfilerStart() -> Result<(), Code> {
         open().map(drop)

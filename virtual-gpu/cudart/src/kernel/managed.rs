@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use eager_gpu_model::AllocKind;
 use parking_lot::Mutex;
 
+use super::copies;
 use super::registry::{Symbol, Variable, named_variable, shadowed_variable};
 use crate::log::log_line;
 use crate::runtime::Runtime;
@@ -73,7 +74,7 @@ pub fn make(runtime: &Runtime, device: u32) -> Result<(), Code> {
                     let from = std::ptr::with_exposed_provenance::<u8>(initial.address as usize);
                     let to = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);
                     to.copy_from_nonoverlapping(from, variable.bytes as usize);
-                    std::ptr::with_exposed_provenance_mut::<u64>(pointer.address as usize).write(address);
+                    copies::write_pointer(pointer.address, address);
                 }
             }
             _ => log_line(format_args!(
@@ -95,12 +96,16 @@ pub fn managed_at(address: u64) -> Option<Variable> {
     Some(Variable { address, bytes: found.bytes })
 }
 
-/// Finds the device variable of a symbol. The symbol of a managed variable is its address.
+/// Finds the current device's variable of a symbol. The symbol of a managed variable is its address.
 ///
 /// # Errors
-/// `cudaErrorInvalidSymbol`.
+/// `cudaErrorInvalidSymbol`; `cudaErrorMemoryAllocation` if there is no memory for the device's copy.
 pub fn variable(symbol: *const c_void) -> Result<Variable, Code> {
-    managed_at(symbol as u64).map_or_else(|| shadowed_variable(symbol), Ok)
+    if let Some(managed) = managed_at(symbol as u64) {
+        return Ok(managed);
+    }
+    let Variable { address, bytes } = shadowed_variable(symbol)?;
+    Ok(Variable { address: copies::resolved(address)?, bytes })
 }
 
 /// Marks the variable at `address` as not allocated, since its context is destroyed; [`make`] allocates it anew.

@@ -7,6 +7,7 @@ mod accesses;
 mod args;
 mod check;
 pub mod cluster;
+pub mod copies;
 mod host_pointer;
 mod managed;
 mod profile;

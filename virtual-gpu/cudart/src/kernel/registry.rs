@@ -12,6 +12,7 @@ use eager_exec::abi::{CHECKS, KERNEL_ABI_VERSION, KernelEntry, KernelTable, Para
 use parking_lot::Mutex;
 
 use super::check::THREADS_PER_BLOCK_MAX;
+use super::copies;
 use crate::log::log_line;
 use crate::names::readable;
 use crate::status::Code;
@@ -132,6 +133,11 @@ pub unsafe fn add_table(table: *const KernelTable) {
             slice::<VariableEntry>(table.variables, table.variable_count),
         )
     };
+    // SAFETY: null is handled; otherwise the memory's description is part of a table of this version.
+    if let Some(memory) = unsafe { table.memory.as_ref() } {
+        copies::add(&memory.initialised, false);
+        copies::add(&memory.zeroed, true);
+    }
     let symbol = |name: &str| Symbol { device_code: table.device_code as usize, name: name.to_owned() };
     let mut registry = REGISTRY.lock();
     for entry in kernels {
@@ -250,18 +256,23 @@ pub(super) fn shadowed_variable(shadow: *const c_void) -> Result<Variable, Code>
     })
 }
 
-/// The device variable that contains an address.
+/// The device variable that contains an address: the program's, or a device's copy of it.
 pub fn variable_at(address: u64) -> Option<Variable> {
+    let home = copies::home(address).map_or(address, |(home, _)| home);
     let registry = REGISTRY.lock();
-    let holds =
-        |variable: &&Variable| (variable.address..variable.address + variable.bytes).contains(&address);
-    registry.variables.values().find(holds).copied()
+    let holds = |variable: &&Variable| (variable.address..variable.address + variable.bytes).contains(&home);
+    let found = registry.variables.values().find(holds)?;
+    Some(Variable { address: address - (home - found.address), ..*found })
 }
 
-/// All device variables with their names.
+/// All device variables with their names, at the program's addresses and in the devices' copies.
 pub fn variables() -> Vec<(String, Variable)> {
     let registry = REGISTRY.lock();
-    registry.variables.iter().map(|(symbol, place)| (symbol.name.clone(), *place)).collect()
+    let places = registry.variables.iter().flat_map(|(symbol, place)| {
+        let addresses = copies::all(place.address).into_iter().chain([place.address]);
+        addresses.map(|address| (symbol.name.clone(), Variable { address, ..*place }))
+    });
+    places.collect()
 }
 
 /// True if some kernel was compiled for strict mode.

@@ -9,6 +9,7 @@ mod region;
 pub use place::{DeviceOp, Direction, Place, copy_ops, fill_ops};
 pub use region::{Extent, Region};
 
+use crate::kernel::copies;
 use crate::runtime::Runtime;
 use crate::status::Code;
 
@@ -25,6 +26,14 @@ impl Copy {
     /// A copy of contiguous bytes.
     pub fn line(to: u64, from: u64, bytes: u64, direction: Direction) -> Copy {
         Copy { to: Region::line(to), from: Region::line(from), extent: Extent::line(bytes), direction }
+    }
+
+    /// The copy on the current device, where variables are named by their addresses in device code.
+    ///
+    /// # Errors
+    /// `cudaErrorMemoryAllocation`.
+    pub fn resolved(self) -> Result<Copy, Code> {
+        Ok(Copy { to: self.to.resolved()?, from: self.from.resolved()?, ..self })
     }
 
     /// Checks the copy. Returns whether it involves host memory that the program may reuse as soon as the call returns.
@@ -69,6 +78,12 @@ impl Copy {
     }
 }
 
+impl Region {
+    fn resolved(self) -> Result<Region, Code> {
+        Ok(Region { address: copies::resolved(self.address)?, ..self })
+    }
+}
+
 /// Marks the bytes as initialised in strict mode.
 fn note_written(runtime: &Runtime, to: Region, extent: Extent) {
     if let Some(strict) = &runtime.strict_mode {
@@ -91,6 +106,14 @@ pub struct Fill {
 }
 
 impl Fill {
+    /// The fill on the current device, like [`Copy::resolved`].
+    ///
+    /// # Errors
+    /// `cudaErrorMemoryAllocation`.
+    pub fn resolved(self) -> Result<Fill, Code> {
+        Ok(Fill { to: self.to.resolved()?, ..self })
+    }
+
     /// # Errors
     /// `cudaErrorInvalidValue` for pageable memory, or a block that leaves its allocation.
     pub fn check(&self, runtime: &Runtime) -> Result<(), Code> {

@@ -177,3 +177,17 @@ pub fn every_call_gives_the_failure(built: &Built, major: &Major) {
         assert_eq!(printed, format!("{} calls\n", calls.len()));
     }
 }
+
+/// Checks that every refused function gives its code, and that its name and reason are printed once.
+pub fn refused_functions_say_why_once(built: &Built, refused: &[(&str, &str)]) {
+    let names: Vec<&str> = refused.iter().map(|(name, _)| *name).collect();
+    let (printed, errors) =
+        run_with_input(built, "refused", &[], &[names.clone(), names].concat().join("\n"));
+    assert_eq!(printed, format!("{} calls\n", 2 * refused.len()));
+    let mut lines: Vec<&str> = errors.lines().collect();
+    lines.sort_unstable();
+    let mut expected: Vec<String> =
+        refused.iter().map(|(name, reason)| format!("eager virtual GPU: {name}: {reason}")).collect();
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
+}

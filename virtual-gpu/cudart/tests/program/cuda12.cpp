@@ -22,6 +22,8 @@ static cudaError_t capture_info(cudaStream_t stream, cudaStreamCaptureStatus *st
 
 #include "harness.h"
 
+#include <dlfcn.h>
+
 #pragma clang diagnostic ignored "-Wdeprecated-declarations"
 
 // Run with a capacity of 16 MiB.
@@ -65,6 +67,21 @@ SCENARIO(older_forms, "older-forms") {
     EXPECT(status == cudaStreamCaptureStatusActive && count == 0);
     OK(cudaStreamEndCapture(stream, &graph));
     EXPECT(graph == captured);
+    size_t stack = 0;
+    OK(cudaThreadSetLimit(cudaLimitStackSize, 4096));
+    OK(cudaThreadGetLimit(&stack, cudaLimitStackSize));
+    EXPECT(stack == 4096);
+    cudaFuncCache preferred;
+    OK(cudaThreadSetCacheConfig(cudaFuncCachePreferL1));
+    OK(cudaThreadGetCacheConfig(&preferred));
+    double number = 1.5;
+    OK(cudaSetDoubleForDevice(&number));
+    OK(cudaSetDoubleForHost(&number));
+    EXPECT(number == 1.5);
+    auto oldest = (cudaError_t(*)(cudaStream_t, cudaStreamCaptureStatus *, unsigned long long *))dlsym(
+        RTLD_DEFAULT, "cudaStreamGetCaptureInfo");
+    OK(oldest(stream, &status, nullptr));
+    EXPECT(status == cudaStreamCaptureStatusNone);
     int version = 0;
     OK(cudaDriverGetVersion(&version));
     EXPECT(version == 12090);

@@ -41,6 +41,13 @@ SCENARIO(sticky_assert, "sticky-assert") {
     EXPECT(std::string(cudaGetErrorString(cudaErrorAssert)) == "device-side assert triggered");
 }
 
+// Functions that virtual GPUs do not have, each more than once.
+SCENARIO(refused, "refused") {
+    expect_of_every_call(cudaErrorNotSupported);
+    EXPECT(cudaGetLastError() == cudaErrorNotSupported);
+    OK(cudaFree(nullptr));
+}
+
 struct Destroyed {
     ~Destroyed() { std::puts("destroyed"); }
 };

@@ -1,7 +1,11 @@
 // Graphs made node by node and by stream capture, and what capture forbids.
 #include "harness.h"
 
+#include <unistd.h>
+
 #include <atomic>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 const int count = 1024;
@@ -78,6 +82,13 @@ SCENARIO(graph_by_hand, "graph-by-hand") {
     OK(cudaDeviceSynchronize());
     EXPECT(out == 25 && called == 2);
 
+    cudaHostNodeParams told_host = {};
+    cudaMemsetParams told_fill = {};
+    OK(cudaGraphHostNodeGetParams(host, &told_host));
+    EXPECT(told_host.fn == add_one && told_host.userData == &called);
+    OK(cudaGraphMemsetNodeGetParams(fill, &told_fill));
+    EXPECT(told_fill.dst == device && told_fill.value == 10 && told_fill.elementSize == 4 && told_fill.width == count);
+    EXPECT(cudaGraphMemsetNodeGetParams(host, &told_fill) == cudaErrorInvalidValue);
     cudaKernelNodeParams told = {};
     OK(cudaGraphKernelNodeGetParams(kernel, &told));
     EXPECT(told.func == &scale_stub && told.blockDim.x == 256 && *(int *)told.kernelParams[2] == 2);
@@ -126,6 +137,63 @@ SCENARIO(graph_by_hand, "graph-by-hand") {
     EXPECT(out == 995);
     EXPECT(cudaGraphInstantiate(&exec, graph, cudaGraphInstantiateFlagDeviceLaunch) == cudaErrorNotSupported);
     EXPECT(cudaGraphAddKernelNode(&a, graph, nullptr, 0, nullptr) == cudaErrorInvalidValue);
+}
+
+// A graph as text, of which CUDA documents the contents: edges, kinds of nodes, names of kernels, directions of copies.
+SCENARIO(graph_dot, "graph-dot") {
+    int *device = nullptr, elements = count, factor = 2, out = 0;
+    OK(cudaMalloc((void **)&device, bytes));
+    cudaGraph_t graph, child;
+    cudaGraphNode_t kernel, back, inner;
+    void *args[] = {&device, &elements, &factor};
+    cudaKernelNodeParams launch = {};
+    launch.func = &scale_stub;
+    launch.gridDim = launch.blockDim = dim3(1);
+    launch.kernelParams = args;
+    OK(cudaGraphCreate(&graph, 0));
+    OK(cudaGraphCreate(&child, 0));
+    OK(cudaGraphAddMemcpyNode1D(&back, child, nullptr, 0, &out, device, sizeof out, cudaMemcpyDeviceToHost));
+    OK(cudaGraphAddKernelNode(&kernel, graph, nullptr, 0, &launch));
+    OK(cudaGraphAddChildGraphNode(&inner, graph, &kernel, 1, child));
+    char path[] = "/tmp/graph-XXXXXX";
+    EXPECT(close(mkstemp(path)) == 0);
+    OK(cudaGraphDebugDotPrint(graph, path, cudaGraphDebugDotFlagsVerbose));
+    std::ifstream file(path);
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    unlink(path);
+    for (const char *part : {"digraph", "kernel scale", "child graph", "memcpy DeviceToHost", " -> "})
+        EXPECT(text.find(part) != std::string::npos);
+    EXPECT(cudaGraphDebugDotPrint(graph, "/no/such/folder/graph", 0) == cudaErrorOperatingSystem);
+    EXPECT(cudaGraphDebugDotPrint(nullptr, path, 0) == cudaErrorInvalidValue);
+
+    unsigned long long held = 9;
+    OK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrReservedMemHigh, &held));
+    EXPECT(held == 0);
+    OK(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrReservedMemHigh, &held));
+    EXPECT(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &held) == cudaErrorInvalidValue);
+    EXPECT(cudaDeviceGetGraphMemAttribute(1, cudaGraphMemAttrUsedMemHigh, &held) == cudaErrorInvalidDevice);
+
+    size_t elements_max = 0;
+    const cudaChannelFormatDesc format = cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindFloat);
+    OK(cudaDeviceGetTexture1DLinearMaxWidth(&elements_max, &format, 0));
+    EXPECT(elements_max == 1 << 28);
+    OK(cudaCtxResetPersistingL2Cache());
+    const auto kernel_handle = (cudaKernel_t)&scale_stub;
+    OK(cudaKernelSetAttributeForDevice(kernel_handle, cudaFuncAttributePreferredSharedMemoryCarveout, 50, 0));
+
+    // Copies to and from a symbol, changed in the executable graph.
+    cudaGraphNode_t in, read;
+    cudaGraphExec_t exec;
+    int one = 1, two = 2, got = 0;
+    OK(cudaGraphCreate(&graph, 0));
+    OK(cudaGraphAddMemcpyNodeToSymbol(&in, graph, nullptr, 0, &shadow_offset, &one, 4, 0, cudaMemcpyHostToDevice));
+    OK(cudaGraphAddMemcpyNodeFromSymbol(&read, graph, &in, 1, &out, &shadow_offset, 4, 0, cudaMemcpyDeviceToHost));
+    OK(cudaGraphInstantiate(&exec, graph, 0));
+    OK(cudaGraphExecMemcpyNodeSetParamsToSymbol(exec, in, &shadow_offset, &two, 4, 0, cudaMemcpyHostToDevice));
+    OK(cudaGraphExecMemcpyNodeSetParamsFromSymbol(exec, read, &got, &shadow_offset, 4, 0, cudaMemcpyDeviceToHost));
+    OK(cudaGraphLaunch(exec, nullptr));
+    OK(cudaDeviceSynchronize());
+    EXPECT(got == 2 && out == 0);
 }
 
 // Milliseconds of a graph that copies to the device and from it, beside each other or one after the other.

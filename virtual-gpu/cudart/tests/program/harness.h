@@ -35,7 +35,8 @@
 
 // Only their addresses count.
 extern char scale_stub, trap_stub, wild_stub, divide_stub, deep_stub, orphan_stub, assert_stub;
-extern char shadow_offset;  // The host's shadow of a device variable.
+// The host's shadows of device variables; the second variable holds the first's address.
+extern char shadow_offset, shadow_where;
 
 // values[i] = values[i] * factor + offset, for i < count
 cudaError_t scale(int *values, int count, int factor, cudaStream_t stream = nullptr);

@@ -37,7 +37,10 @@ struct KernelTable {
     const KernelEntry *kernels;
     const VariableEntry *variables;
     const void *device_code;
+    const struct VariableMemory *memory;
 };
+struct MemoryRange { void *start; uint64_t bytes; };
+struct VariableMemory { MemoryRange initialised, zeroed; };
 static_assert(sizeof(BlockContext) == 192 && sizeof(KernelEntry) == 48, "the ABI's sizes");
 
 extern "C" void eager_vgpu_register(const KernelTable *);
@@ -47,8 +50,10 @@ extern "C" void __cudaRegisterFunction(void **, const char *, char *, const char
 extern "C" void __cudaRegisterVar(void **, char *, char *, const char *, int, size_t, int, int);
 // ---- kernels ----
 
-static int device_offset = 5;  // The device's copy of a __constant__ variable.
-char shadow_offset;            // The host's shadow of it: only its address counts.
+// Whole pages of variables: a __constant__ one, and one that holds its address in device code.
+static struct alignas(4096) { int offset, *where; } device_memory = {5, &device_memory.offset};
+static int &device_offset = device_memory.offset;
+char shadow_offset, shadow_where;  // The host's shadows of them: only their addresses count.
 
 static void touch(BlockContext *ctx, const void *address, bool write) {
     uint64_t index = ((uint64_t)address - ctx->touch_base) >> ctx->touch_shift;
@@ -94,8 +99,10 @@ static const KernelEntry kernels[] = {
     {"_Z4deepv", deep_block, nullptr, 0, 0, 0, 0},
     {"_Z7assertsv", assert_block, nullptr, 0, 0, 0, 0},
 };
-static const VariableEntry variables[] = {{"offset", &device_offset, sizeof device_offset}};
-static const KernelTable table = {KERNEL_ABI_VERSION, 6, 1, 0, kernels, variables, nullptr};
+static const VariableEntry variables[] = {{"offset", &device_memory.offset, sizeof(int)},
+                                          {"where", &device_memory.where, sizeof(int *)}};
+static const VariableMemory memory = {{&device_memory, sizeof device_memory}, {nullptr, 0}};
+static const KernelTable table = {KERNEL_ABI_VERSION, 6, 2, 0, kernels, variables, nullptr, &memory};
 
 // Host stubs: only their addresses count.
 char scale_stub, trap_stub, wild_stub, divide_stub, deep_stub, orphan_stub, assert_stub;
@@ -114,7 +121,8 @@ __attribute__((constructor)) static void register_host_code() {
     add(&deep_stub, "_Z4deepv");
     add(&assert_stub, "_Z7assertsv");
     add(&orphan_stub, "_Z6orphanv");
-    __cudaRegisterVar(handle, &shadow_offset, (char *)"offset", "offset", 0, sizeof device_offset, 1, 0);
+    __cudaRegisterVar(handle, &shadow_offset, (char *)"offset", "offset", 0, sizeof(int), 1, 0);
+    __cudaRegisterVar(handle, &shadow_where, (char *)"where", "where", 0, sizeof(int *), 0, 0);
 }
 
 cudaError_t scale(int *values, int count, int factor, cudaStream_t stream) {

@@ -1,6 +1,8 @@
 // Pitched and page-locked memory, copies and fills in two and three dimensions, memory of other devices.
 #include "harness.h"
 
+#include <thread>
+
 SCENARIO(pitched, "pitched") {
     const size_t width = 700, height = 9;
     char *rows = nullptr, *other = nullptr;
@@ -151,6 +153,64 @@ SCENARIO(peers, "peers") {
     OK(cudaMemcpy(out.data(), here, 4, cudaMemcpyDeviceToHost));
     EXPECT(out[0] == 1);
     EXPECT(cudaMemcpyPeer(there, 2, here, 0, 4) == cudaErrorInvalidDevice);
+}
+
+// Every device has a variable of its own, with its initial value. Run with two devices.
+SCENARIO(symbols_per_device, "symbols-per-device") {
+    void *addresses[2];
+    int *values[2], *stored[2], out = 0;
+    for (int device = 0; device < 2; device++) {
+        OK(cudaSetDevice(device));
+        OK(cudaGetSymbolAddress(&addresses[device], &shadow_offset));
+        OK(cudaMemcpyFromSymbol(&out, &shadow_offset, 4, 0, cudaMemcpyDeviceToHost));
+        EXPECT(out == 5);
+        out = 100 + device;
+        OK(cudaMemcpyToSymbol(&shadow_offset, &out, 4, 0, cudaMemcpyHostToDevice));
+        OK(cudaMalloc((void **)&values[device], 4));
+        OK(cudaMemset(values[device], 0, 4));
+    }
+    EXPECT(addresses[0] != addresses[1]);
+    // Kernels use their device's, whatever ran before, and memory is reached through its address from anywhere.
+    for (int round = 0; round < 2; round++) {
+        for (int device = 0; device < 2; device++) {
+            OK(cudaSetDevice(device));
+            OK(scale(values[device], 1, 1));
+            OK(cudaMemcpy(&out, values[device], 4, cudaMemcpyDeviceToHost));
+            EXPECT(out == (100 + device) * (1 + round));
+            OK(cudaMemcpy(&out, addresses[1 - device], 4, cudaMemcpyDefault));
+            EXPECT(out == 101 - device);
+            cudaPointerAttributes attributes;
+            OK(cudaPointerGetAttributes(&attributes, addresses[1 - device]));
+            EXPECT(attributes.type == cudaMemoryTypeDevice && attributes.device == 1 - device);
+        }
+    }
+    EXPECT(cudaMemcpy(&out, (char *)addresses[0] + 1, 4, cudaMemcpyDefault) == cudaErrorInvalidValue);
+    // Threads launch on both devices at once.
+    std::thread beside([&] {
+        OK(cudaSetDevice(1));
+        for (int i = 0; i < 200; i++) OK(scale(values[1], 1, 0));
+        OK(cudaDeviceSynchronize());
+    });
+    OK(cudaSetDevice(0));
+    for (int i = 0; i < 200; i++) OK(scale(values[0], 1, 0));
+    OK(cudaDeviceSynchronize());
+    beside.join();
+    for (int device = 0; device < 2; device++) {
+        OK(cudaMemcpy(&out, values[device], 4, cudaMemcpyDefault));
+        EXPECT(out == 100 + device);
+        // An address in a variable is that of device code: it means the current device's variable.
+        OK(cudaSetDevice(device));
+        OK(cudaMemcpyFromSymbol(&stored[device], &shadow_where, 8, 0, cudaMemcpyDeviceToHost));
+        OK(cudaMemcpy(&out, stored[device], 4, cudaMemcpyDeviceToHost));
+        EXPECT(out == 100 + device && stored[0] == stored[device]);
+    }
+    // A new context has the initial values; the other device keeps its own.
+    OK(cudaDeviceReset());
+    OK(cudaMemcpyFromSymbol(&out, &shadow_offset, 4, 0, cudaMemcpyDeviceToHost));
+    EXPECT(out == 5);
+    OK(cudaSetDevice(0));
+    OK(cudaMemcpyFromSymbol(&out, &shadow_offset, 4, 0, cudaMemcpyDeviceToHost));
+    EXPECT(out == 100);
 }
 
 // A symbol's address is as good as any device pointer.

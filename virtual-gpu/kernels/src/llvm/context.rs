@@ -96,6 +96,12 @@ impl Context {
         Value(constant)
     }
 
+    /// Creates a constant structure without gaps.
+    pub fn packed(&self, parts: &[Value]) -> Value {
+        let mut parts: Vec<LLVMValueRef> = parts.iter().map(|part| part.0).collect();
+        Value(llvm!(LLVMConstStructInContext(self.raw, parts.as_mut_ptr(), parts.len() as u32, 1)))
+    }
+
     pub fn int_type(&self, bits: u32) -> Type {
         Type(llvm!(LLVMIntTypeInContext(self.raw, bits)))
     }

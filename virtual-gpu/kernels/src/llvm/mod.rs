@@ -21,7 +21,7 @@ pub(crate) use builder::{Builder, Split};
 pub(crate) use context::Context;
 pub(crate) use machine::Machine;
 pub(crate) use module::Module;
-pub(crate) use value::constant_address_space_cast;
+pub(crate) use value::{constant_address_space_cast, constant_at};
 
 /// Calls LLVM's C interface.
 macro_rules! llvm {

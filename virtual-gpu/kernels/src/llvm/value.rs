@@ -264,6 +264,11 @@ impl Value {
         (!found.is_null()).then_some(Value(found))
     }
 
+    /// True if a constant is zero in all its bytes, or has no particular value.
+    pub fn is_zero(self) -> bool {
+        llvm!(LLVMIsNull(self.0)) != 0 || llvm!(LLVMIsUndef(self.0)) != 0
+    }
+
     pub fn set_initializer(self, value: Value) {
         llvm!(LLVMSetInitializer(self.0, value.0));
     }
@@ -361,4 +366,10 @@ impl Value {
 /// Casts a constant address to another address space.
 pub(crate) fn constant_address_space_cast(value: Value, to: Type) -> Value {
     Value(llvm!(LLVMConstAddrSpaceCast(value.0, to.0)))
+}
+
+/// The constant address `offset` bytes behind a global variable; `byte` is the type of a byte.
+pub(crate) fn constant_at(global: Value, byte: Type, offset: Value) -> Value {
+    let mut indices = [offset.0];
+    Value(llvm!(LLVMConstInBoundsGEP2(byte.0, global.0, indices.as_mut_ptr(), 1)))
 }

@@ -114,6 +114,13 @@ impl Program {
         self.kernels().iter().find(named).unwrap_or_else(|| panic!("no kernel {part}"))
     }
 
+    /// Start and size of the memory of initialised and of zeroed variables.
+    pub fn memory(&self) -> [(u64, u64); 2] {
+        // SAFETY: a table of this ABI version always has the description.
+        let memory = unsafe { &*self.table.memory };
+        [&memory.initialised, &memory.zeroed].map(|range| (range.start.addr() as u64, range.bytes))
+    }
+
     /// The variable of this name.
     pub fn variable(&self, name: &str) -> &VariableEntry {
         // SAFETY: the table says how many entries lie there; `eager_kernels` writes at least one if there are any.
