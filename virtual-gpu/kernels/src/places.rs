@@ -31,7 +31,7 @@ pub(crate) fn note(context: &Context, function: Value) {
 }
 
 /// Headers that define CUDA's device functions, such as `atomicCAS` and `__nanosleep`.
-const CUDA_HEADERS: &[&str] = &["/lib/clang/", "/include/crt/", "/include/sm_"];
+const CUDA_HEADERS: &[&str] = &["/lib/clang/", "/include/crt/", "/include/device_", "/include/sm_"];
 
 /// Text of a place: the line itself, and the line in the kernel from which it is reached. Inside a device function of
 /// CUDA it is the line that calls it.
