@@ -70,21 +70,24 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
             return e.write(operand(instruction, 0)?, "i32", &result);
         }
         ["elect", "sync"] => return elect(e, instruction),
-        ["isspacep", space] => {
-            let space = match space {
-                "shared" | "shared::cta" => "shared",
-                "global" | "local" => space,
-                _ => return Err(Unknown),
-            };
-            let address = read(e, 1, "i64")?;
-            let address = e.value(&format!("inttoptr i64 {address} to ptr"));
-            let is = e.call("i1", &format!("llvm.nvvm.isspacep.{space}"), &[("ptr", address)]);
-            return e.write(operand(instruction, 0)?, "i1", &is);
-        }
+        ["isspacep", space] => return is_in_space(e, instruction, space),
         ["shfl", "sync", way, "b32"] => return shuffle(e, instruction, way),
         _ => return cluster(e, instruction, words),
     }
     Ok(())
+}
+
+/// `isspacep`: whether a generic address lies in a state space.
+fn is_in_space(e: &mut Emitter, instruction: &Instruction, space: &str) -> Emitted {
+    let space = match space {
+        "shared" | "shared::cta" => "shared",
+        "global" | "local" => space,
+        _ => return Err(Unknown),
+    };
+    let address = e.read(operand(instruction, 1)?, "i64")?;
+    let address = e.value(&format!("inttoptr i64 {address} to ptr"));
+    let is = e.call("i1", &format!("llvm.nvvm.isspacep.{space}"), &[("ptr", address)]);
+    e.write(operand(instruction, 0)?, "i1", &is)
 }
 
 /// `elect`: the lowest of the threads that the mask names, once all of them are here.
