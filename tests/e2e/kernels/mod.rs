@@ -1,6 +1,7 @@
 //! Kernels on the virtual GPU: results, and what strict mode finds.
 
 mod calibrate;
+mod closed_libraries;
 mod clusters;
 mod conformance;
 mod corpus;

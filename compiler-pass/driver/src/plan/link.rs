@@ -172,6 +172,10 @@ fn add_libraries(args: &mut Vec<OsString>, job: &Job, toolchain: &Toolchain) {
     }
     args.extend(runtime.iter().map(OsString::from));
     args.extend(["-lm".into(), "-Wl,--pop-state".into()]);
+    if job.links("-shared") {
+        // The runtimes keep the addresses of its kernels, so it must stay when the program closes it.
+        args.push("-Wl,-z,nodelete".into());
+    }
 }
 
 /// Adds the words that make the linker merge the bitcode of all objects and run the plugin on the result.
