@@ -103,7 +103,7 @@ impl Scheduler for ClientConnection {
     }
 
     fn devices(&self) -> Vec<Uuid> {
-        ClientConnection::devices(self).to_vec()
+        ClientConnection::devices(self)
     }
 
     fn resume(&self) -> Resumed {

@@ -93,9 +93,10 @@ impl DaemonPlace {
     }
 
     /// Waits for a daemon that is being restarted. `find` returns where to look, and is called before each attempt.
-    /// The inner `Err` is the place where no daemon came.
+    /// The inner `Err` is the place where no daemon came. A wait is reported on standard error unless `is_quiet`.
     pub fn await_daemon(
         patience: Duration,
+        is_quiet: bool,
         mut find: impl FnMut() -> anyhow::Result<(DaemonPlace, PathBuf)>,
     ) -> anyhow::Result<Result<Present, DaemonPlace>> {
         let (start, mut is_reported) = (Instant::now(), false);
@@ -110,7 +111,7 @@ impl DaemonPlace {
             if waited >= patience || !is_expected {
                 return Ok(Err(place));
             }
-            if waited >= REPORT_AFTER && !std::mem::replace(&mut is_reported, true) {
+            if !is_quiet && waited >= REPORT_AFTER && !std::mem::replace(&mut is_reported, true) {
                 let (place, most) = (place.run_dir.display(), patience.as_secs_f32());
                 say(&format!("no daemon at {place}: waiting for one, {most} s at most"));
             }

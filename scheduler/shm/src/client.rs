@@ -110,7 +110,7 @@ pub struct ClientConnection {
     hello: Hello,
     /// Features that the daemon granted: bits of [`eager_proto::hello::FEATURES`].
     features: u64,
-    devices: Vec<Uuid>,
+    devices: Mutex<Vec<Uuid>>,
     /// Its lock also makes filling and publishing a record one step.
     outbox: Mutex<Outbox>,
     /// The authoritative counters: those in the page are lost with its daemon.
@@ -184,7 +184,7 @@ impl ClientConnection {
             trusted,
             hello: *hello,
             features: welcome.features,
-            devices,
+            devices: Mutex::new(devices),
             outbox: Mutex::default(),
             counters: Default::default(),
         })
@@ -220,6 +220,8 @@ impl ClientConnection {
             shared.retired.fetch_max(own.retired.load(Ordering::SeqCst), Ordering::SeqCst);
         }
         packet::take_place(&self.socket, fresh.socket).map_err(|errno| connect_error(&self.path, errno))?;
+        // The new daemon may serve further devices.
+        *self.devices.lock().unwrap_or_else(PoisonError::into_inner) = fresh.greeting.devices;
         self.send_again(&mut outbox);
         Ok(())
     }
@@ -260,8 +262,8 @@ impl ClientConnection {
     }
 
     /// Uuids of the daemon's devices by their numbers; empty where the program sees the devices under the same numbers.
-    pub fn devices(&self) -> &[Uuid] {
-        &self.devices
+    pub fn devices(&self) -> Vec<Uuid> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The most that a task can ever be granted, in bytes; `None` if the daemon does not tell.

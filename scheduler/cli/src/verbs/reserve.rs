@@ -58,10 +58,15 @@ pub struct Reservation {
 
 impl Reservation {
     /// Returns the devices' UUIDs for NVIDIA's runtime, which numbers devices in another order than the daemon.
-    pub fn cuda_names(&self) -> String {
+    pub fn cuda_names(&self) -> anyhow::Result<String> {
         let uuids = self.connection.devices();
-        let name = |device: &u32| uuids.get(*device as usize).map_or(device.to_string(), uuid_text);
-        self.devices.iter().map(name).collect::<Vec<_>>().join(",")
+        let name = |device: &u32| match uuids.get(*device as usize) {
+            Some(uuid) => Ok(uuid_text(uuid)),
+            // The program sees the devices under the daemon's numbers.
+            None if uuids.is_empty() => Ok(device.to_string()),
+            None => bail!("the daemon gave GPU {device}, and has not said which GPU of the machine that is"),
+        };
+        Ok(self.devices.iter().map(name).collect::<anyhow::Result<Vec<_>>>()?.join(","))
     }
 
     /// Hands the connection over to the program that this process becomes.
@@ -131,7 +136,9 @@ fn reserve_one(
             continue;
         };
         let answered = cell.answers(asked);
-        let has_news = cell.reason != said && !wanted.is_quiet;
+        // A daemon that was just started has no reason yet.
+        let reason = connection.reason(slot).unwrap_or_default();
+        let has_news = cell.reason != said && !reason.is_empty() && !wanted.is_quiet;
         match cell.state {
             STATE_BOUND if answered => {
                 // The daemon does not see the program's kernels, so no task shall wait for them; the memory stays
@@ -140,11 +147,11 @@ fn reserve_one(
                 return Ok(cell.device);
             }
             STATE_REFUSED if answered => {
-                bail!("{what}: {}", connection.reason(slot).unwrap_or_default());
+                bail!("{what}: {reason}");
             }
             _ if has_news && Instant::now() >= say_from => {
                 said = cell.reason;
-                say(&format!("{what}: {}", connection.reason(slot).unwrap_or_default()));
+                say(&format!("{what}: {reason}"));
             }
             _ => {}
         }

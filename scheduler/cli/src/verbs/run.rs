@@ -177,7 +177,7 @@ fn wait_and_reserve(flags: &RunFlags, target: &Target, mut command: Command) -> 
         let priority = flags.priority.unwrap_or_default();
         let hello = Hello::new(&label(flags)).with_priority(priority);
         let reservation = reserve::reserve(&place, socket, &hello, &wanted)?;
-        let names = reservation.cuda_names();
+        let names = reservation.cuda_names()?;
         if vgpu.is_some() {
             command.env(ENV_VGPU_VISIBLE, &names);
         }
@@ -242,7 +242,7 @@ fn target(flags: &RunFlags) -> anyhow::Result<Target> {
     if flags.plain {
         return Ok(Target::Plain);
     }
-    match DaemonPlace::await_daemon(daemon::connect_max()?, || place(flags))? {
+    match DaemonPlace::await_daemon(daemon::connect_max()?, flags.quiet, || place(flags))? {
         Ok(Present { client_socket, vgpu_socket }) => {
             Ok(Target::Daemon { socket: client_socket, vgpu: vgpu_socket })
         }

@@ -12,9 +12,9 @@ use eager_proto::place::{
 };
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::Uid;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -69,8 +69,10 @@ impl RunDir {
         let above = std::path::absolute(path).map_err(unusable)?;
         refuse_replaceable(path, above.parent().unwrap_or(&above))?;
         match DirBuilder::new().mode(0o755).create(path) {
+            // Other users' programs must reach the sockets, whatever the process's mask is.
+            Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(unusable)?,
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unusable(error)),
-            _ => {}
+            Err(_) => {}
         }
         // The owner of a symbolic link is checked too: that user chooses where the daemon writes, and may change it at
         // any moment.

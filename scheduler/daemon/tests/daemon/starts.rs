@@ -140,6 +140,16 @@ fn a_run_directory_that_every_user_can_write_is_refused() {
     is_refused(command(dir.path()), "every user may write there");
 }
 
+#[test]
+fn other_users_reach_the_daemon_whatever_its_mask_is() {
+    let dir = tempfile::tempdir().expect("folder");
+    let plain = command(dir.path());
+    let mut masked = Command::new("sh");
+    masked.args(["-c", "umask 077; exec \"$0\" \"$@\""]).arg(plain.get_program()).args(plain.get_args());
+    let daemon = Daemon::spawn(dir, masked, "1 file device, policy ");
+    assert_eq!(mode(&daemon.dir.path().join("run")), 0o755);
+}
+
 /// Any user who can read a file can take a shared lock on it, and an exclusive one too.
 #[test]
 fn no_other_user_can_hold_the_lock_that_keeps_a_second_daemon_out() {

@@ -106,6 +106,23 @@ fn private_file(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
+/// The words as they are listed: not more than fit into a file that is read again, in which a byte takes up to six.
+fn listed(words: &[OsString]) -> Vec<String> {
+    let mut left = JOB_BYTES_MAX as usize / 8;
+    let mut taken = Vec::new();
+    for word in words {
+        let word = word.to_string_lossy();
+        // A quotation mark, a comma and a mark again.
+        left = left.saturating_sub(word.len() + 3);
+        if left == 0 {
+            taken.push("…".to_owned());
+            break;
+        }
+        taken.push(word.into_owned());
+    }
+    taken
+}
+
 /// # Errors
 /// The folder belongs to another user.
 fn is_mine(folder: &Path) -> anyhow::Result<()> {
@@ -181,7 +198,7 @@ impl Store {
         let request = JobRequest {
             submitted_ms: now_ms(),
             folder: folder.to_string_lossy().into_owned(),
-            words: words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            words: listed(words),
         };
         let job = self.fresh(next)?;
         match job.fill(&request) {
@@ -367,6 +384,19 @@ mod tests {
         let jobs = store.jobs().expect("jobs");
         assert_eq!((jobs.len(), jobs[0].id), (ENDED_MAX + 1, runs.id));
         assert_eq!(jobs[1].id, 7, "the oldest went first");
+    }
+
+    #[test]
+    fn a_command_of_any_length_is_listed_and_its_record_is_read_again() {
+        let dir = tempfile::tempdir().expect("folder");
+        let store = store(&dir);
+        let short: Vec<OsString> = vec!["true".into(), "\u{1}".repeat(1000).into()];
+        let long: Vec<OsString> = vec!["\u{1}".repeat(100_000).into(); 20];
+        for (words, listed) in [(short, 2), (long, 2)] {
+            let (job, _lock) = store.create(&words).expect("a job");
+            let info = job.info();
+            assert!(info.submitted_ms.is_some() && info.words.len() == listed, "{} words", info.words.len());
+        }
     }
 
     #[test]

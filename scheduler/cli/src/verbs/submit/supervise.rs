@@ -15,7 +15,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// First word of the command line of a supervising process; not a verb for people.
 pub const WORD: &str = "__supervise";
@@ -67,40 +67,54 @@ fn run(job: &Job, words: &[OsString]) -> anyhow::Result<End> {
     drop(command);
     let copied = copy_in_background(reader, log);
     let status = child.wait().context("waiting for the program")?;
-    let note = copied.recv_timeout(LAST_OUTPUT).unwrap_or_default();
+    let note = last_note(&copied);
     Ok(End { code: status.code(), signal: status.signal(), note, ..End::default() })
 }
 
-/// Copies output to the log in a thread. The receiver gets a note on any problem with the log after the last output.
+/// Waits for the end of the output, or for a while where a process that the program left behind may still write some.
+/// Returns the note on the log, if there is one.
+fn last_note(copied: &Receiver<String>) -> String {
+    let deadline = Instant::now() + LAST_OUTPUT;
+    let mut note = String::new();
+    while let Ok(next) = copied.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        note = next;
+    }
+    note
+}
+
+/// Copies output to the log in a thread. The receiver gets a note on a problem with the log, and the sender is dropped
+/// after the last output.
 fn copy_in_background(reader: PipeReader, log: File) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
-        let note = copy(reader, log, LOG_BYTES_MAX);
         // The receiver may have given up waiting.
-        let _ = sender.send(note);
+        copy(reader, log, LOG_BYTES_MAX, |note| drop(sender.send(note)));
     });
     receiver
 }
 
-/// Reads all output, and writes at most `most` bytes to the log. Returns why the log is incomplete, if it is.
-fn copy(mut from: impl Read, mut log: impl Write, most: u64) -> String {
-    let (mut buffer, mut written, mut note) = (vec![0; 1 << 16], 0_u64, String::new());
+/// Reads all output, and writes at most `most` bytes to the log. Tells at once why the log is incomplete, if it is.
+fn copy(mut from: impl Read, mut log: impl Write, most: u64, tell: impl Fn(String)) {
+    let (mut buffer, mut written, mut is_cut) = (vec![0; 1 << 16], 0_u64, false);
     loop {
         let length = match from.read(&mut buffer) {
-            Ok(0) => return note,
+            Ok(0) => return,
             Ok(length) => length,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(error) => return format!("its output could not be read: {error}"),
+            Err(error) => return tell(format!("its output could not be read: {error}")),
         };
-        if !note.is_empty() {
+        if is_cut {
             continue;
         }
         let fits = usize::try_from(most - written).unwrap_or(usize::MAX).min(length);
         if let Err(error) = log.write_all(&buffer[..fits]) {
-            note = format!("its log is incomplete: {error}");
+            is_cut = true;
+            tell(format!("its log is incomplete: {error}"));
         } else if fits < length {
-            note = format!("its log is incomplete: it ends after {}", eager_units::shown::size(most));
+            is_cut = true;
+            let note = format!("its log is incomplete: it ends after {}", eager_units::shown::size(most));
             let _ = writeln!(log, "\neager: {note}");
+            tell(note);
         }
         written += fits as u64;
     }
@@ -129,19 +143,36 @@ mod tests {
         }
     }
 
+    /// The notes of a copy.
+    fn notes(from: impl Read, log: impl Write, most: u64) -> Vec<String> {
+        let told = std::cell::RefCell::default();
+        copy(from, log, most, |note| std::cell::RefCell::<Vec<String>>::borrow_mut(&told).push(note));
+        told.into_inner()
+    }
+
+    #[test]
+    fn a_note_is_not_lost_where_the_output_has_no_end() {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let copied = copy_in_background(reader, File::open("/dev/null").expect("a log that takes nothing"));
+        writer.write_all(b"x").expect("written");
+        assert!(last_note(&copied).starts_with("its log is incomplete: "), "the pipe is still open");
+        drop(writer);
+    }
+
     #[test]
     fn all_output_is_taken_whatever_the_log_can_have() {
         let said = vec![b'x'; 300_000];
         let mut enough = Disk(Vec::new(), 1 << 20);
-        assert_eq!(copy(&said[..], &mut enough, 1 << 20), "");
+        assert!(notes(&said[..], &mut enough, 1 << 20).is_empty());
         assert_eq!(enough.0, said);
         let mut input = &said[..];
         let mut full = Disk(Vec::new(), 70_000);
-        assert!(copy(&mut input, &mut full, 1 << 20).contains("is incomplete: "));
+        assert!(notes(&mut input, &mut full, 1 << 20)[0].contains("is incomplete: "));
         assert_eq!((input.len(), full.0.len()), (0, 70_000));
         let mut input = &said[..];
         let mut bounded = Disk(Vec::new(), 1 << 20);
-        assert_eq!(copy(&mut input, &mut bounded, 100_000), "its log is incomplete: it ends after 97.7 KiB");
+        let cut = "its log is incomplete: it ends after 97.7 KiB";
+        assert_eq!(notes(&mut input, &mut bounded, 100_000), [cut]);
         assert!(input.is_empty() && bounded.0.starts_with(&said[..100_000]) && bounded.0.len() < 100_200);
     }
 }
