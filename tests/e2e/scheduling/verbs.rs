@@ -102,6 +102,13 @@ fn run_script(daemon: &Daemon, flags: &[&str], script: &str) -> Command {
     command
 }
 
+/// The first line that a program prints there, once it does: a reason comes after a second of waiting.
+fn first_line(from: impl std::io::Read) -> String {
+    let mut line = String::new();
+    BufReader::new(from).read_line(&mut line).expect("a line");
+    line
+}
+
 #[test]
 fn memory_is_reserved_for_a_program_that_says_nothing_of_itself() {
     let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--policy", "case"]);
@@ -120,13 +127,11 @@ fn memory_is_reserved_for_a_program_that_says_nothing_of_itself() {
         .stderr(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn();
-    let waits = Holder(waits.expect("start"));
-    waiting(&daemon);
+    let mut waits = Holder(waits.expect("start"));
+    let said = first_line(waits.0.stderr.take().expect("stderr"));
     drop(program.stdin.take());
     assert_eq!(program.wait().expect("its end").code(), Some(7));
-    let mut waits = waits;
-    let (mut said, mut out) = (String::new(), String::new());
-    std::io::Read::read_to_string(&mut waits.0.stderr.take().expect("stderr"), &mut said).expect("stderr");
+    let mut out = String::new();
     std::io::Read::read_to_string(&mut waits.0.stdout.take().expect("stdout"), &mut out).expect("stdout");
     assert!(
         out == "started\n" && said.starts_with("eager: 12GiB: waits: largest free memory is "),
@@ -161,15 +166,14 @@ fn memory_is_reserved_on_several_devices_in_the_order_of_their_numbers() {
         .spawn();
     let mut waits = Holder(waits.expect("start"));
     let task = waiting(&daemon).to_string();
+    let reason = first_line(waits.0.stderr.take().expect("stderr"));
     let said = run_ok(&mut eager(&daemon, &["explain", &task]));
     assert!(said.contains("GPU 0 lacks ") && said.contains("Each of GPU 2, 3 is barred: "), "{said}");
     drop(program.stdin.take());
     program.wait().expect("its end");
     run_ok(&mut eager(&daemon, &["undrain", "1"]));
     assert!(waits.0.wait().expect("its end").success());
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut waits.0.stderr.take().expect("stderr"), &mut said).expect("stderr");
-    assert!(said.starts_with("eager: 12GiB, GPU 1 of 4: waits: "), "{said}");
+    assert!(reason.starts_with("eager: 12GiB, GPU 1 of 4: waits: "), "{reason}");
 }
 
 #[test]
