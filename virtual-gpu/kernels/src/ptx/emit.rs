@@ -38,6 +38,8 @@ pub(super) struct Emitter {
     name: String,
     body: String,
     slots: usize,
+    /// Slots of predicates.
+    predicates: BTreeSet<String>,
     /// Sizes and alignments of arrays, in bytes.
     arrays: Vec<(u64, u64)>,
     /// Definitions of shared variables.
@@ -79,6 +81,7 @@ impl Emitter {
             name: name.to_owned(),
             body: String::new(),
             slots: 0,
+            predicates: BTreeSet::new(),
             arrays: Vec::new(),
             globals: String::new(),
             values: 0,
@@ -211,6 +214,17 @@ impl Emitter {
         self.slots += 1;
         self.insert(name, Place::Slot(slot.clone()));
         slot
+    }
+
+    /// Notes that a slot is that of a predicate.
+    pub fn note_predicate(&mut self, slot: String) {
+        self.predicates.insert(slot);
+    }
+
+    /// True if `name`, or what is behind its `!`, is a register that was declared as a predicate.
+    pub fn is_predicate(&self, name: &str) -> bool {
+        let place = self.place(name.trim_start_matches('!'));
+        matches!(place, Some(Place::Slot(slot)) if self.predicates.contains(slot))
     }
 
     /// Declares a variable in memory.

@@ -99,8 +99,11 @@ fn run(e: &mut Emitter, statement: Statement) -> Emitted {
     match statement {
         Statement::Open => e.open_scope(),
         Statement::Close => return e.close_scope(),
-        Statement::Registers(names) => names.iter().for_each(|name| {
-            e.declare(name);
+        Statement::Registers(names, are_predicates) => names.iter().for_each(|name| {
+            let slot = e.declare(name);
+            if are_predicates {
+                e.note_predicate(slot);
+            }
         }),
         Statement::Variables(variables) => variables.iter().for_each(|variable| e.declare_variable(variable)),
         Statement::Label(name) => return e.user_label(&name),

@@ -7,7 +7,7 @@
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::float::{narrow, widen};
 use super::parse::{Instruction, Operand};
-use super::types::{integer, register_type};
+use super::types::{integer, register_type, write_extended};
 use crate::clusters;
 
 /// Completes an address of the block's shared memory that was cut to 32 bits.
@@ -77,7 +77,7 @@ fn bytes(memory: &str) -> u64 {
 }
 
 fn load(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
-    let (memory, register, signed) = types(words)?;
+    let (memory, _, signed) = types(words)?;
     if words.contains(&"acquire") {
         // Polled in loops: let other threads run first.
         e.call("void", "nvvm.yield", &[]);
@@ -89,12 +89,8 @@ fn load(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
         let place =
             e.value(&format!("getelementptr i8, ptr {pointer}, i64 {}", index as u64 * bytes(memory)));
         let kind = if volatile { "load volatile" } else { "load" };
-        let mut value = e.value(&format!("{kind} {memory}, ptr {place}"));
-        if memory != register {
-            let extend = if signed { "sext" } else { "zext" };
-            value = e.value(&format!("{extend} {memory} {value} to {register}"));
-        }
-        e.write_name(name, register, &value)?;
+        let value = e.value(&format!("{kind} {memory}, ptr {place}"));
+        write_extended(e, name, &value, memory, signed)?;
     }
     if words.contains(&"acquire") {
         e.line("fence seq_cst");
@@ -195,13 +191,20 @@ fn add_pair(e: &mut Emitter, word: &str, pointer: &str, both: &str) -> String {
     super::float::pair(e, &olds[0], &olds[1])
 }
 
-/// `cp.async` copies immediately, so waiting for it does nothing.
+/// `cp.async` copies immediately, so waiting for it does nothing. A policy of the cache (the last operand with
+/// `.L2::cache_hint`) means nothing here.
 fn copy(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
-    if !words.contains(&"async") || words.contains(&"bulk") || words.contains(&"mbarrier") {
+    let qualifiers = match *words {
+        ["cp", "async", "commit_group" | "wait_group" | "wait_all"] => return Ok(()),
+        ["cp", "async", "ca" | "cg", ref qualifiers @ ..] => qualifiers,
+        _ => return Err(Unknown),
+    };
+    let is_known =
+        |word: &&str| matches!(*word, "shared" | "shared::cta" | "global") || word.starts_with("L2::");
+    let has_policy = qualifiers.contains(&"L2::cache_hint");
+    let given = instruction.operands.len().checked_sub(usize::from(has_policy)).ok_or(Unknown)?;
+    if !qualifiers.iter().all(is_known) || !(3..=4).contains(&given) {
         return Err(Unknown);
-    }
-    if words.iter().any(|word| matches!(*word, "commit_group" | "wait_group" | "wait_all")) {
-        return Ok(());
     }
     let (Operand::Memory(to, to_offset), Operand::Memory(from, from_offset)) =
         (operand(instruction, 0)?, operand(instruction, 1)?)
@@ -214,13 +217,7 @@ fn copy(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     let from = e.read_name(from, "i64")?;
     let from = e.value(&format!("inttoptr i64 {from} to ptr"));
     let from = e.value(&format!("getelementptr i8, ptr {from}, i64 {from_offset}"));
-    let copied = match instruction.operands.get(3) {
-        Some(Operand::Plain(name)) => {
-            let given = e.read_name(name, "i32")?;
-            e.value(&format!("zext i32 {given} to i64"))
-        }
-        _ => size.clone(),
-    };
+    let copied = if given == 4 { copied_bytes(e, operand(instruction, 3)?, &size)? } else { size.clone() };
     let zero = e.value(&format!("sub i64 {size}, {copied}"));
     let rest = e.value(&format!("getelementptr i8, ptr {to}, i64 {copied}"));
     let (no, memory) = ("false".to_owned(), "i8");
@@ -231,6 +228,19 @@ fn copy(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     );
     e.call("void", "llvm.memcpy.p0.p0.i64", &[("ptr", to), ("ptr", from), ("i64", copied), ("i1", no)]);
     Ok(())
+}
+
+/// Bytes that `cp.async` reads: as many as its fourth operand says, or none if that is a predicate (`ignore-src`) that
+/// holds. The rest is filled with zeros.
+fn copied_bytes(e: &mut Emitter, given: &Operand, size: &str) -> Emitted<String> {
+    let Operand::Plain(name) = given else { return Err(Unknown) };
+    if e.is_predicate(name) {
+        let ignored = e.read(given, "i1")?;
+        return Ok(e.value(&format!("select i1 {ignored}, i64 0, i64 {size}")));
+    }
+    let bytes = e.read_name(name, "i32")?;
+    let bytes = e.value(&format!("zext i32 {bytes} to i64"));
+    Ok(e.call("i64", "llvm.umin.i64", &[("i64", bytes), ("i64", size.to_owned())]))
 }
 
 /// LLVM IR of atomic additions to the 16-bit formats, which complements `runtime.ll`.

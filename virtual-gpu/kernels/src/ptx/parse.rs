@@ -8,8 +8,8 @@
 pub(crate) enum Statement {
     Open,
     Close,
-    /// Names of new registers. Each use determines their type.
-    Registers(Vec<String>),
+    /// New registers, and whether they are predicates. Each use determines the type of the others.
+    Registers(Vec<String>, bool),
     Variables(Vec<Variable>),
     /// Target of branches.
     Label(String),
@@ -109,9 +109,9 @@ fn is_name(text: &str) -> bool {
 /// Limit on the registers of one range; a statement with more stays untranslated.
 const RANGE_MAX: u64 = 4096;
 
-/// Names that a `.reg` declares; `r<3>` stands for `r0`, `r1` and `r2`.
-fn registers(declared: &str) -> Option<Vec<String>> {
-    let (_, list) = declared.trim().split_once(char::is_whitespace)?;
+/// Names that a `.reg` declares, and whether they are predicates; `r<3>` stands for `r0`, `r1` and `r2`.
+fn registers(declared: &str) -> Option<(Vec<String>, bool)> {
+    let (ty, list) = declared.trim().split_once(char::is_whitespace)?;
     let mut names = Vec::new();
     for name in list.split(',').map(str::trim) {
         match name.strip_suffix('>').and_then(|range| range.split_once('<')) {
@@ -122,7 +122,7 @@ fn registers(declared: &str) -> Option<Vec<String>> {
             None => names.push(name.to_owned()),
         }
     }
-    names.iter().all(|name| is_name(name)).then_some(names)
+    names.iter().all(|name| is_name(name)).then_some((names, ty == ".pred"))
 }
 
 /// Variables that a `.shared` or `.local` declares.
@@ -153,7 +153,8 @@ fn variables(declared: &str, is_shared: bool) -> Option<Vec<Variable>> {
 fn statement(text: &str) -> Result<Statement, String> {
     let refused = || text.to_owned();
     if let Some(declared) = text.strip_prefix(".reg") {
-        return registers(declared).map(Statement::Registers).ok_or_else(refused);
+        let (names, are_predicates) = registers(declared).ok_or_else(refused)?;
+        return Ok(Statement::Registers(names, are_predicates));
     }
     for (word, is_shared) in [(".shared", true), (".local", false)] {
         if let Some(declared) = text.strip_prefix(word) {
@@ -245,7 +246,7 @@ mod tests {
         let parsed =
             parse("{ .reg .pred p;\n setp.ne.u32 p, $0, 0; @!p mov.b64 {lo, hi}, $1; // why\n}").unwrap();
         assert_eq!((&parsed[0], &parsed[4]), (&Statement::Open, &Statement::Close));
-        assert_eq!(parsed[1], Statement::Registers(vec!["p".to_owned()]));
+        assert_eq!(parsed[1], Statement::Registers(vec!["p".to_owned()], true));
         assert_eq!(instruction(&parsed[2]).words, ["setp", "ne", "u32"]);
         let moved = instruction(&parsed[3]);
         assert_eq!(moved.guard, Some(("p".to_owned(), false)));
@@ -281,7 +282,8 @@ mod tests {
 
     #[test]
     fn ranges_of_registers_are_counted_from_zero() {
-        let names = |list: &[&str]| Statement::Registers(list.iter().map(|&name| name.to_owned()).collect());
+        let names =
+            |list: &[&str]| Statement::Registers(list.iter().map(|&name| name.to_owned()).collect(), false);
         assert_eq!(parse(".reg .u32 r<3>, q;").unwrap(), [names(&["r0", "r1", "r2", "q"])]);
         for text in [".reg .u32 r<4", ".reg .u32 r<x>;", ".reg .u32 r<1000000>;", ".reg .v2 .u32 r;"] {
             assert!(parse(text).is_err(), "{text}");

@@ -2,7 +2,7 @@
 //!
 //! Trap: a register holds halves as raw bits, so their register type is an integer type.
 
-use super::emit::Emitter;
+use super::emit::{Emitted, Emitter};
 
 /// Integer type of a PTX type word, and whether it is signed.
 pub(super) fn integer(word: &str) -> Option<(&'static str, bool)> {
@@ -30,6 +30,13 @@ pub(super) fn register_type(word: &str) -> Option<&'static str> {
         "f16x2" | "bf16x2" => Some("i32"),
         _ => integer(word).map(|(ty, _)| ty),
     }
+}
+
+/// Writes a value to a register that may be wider than its type: an integer fills all of it.
+pub(super) fn write_extended(e: &mut Emitter, name: &str, value: &str, ty: &str, signed: bool) -> Emitted {
+    let wide = if ty.starts_with('i') && bits(ty) < 64 { "i64" } else { ty };
+    let value = resize(e, value, ty, wide, signed);
+    e.write_name(name, wide, &value)
 }
 
 /// Width of a register's LLVM type in bits.
