@@ -1,26 +1,38 @@
 //! `cvt`: between integers and floating point.
 //!
 //! Trap: PTX names the destination type before the source type. Conversions to integers saturate, as LLVM's saturating
-//! casts do. (PTX ISA 9.0, "cvt".)
+//! casts do. (PTX ISA 9.0, "cvt", "cvt.pack".)
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
-use super::float::{flushed, narrow, narrow_directed, pair, widen};
+use super::float::{flushed, limited, narrow, narrow_directed, pair, widen};
 use super::fp8;
-use super::parse::Instruction;
+use super::parse::{Instruction, Operand};
 use super::tensor;
-use super::types::{bits, integer, resize};
+use super::types::{bits, integer, resize, write_extended};
 use crate::rounding::MODES;
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
-    let [.., to, from] = *words else { return Err(Unknown) };
+    if let ["cvt", "pack", ref rest @ ..] = *words {
+        return pack(e, instruction, rest);
+    }
+    let ["cvt", ref flags @ .., to, from] = *words else { return Err(Unknown) };
     if fp8::converts(to, from) || to == "tf32" {
         let emit = if to == "tf32" { tensor::to_tf32 } else { fp8::emit };
         return emit(e, instruction, words);
     }
-    let rounding =
-        words[1..words.len() - 2].iter().copied().find(|word| word.starts_with('r') && word.len() <= 3);
+    let is_rounding =
+        |word: &&str| matches!(*word, "rn" | "rz" | "rm" | "rp" | "rni" | "rzi" | "rmi" | "rpi");
+    let is_known = |word: &&str| is_rounding(word) || matches!(*word, "ftz" | "sat" | "relu");
+    if !flags.iter().all(is_known) || flags.contains(&"relu") && (from != "f32" || !to.contains("f16")) {
+        return Err(Unknown);
+    }
+    let rounding = flags.iter().copied().find(is_rounding);
     let directed = rounding.filter(|mode| MODES.contains(mode));
     let saturates = words.contains(&"sat");
+    let inputs = 1 + usize::from(matches!(to, "f16x2" | "bf16x2"));
+    if instruction.operands.len() != 1 + inputs {
+        return Err(Unknown);
+    }
     let conversion = Conversion { instruction, words, to, from, rounding, directed, saturates };
     match (integer(to), integer(from)) {
         _ if conversion.makes_pair() => conversion.convert_pair(e),
@@ -52,9 +64,10 @@ impl Conversion<'_> {
     }
 
     fn convert_pair(self, e: &mut Emitter) -> Emitted {
-        let Conversion { instruction, to, directed, .. } = self;
+        let Conversion { instruction, words, to, directed, .. } = self;
         let (high, low) =
             (e.read(operand(instruction, 1)?, "float")?, e.read(operand(instruction, 2)?, "float")?);
+        let [high, low] = [high, low].map(|value| limited(e, words, "float", value));
         let high = rounded_half(e, to, "float", &high, directed);
         let low = rounded_half(e, to, "float", &low, directed);
         let both = pair(e, &low, &high);
@@ -82,7 +95,7 @@ impl Conversion<'_> {
         let ty = if self.to == "f32" { "float" } else { "double" };
         if let (Some(mode), "f32" | "f64") = (self.directed, self.to) {
             let real = integer_directed(e, &value, (from, signed), ty, mode)?;
-            return self.write_real(e, ty, real, None, false);
+            return self.write_real(e, ty, real, None);
         }
         if !matches!(self.rounding, None | Some("rn")) && self.directed.is_none() {
             return Err(Unknown);
@@ -93,7 +106,7 @@ impl Conversion<'_> {
         };
         let operation = if signed { "sitofp" } else { "uitofp" };
         let real = e.value(&format!("{operation} {from} {value} to {ty}"));
-        self.write_real(e, ty, real, self.directed, false)
+        self.write_real(e, ty, real, self.directed)
     }
 
     /// Converts floating point to an integer or to another floating-point type.
@@ -126,36 +139,22 @@ impl Conversion<'_> {
         };
         match integer(self.to) {
             Some(to) => {
-                let number = to_integer(e, &value, ty, to);
+                let number = to_integer(e, &value, ty, to)?;
                 self.write_integer(e, &number, to)
             }
-            None => self.write_real(e, ty, value, self.directed, self.saturates),
+            None => self.write_real(e, ty, value, self.directed),
         }
     }
 
     /// Writes an integer; a narrow one is extended to the register that it is written to.
     fn write_integer(self, e: &mut Emitter, value: &str, (ty, signed): (&str, bool)) -> Emitted {
-        let wide = if bits(ty) < 32 { "i32" } else { ty };
-        let value = resize(e, value, ty, wide, signed);
-        e.write(operand(self.instruction, 0)?, wide, &value)
+        let Operand::Plain(name) = operand(self.instruction, 0)? else { return Err(Unknown) };
+        write_extended(e, name, value, ty, signed)
     }
 
     /// Writes a floating-point number of LLVM type `ty`, rounded to nearest or as `directed` says.
-    fn write_real(
-        self,
-        e: &mut Emitter,
-        ty: &str,
-        value: String,
-        directed: Option<&str>,
-        saturates: bool,
-    ) -> Emitted {
-        let suffix = if ty == "double" { "f64" } else { "f32" };
-        let value = if saturates {
-            let low = e.call(ty, &format!("llvm.maxnum.{suffix}"), &[(ty, value), (ty, "0.0".to_owned())]);
-            e.call(ty, &format!("llvm.minnum.{suffix}"), &[(ty, low), (ty, "1.0".to_owned())])
-        } else {
-            value
-        };
+    fn write_real(self, e: &mut Emitter, ty: &str, value: String, directed: Option<&str>) -> Emitted {
+        let value = limited(e, self.words, ty, value);
         let (register, value) = match (self.to, ty) {
             ("f16" | "bf16", _) => ("i16", rounded_half(e, self.to, ty, &value, directed)),
             ("f32", "double") if directed.is_some() => {
@@ -174,15 +173,27 @@ impl Conversion<'_> {
 }
 
 /// Converts to the nearest integer in range; a NaN becomes 0, or the highest bit if either type has 64 bits.
-fn to_integer(e: &mut Emitter, value: &str, from: &str, (to, signed): (&'static str, bool)) -> String {
+///
+/// Trap: LLVM's saturating cast to 8 or 16 bits becomes that of a C++ cast, which clamps to 16 bits only; so a narrow
+/// number is clamped here.
+fn to_integer(
+    e: &mut Emitter,
+    value: &str,
+    from: &str,
+    (to, signed): (&'static str, bool),
+) -> Emitted<String> {
+    if bits(to) < 32 {
+        let whole = to_integer(e, value, from, ("i32", true))?;
+        return saturated(e, &whole, ("i32", true), (to, signed));
+    }
     let (sign, suffix) = (if signed { 's' } else { 'u' }, if from == "double" { "f64" } else { "f32" });
     let number = e.call(to, &format!("llvm.fpto{sign}i.sat.{to}.{suffix}"), &[(from, value.to_owned())]);
     if from != "double" && to != "i64" {
-        return number;
+        return Ok(number);
     }
     let nan = e.value(&format!("fcmp uno {from} {value}, {value}"));
     let highest = -(1i128 << (bits(to).min(64) - 1));
-    e.value(&format!("select i1 {nan}, {to} {highest}, {to} {number}"))
+    Ok(e.value(&format!("select i1 {nan}, {to} {highest}, {to} {number}")))
 }
 
 /// Converts an integer to `float` or `double`, rounded as `mode` says.
@@ -225,6 +236,38 @@ fn rounded_half(e: &mut Emitter, to: &str, ty: &str, value: &str, directed: Opti
     }
     let double = e.value(&format!("fpext float {value} to double"));
     narrow_directed(e, to, mode, &double)
+}
+
+/// `cvt.pack`: clamps two integers to a narrow type and packs them, the first above the second; what is left of the
+/// word above them comes from the low bits of the last operand.
+fn pack(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
+    let (to, count) = match *words {
+        ["sat", to @ ("u16" | "s16"), "s32"] => (to, 3),
+        ["sat", to @ ("u8" | "s8" | "u4" | "s4" | "u2" | "s2"), "s32", "b32"] => (to, 4),
+        _ => return Err(Unknown),
+    };
+    if instruction.operands.len() != count {
+        return Err(Unknown);
+    }
+    let width: u32 = to[1..].parse().map_err(|_| Unknown)?;
+    let signed = to.starts_with('s');
+    let most = (1i64 << (width - u32::from(signed))) - 1;
+    let least = if signed { -most - 1 } else { 0 };
+    let mut word = if count == 4 {
+        let rest = e.read(operand(instruction, 3)?, "i32")?;
+        e.value(&format!("shl i32 {rest}, {}", 2 * width))
+    } else {
+        "0".to_owned()
+    };
+    for (index, up) in [(1, width), (2, 0)] {
+        let value = e.read(operand(instruction, index)?, "i32")?;
+        let low = e.call("i32", "llvm.smax.i32", &[("i32", value), ("i32", least.to_string())]);
+        let held = e.call("i32", "llvm.smin.i32", &[("i32", low), ("i32", most.to_string())]);
+        let cut = e.value(&format!("and i32 {held}, {}", (1u64 << width) - 1));
+        let moved = e.value(&format!("shl i32 {cut}, {up}"));
+        word = e.value(&format!("or i32 {word}, {moved}"));
+    }
+    e.write(operand(instruction, 0)?, "i32", &word)
 }
 
 /// Clamps an integer to the range of another type, in 128 bits.

@@ -210,7 +210,8 @@ fn wide(e: &mut Emitter, words: &[&str], ty: &str, inputs: &[String]) -> Emitted
             let root = e.call(ty, &intrinsic("sqrt"), &args(1)?);
             e.value(&format!("fdiv {ty} 1.0, {root}"))
         }
-        "min" | "max" if inputs.len() == 2 => {
+        "min" | "max" if words.contains(&"xorsign") => return by_magnitude(e, words, ty, &args(2)?),
+        "min" | "max" if inputs.len() == 2 && !words.contains(&"abs") => {
             let name = match (words[0], words.contains(&"NaN")) {
                 ("min", true) => "minimum",
                 ("max", true) => "maximum",
@@ -233,8 +234,23 @@ fn wide(e: &mut Emitter, words: &[&str], ty: &str, inputs: &[String]) -> Emitted
     Ok(limited(e, words, ty, value))
 }
 
+/// `min` and `max` with `.xorsign.abs`: the smaller or larger magnitude, negative if just one of the numbers is.
+fn by_magnitude(e: &mut Emitter, words: &[&str], ty: &str, numbers: &[(&str, String)]) -> Emitted<String> {
+    let (suffix, whole) = if ty == "double" { ("f64", "i64") } else { ("f32", "i32") };
+    let (mut sizes, mut bits) = (Vec::new(), Vec::new());
+    for (_, number) in numbers {
+        sizes.push(e.call(ty, &format!("llvm.fabs.{suffix}"), &[(ty, number.clone())]));
+        bits.push(e.value(&format!("bitcast {ty} {number} to {whole}")));
+    }
+    let plain: Vec<&str> = words.iter().copied().filter(|word| !matches!(*word, "xorsign" | "abs")).collect();
+    let size = wide(e, &plain, ty, &sizes)?;
+    let signs = e.value(&format!("xor {whole} {}, {}", bits[0], bits[1]));
+    let sign = e.value(&format!("bitcast {whole} {signs} to {ty}"));
+    Ok(e.call(ty, &format!("llvm.copysign.{suffix}"), &[(ty, size), (ty, sign)]))
+}
+
 /// `.sat` clamps a result to 0..=1 (a NaN becomes 0), `.relu` turns negative results into 0.
-fn limited(e: &mut Emitter, words: &[&str], ty: &str, value: String) -> String {
+pub(super) fn limited(e: &mut Emitter, words: &[&str], ty: &str, value: String) -> String {
     let suffix = if ty == "double" { "f64" } else { "f32" };
     if words.contains(&"relu") {
         return e.call(ty, &format!("llvm.maximum.{suffix}"), &[(ty, value), (ty, "0.0".to_owned())]);
