@@ -3,7 +3,7 @@
 //!
 //! Trap: programs must overlap, or no two of them want a context at once; so each holds its memory for a moment.
 
-use eager_tests::{compiled, daemon::Daemon, has_toolchain, until_holds};
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, until, until_holds};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
@@ -23,7 +23,9 @@ int main(int argc, char **argv) {
   usleep(20000);
   for (int i = 0; i < count; i++) fill<<<1, 32>>>(buffers[i], i);
   if (cudaError_t error = cudaDeviceSynchronize()) { puts(cudaGetErrorString(error)); return 2; }
-  usleep(300000);
+  const char *go = getenv("EAGER_TEST_GO");
+  if (go) while (access(go, F_OK)) usleep(1000);
+  else usleep(300000);
   if (cudaError_t error = cudaMemcpy(host, buffers[count - 1], sizeof host, cudaMemcpyDeviceToHost)) {
     puts(cudaGetErrorString(error));
     return 3;
@@ -35,6 +37,7 @@ int main(int argc, char **argv) {
 
 const STATIC: &str = r#"
 #include <cstdio>
+#include <cstdlib>
 #include <cuda_runtime.h>
 #include <unistd.h>
 __global__ void fill(int *to, int value) { to[threadIdx.x] = value + threadIdx.x; }
@@ -42,7 +45,9 @@ int main() {
   int *buffer, host[32];
   if (cudaError_t error = cudaMalloc(&buffer, 1 << 20)) { puts(cudaGetErrorString(error)); return 1; }
   fill<<<1, 32>>>(buffer, 1);
-  usleep(300000);
+  const char *go = getenv("EAGER_TEST_GO");
+  if (go) while (access(go, F_OK)) usleep(1000);
+  else usleep(300000);
   if (cudaError_t error = cudaMemcpy(host, buffer, sizeof host, cudaMemcpyDeviceToHost)) {
     puts(cudaGetErrorString(error));
     return 2;
@@ -90,13 +95,29 @@ fn programs(folder: &Path) -> [(PathBuf, &'static [&'static str]); 2] {
     [(compiled(folder, "lazy", LAZY), &["2"]), (compiled(folder, "static", STATIC), &[])]
 }
 
-/// Starts `count` programs at once; each must end with the output of one that runs alone.
+/// Starts `count` programs at once, which hold their memory for a moment; each must end with the output of one that runs
+/// alone.
 fn all_end_well(daemon: &Daemon, program: &Path, arguments: &[&str], count: usize, when: &str) {
+    end_well(start_all(daemon, program, arguments, count, None), when);
+}
+
+/// Starts programs that hold their memory until the file `go` exists.
+fn start_all(
+    daemon: &Daemon,
+    program: &Path,
+    arguments: &[&str],
+    count: usize,
+    go: Option<&Path>,
+) -> Vec<Child> {
     let start = |_| {
         let mut command = daemon.run(program);
+        command.envs(go.map(|go| ("EAGER_TEST_GO", go)));
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start")
     };
-    let running: Vec<Child> = (0..count).map(start).collect();
+    (0..count).map(start).collect()
+}
+
+fn end_well(running: Vec<Child>, when: &str) {
     for (number, child) in running.into_iter().enumerate() {
         let output = child.wait_with_output().expect("wait");
         let said = String::from_utf8_lossy(&output.stderr);
@@ -128,9 +149,14 @@ fn more_programs_at_once_than_a_device_has_room_for_contexts_all_end_well() {
     for (program, arguments) in programs(folder.path()) {
         // 36 contexts fill the device.
         let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0"]);
-        all_end_well(&daemon, &program, arguments, 60, &program.display().to_string());
-        let (_, waits) = decided(&daemon);
-        assert!(!waits.is_empty(), "they did not overlap");
+        let go = program.with_extension("go");
+        let running = start_all(&daemon, &program, arguments, 60, Some(&go));
+        until(|| match decided(&daemon).1.is_empty() {
+            true => Err("no program waits".to_owned()),
+            false => Ok(()),
+        });
+        std::fs::write(&go, "").expect("the word to go on");
+        end_well(running, &program.display().to_string());
     }
 }
 
