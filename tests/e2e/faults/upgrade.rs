@@ -196,7 +196,8 @@ fn daemon_on_virtual_gpus(bin: &Path, dir: &Path) -> Child {
 }
 
 fn compiled_by(bin: &Path, folder: &Path) -> PathBuf {
-    let (source, program) = (folder.join("fills.cu"), folder.join("fills"));
+    let name = if bin == bin_dir() { "fills" } else { "fills-before" };
+    let (source, program) = (folder.join("fills.cu"), folder.join(name));
     std::fs::write(&source, CUDA).expect("write the source");
     run_ok(Command::new(bin.join("eagercc")).arg("-O2").arg(&source).arg("-o").arg(&program));
     program
@@ -214,6 +215,7 @@ fn long_a_program_compiled_by_the_release_before_must_be_compiled_again_and_one_
     }
     let (folder, now) = (tempfile::tempdir().expect("folder"), bin_dir());
     let old = compiled_by(&before, folder.path());
+    let program = compiled_by(&now, folder.path());
     let mut gpus = VirtualGpus::start(&before);
     let mut caught = gpus.run(&before, &old);
     caught.expect_line("sum 496");
@@ -222,6 +224,22 @@ fn long_a_program_compiled_by_the_release_before_must_be_compiled_again_and_one_
     gpus.replace(&now);
     gpus.until_granted(GRANTED);
     assert_eq!(gpus.info()["daemon"]["unattached"].as_u64(), Some(1));
+    let mut next = gpus.run(&now, &program);
+    next.expect_line("sum 496");
+    // The new program gives back at once what it has read for the last time.
+    gpus.until_granted(GRANTED);
+    caught.send_line();
+    assert_eq!(caught.end().code(), Some(1));
+    let said = caught.stderr_text();
+    assert!(said.contains("the virtual GPU server went away") && said.lines().count() == 1, "{said}");
+    gpus.until_granted(0);
+    next.send_line();
+    next.expect_line("sum 992");
+    next.send_line();
+    assert!(next.end().success());
+    assert_eq!(next.stderr_text(), "");
+    gpus.until_granted(0);
+
     // Its kernels are of an earlier binary interface: they do not run, and leave the memory as it is.
     let mut uncompiled = gpus.run(&now, &old);
     for line in ["sum 0", "sum 0"] {
@@ -231,22 +249,6 @@ fn long_a_program_compiled_by_the_release_before_must_be_compiled_again_and_one_
     uncompiled.end();
     let said = uncompiled.stderr_text();
     assert!(said.contains("recompile the program") && said.lines().count() == 1, "{said}");
-    let program = compiled_by(&now, folder.path());
-    let mut next = gpus.run(&now, &program);
-    next.expect_line("sum 496");
-    gpus.until_granted(2 * GRANTED);
-    caught.send_line();
-    assert_eq!(caught.end().code(), Some(1));
-    let said = caught.stderr_text();
-    assert!(said.contains("the virtual GPU server went away") && said.lines().count() == 1, "{said}");
-    gpus.until_granted(GRANTED);
-    next.send_line();
-    next.expect_line("sum 992");
-    next.send_line();
-    assert!(next.end().success());
-    assert_eq!(next.stderr_text(), "");
-    gpus.until_granted(0);
-
     let replayed =
         run_ok(Command::new(now.join("eager-sim")).arg("replay").arg(gpus.dir.path().join("journal.jsonl")));
     assert!(replayed.contains("in 2 pieces") && replayed.contains("all decided the same"), "{replayed}");
