@@ -31,7 +31,7 @@ impl Dispatch {
 
     /// Time for which the device has been drained; none if it takes tasks.
     pub fn drained_for(&self, device: DeviceId) -> Option<Nanos> {
-        let at_ns = *self.state.kept().drained.get(&device.0).or(self.not_served.get(&device.0))?;
+        let at_ns = *self.state.kept().drained.get(&device.0)?;
         Some(Nanos(monotonic_ns().saturating_sub(at_ns)))
     }
 
@@ -49,7 +49,6 @@ impl Dispatch {
             self.log(format!("{device} is drained: nothing new starts there"));
         } else {
             self.state.undrained(device.0);
-            self.not_served.remove(&device.0);
             self.step(Event::Undrained { device }, None);
             self.log(format!("{device} takes tasks again"));
         }
@@ -72,8 +71,8 @@ impl Dispatch {
             DeviceStatus::Served => {}
             DeviceStatus::NotServed => {
                 self.log(format!("{device} is not served any more: tasks that run there may finish"));
-                self.not_served.insert(device.0, monotonic_ns());
-                self.step(Event::Drained { device }, None);
+                // The device was added, so this cannot fail.
+                let _ = self.drain(device, true);
             }
             DeviceStatus::Missing => self.update_lost(device, true),
         }
@@ -81,8 +80,7 @@ impl Dispatch {
 
     /// Drains the drained devices in a new scheduler.
     pub fn repeat_drains(&mut self) {
-        let drained: Vec<u32> =
-            self.state.kept().drained.keys().chain(self.not_served.keys()).copied().collect();
+        let drained: Vec<u32> = self.state.kept().drained.keys().copied().collect();
         drained.into_iter().for_each(|id| self.step(Event::Drained { device: DeviceId(id) }, None));
     }
 }

@@ -84,9 +84,6 @@ pub struct Dispatch {
     pub waiters: Waiters,
     /// Uuids by device number; empty where programs see the devices under the same numbers.
     pub device_uuids: Vec<Uuid>,
-    /// Devices that only programs of an earlier daemon use, and since when, as in [`Kept::drained`]. Not kept: the next
-    /// daemon may serve them.
-    not_served: BTreeMap<u32, u64>,
     owners: BTreeMap<TaskId, (ClientId, Slot)>,
     log_limit: LogLimit,
     refusals: RefusalLimit,
@@ -115,7 +112,6 @@ impl Dispatch {
             manager,
             waiters: Waiters::default(),
             device_uuids: Vec::new(),
-            not_served: BTreeMap::new(),
             owners: BTreeMap::new(),
             log_limit: LogLimit::default(),
             refusals: RefusalLimit::default(),
