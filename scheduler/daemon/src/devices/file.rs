@@ -37,7 +37,7 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<DeviceProfile>> {
     let words = Words {
         noun: "key",
         unknown: "a device has no",
-        others: "the page on settings lists them",
+        others: "`faults-stall` alone may be left out",
         elsewhere: Vec::new(),
     };
     let devices: Vec<DeviceInFile> =

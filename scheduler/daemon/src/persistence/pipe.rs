@@ -3,7 +3,7 @@
 //! Trap: a write to a pipe may take a part of a line. The rest is kept and goes first at the next write, so that a reader
 //! who is slow gets fewer lines, but each of them whole.
 
-use crate::process::users::{is_own, is_unmapped};
+use crate::process::users::is_another;
 use nix::fcntl::{FcntlArg, fcntl};
 use std::collections::VecDeque;
 use std::fs::{File, Metadata, OpenOptions};
@@ -87,7 +87,7 @@ fn check(found: &Metadata) -> std::io::Result<()> {
         _ if !kind.is_fifo() && !kind.is_char_device() => {
             "it is neither a file nor a pipe nor a device".into()
         }
-        uid if !is_own(uid) && !is_unmapped(uid) => format!("it belongs to uid {uid}"),
+        uid if is_another(uid) => format!("it belongs to uid {uid}"),
         _ => return Ok(()),
     };
     Err(std::io::Error::new(ErrorKind::InvalidInput, wrong))

@@ -3,7 +3,7 @@
 //! Trap: every folder on the way counts, and every link with the folders on the way to its target. A check of the final
 //! folder alone, or of the path without its links, misses a link that another user may point elsewhere at any moment.
 
-use crate::process::users::{is_own, is_unmapped};
+use crate::process::users::is_another;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -88,7 +88,7 @@ impl Way {
 
     fn check_owner(&mut self, at: &Path, found: &Metadata) {
         let uid = found.uid();
-        if !is_own(uid) && !is_unmapped(uid) {
+        if is_another(uid) {
             self.found.get_or_insert(Replaceable { at: at.into(), who: format!("uid {uid}") });
         }
     }

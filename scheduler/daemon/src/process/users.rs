@@ -26,6 +26,12 @@ pub fn is_own(uid: u32) -> bool {
     uid == 0 || uid == Uid::effective().as_raw()
 }
 
+/// True if what belongs to the uid is another user's, who may change it. Unmapped users cannot be told from the owner of
+/// the namespace.
+pub fn is_another(uid: u32) -> bool {
+    !is_own(uid) && !is_unmapped(uid)
+}
+
 /// # Errors
 /// The daemon's own user is unmapped.
 pub fn check() -> Result<(), Unservable> {

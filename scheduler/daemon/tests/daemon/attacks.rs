@@ -5,7 +5,7 @@
 //! machine. Measured is the daemon's own work between a request and its grant, at two daemons of which one is attacked:
 //! a well-behaved program asks both by turns while the attack runs, and only the ratio of the two is judged.
 
-use crate::support::{Daemon, Hostile, MIB, answer, begin, command, slot};
+use crate::support::{Daemon, Hostile, MIB, answer, begin, command, is_root, slot};
 use eager_proto::hello::Hello;
 use eager_proto::reply::STATE_BOUND;
 use eager_proto::request::RequestBody;
@@ -30,8 +30,7 @@ const TURNS: usize = 40;
 
 /// Starts a daemon that every user may reach; none where the tests do not run as root.
 fn daemon(arguments: &[&str]) -> Option<Daemon> {
-    if !nix::unistd::Uid::effective().is_root() {
-        eprintln!("SKIPPED: only root can be several users");
+    if !is_root() {
         return None;
     }
     let dir = tempfile::tempdir().expect("folder");

@@ -249,19 +249,29 @@ fn a_disk_that_somebody_else_filled_ends_no_whole_piece_and_is_tried_again() {
     drop(log);
 }
 
+/// A journal's place in `dir` that is a pipe.
+fn pipe_in(dir: &TempDir) -> PathBuf {
+    let pipe = journal_in(dir);
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR).expect("pipe");
+    pipe
+}
+
+/// The reader's end of a pipe, which waits for no writer.
+fn reader_of(pipe: &Path) -> std::fs::File {
+    let mut nonblocking = std::fs::OpenOptions::new();
+    nonblocking.read(true).custom_flags(nix::libc::O_NONBLOCK).open(pipe).expect("the reader's end")
+}
+
 /// A journal that goes into a pipe: neither a reader that has not come yet nor one that reads no more holds the daemon up.
 #[test]
 fn a_journal_into_a_pipe_waits_for_no_reader() {
     let dir = tempfile::tempdir().expect("folder");
-    let pipe = journal_in(&dir);
-    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR).expect("pipe");
+    let pipe = pipe_in(&dir);
     let daemon = Daemon::start_in(dir, &["--journal", plain(&pipe)]);
     let client = daemon.connect("client");
     churn(&client, 2);
     assert!(!daemon.row().journal_problem.is_empty(), "there is no reader");
-    let mut nonblocking = std::fs::OpenOptions::new();
-    nonblocking.read(true).custom_flags(nix::libc::O_NONBLOCK);
-    let reader = nonblocking.open(&pipe).expect("the reader's end");
+    let reader = reader_of(&pipe);
     let becomes = |problem: bool| {
         let deadline = Instant::now() + Duration::from_secs(60);
         while daemon.row().journal_problem.is_empty() == problem {
@@ -285,8 +295,7 @@ fn a_journal_into_a_pipe_waits_for_no_reader() {
 #[test]
 fn a_header_larger_than_the_pipe_reaches_its_reader_whole() {
     let dir = tempfile::tempdir().expect("folder");
-    let pipe = journal_in(&dir);
-    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR).expect("pipe");
+    let pipe = pipe_in(&dir);
     let daemon = Daemon::start_in(dir, &["--journal", plain(&pipe)]);
     let client = daemon.connect("client");
     // Each waiting task takes more than 100 bytes of the header, and the pipe takes 4 KiB.
@@ -296,11 +305,7 @@ fn a_header_larger_than_the_pipe_reaches_its_reader_whole() {
         begin_whole(one, slot(0), 500);
     }
     daemon.until(|row| row.waiting == 60);
-    let reader = std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::libc::O_NONBLOCK)
-        .open(&pipe)
-        .expect("the reader's end");
+    let reader = reader_of(&pipe);
     nix::fcntl::fcntl(&reader, nix::fcntl::FcntlArg::F_SETPIPE_SZ(4096)).expect("a small pipe");
     let deadline = Instant::now() + Duration::from_secs(60);
     let mut text = Vec::new();

@@ -3,7 +3,7 @@
 //! Trap: only root can be another user; where the tests do not run as root, those with two users are skipped, with a
 //! message.
 
-use crate::support::{Daemon, Hostile, MIB, answer, begin, begin_whole, command, slot, wait_until};
+use crate::support::{Daemon, Hostile, MIB, answer, begin, begin_whole, command, is_root, slot, wait_until};
 use eager_proto::admin::AdminRequest;
 use eager_proto::reply::{STATE_BOUND, STATE_REFUSED, STATE_WAITING};
 use eager_proto::request::RequestBody;
@@ -30,14 +30,6 @@ fn start(settings: &str) -> Daemon {
 fn reload(daemon: &Daemon, settings: &str) {
     std::fs::write(daemon.dir.path().join("eagerd.toml"), settings).expect("settings");
     daemon.signal(Signal::SIGHUP);
-}
-
-fn is_root() -> bool {
-    let is_root = nix::unistd::Uid::effective().is_root();
-    if !is_root {
-        eprintln!("SKIPPED: only root can be two users");
-    }
-    is_root
 }
 
 fn said(daemon: &mut Daemon) -> String {

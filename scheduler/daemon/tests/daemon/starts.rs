@@ -4,7 +4,7 @@
 //! Trap: small disks are mounted, which only root may; a test that cannot run is skipped, with a message.
 
 use crate::http::{get, over_unix};
-use crate::support::{Daemon, LONG, answer, begin, command, command_at, restarted, slot};
+use crate::support::{Daemon, LONG, answer, begin, command, command_at, is_root, restarted, slot};
 use eager_proto::admin::{AdminReply, AdminRequest, from_line, to_line};
 use eager_proto::reply::STATE_BOUND;
 use nix::fcntl::{Flock, FlockArg};
@@ -153,8 +153,7 @@ fn other_users_reach_the_daemon_whatever_its_mask_is() {
 /// Any user who can read a file can take a shared lock on it, and an exclusive one too.
 #[test]
 fn no_other_user_can_hold_the_lock_that_keeps_a_second_daemon_out() {
-    if !nix::unistd::Uid::effective().is_root() {
-        eprintln!("SKIPPED: only root can be several users");
+    if !is_root() {
         return;
     }
     let dir = tempfile::tempdir().expect("folder");
@@ -216,8 +215,7 @@ fn a_journal_is_for_the_daemons_own_user_and_group() {
 /// The owner of a link decides where the daemon writes: here another user, into a folder of root's.
 #[test]
 fn a_run_directory_that_is_another_users_link_is_refused_and_nothing_is_written() {
-    if !nix::unistd::Uid::effective().is_root() {
-        eprintln!("SKIPPED: only root can be several users");
+    if !is_root() {
         return;
     }
     let dir = tempfile::tempdir().expect("folder");
@@ -237,8 +235,7 @@ fn a_run_directory_that_is_another_users_link_is_refused_and_nothing_is_written(
 /// A run directory of root's below a folder of another user's, who can rename it under a running daemon.
 #[test]
 fn a_run_directory_that_another_user_can_rename_is_refused() {
-    if !nix::unistd::Uid::effective().is_root() {
-        eprintln!("SKIPPED: only root can be several users");
+    if !is_root() {
         return;
     }
     let dir = tempfile::tempdir().expect("folder");
@@ -265,8 +262,7 @@ fn a_run_directory_that_another_user_can_rename_is_refused() {
 /// The daemon's folder is its own, but the way to it leads through another user's link, or a link in that user's folder.
 #[test]
 fn a_way_to_the_run_directory_that_another_user_can_change_is_refused() {
-    if !nix::unistd::Uid::effective().is_root() {
-        eprintln!("SKIPPED: only root can be several users");
+    if !is_root() {
         return;
     }
     let dir = tempfile::tempdir().expect("folder");
@@ -380,8 +376,7 @@ fn an_empty_device_is_a_settings_file_without_settings() {
 /// A pipe that another user made where the journal goes would tell that user what all others ask for.
 #[test]
 fn a_journal_into_another_users_pipe_is_refused() {
-    if !nix::unistd::Uid::effective().is_root() {
-        eprintln!("SKIPPED: only root can be several users");
+    if !is_root() {
         return;
     }
     let dir = tempfile::tempdir().expect("folder");

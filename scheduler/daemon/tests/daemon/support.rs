@@ -34,6 +34,15 @@ pub struct Daemon {
     pub dir: TempDir,
 }
 
+/// True if this process may become other users; says that the test is skipped if not.
+pub fn is_root() -> bool {
+    let is_root = nix::unistd::Uid::effective().is_root();
+    if !is_root {
+        eprintln!("SKIPPED: only root can be several users");
+    }
+    is_root
+}
+
 /// `eagerd` with a run directory and devices from a file, both in `dir`.
 pub fn command(dir: &Path) -> Command {
     command_at(dir, &dir.join("run"))

@@ -3,7 +3,7 @@
 //! Trap: only root can be several users, and not every machine permits namespaces. A test that cannot run is skipped,
 //! with a message.
 
-use crate::support::{Daemon, Hostile, LONG, MIB, answer, begin, command, slot};
+use crate::support::{Daemon, Hostile, LONG, MIB, answer, begin, command, is_root, slot};
 use eager_proto::admin::{AdminReply, AdminRequest};
 use eager_proto::reply::STATE_BOUND;
 use std::os::unix::fs::PermissionsExt;
@@ -16,8 +16,7 @@ const BOB: u32 = 61_002;
 
 /// Starts a daemon in a folder that every user may enter; none where the tests do not run as root.
 fn start(arguments: &[&str]) -> Option<Daemon> {
-    if !nix::unistd::Uid::effective().is_root() {
-        eprintln!("SKIPPED: only root can be several users");
+    if !is_root() {
         return None;
     }
     let dir = open_folder();
@@ -88,8 +87,7 @@ fn a_program_in_a_container_is_known_by_its_number_outside_and_freed_when_it_end
 
 #[test]
 fn a_daemon_of_another_user_is_not_trusted() {
-    if !nix::unistd::Uid::effective().is_root() {
-        eprintln!("SKIPPED: only root can be several users");
+    if !is_root() {
         return;
     }
     let dir = open_folder();

@@ -2,7 +2,7 @@
 //! them.
 
 use crate::support::{
-    Daemon, Hostile, LONG, answer, begin, begin_whole, command, restarted, slot, wait_until,
+    Daemon, Hostile, LONG, answer, begin, begin_whole, command, is_root, restarted, slot, wait_until,
 };
 use eager_proto::admin::{AdminReply, AdminRequest};
 use eager_proto::reply::{CLASS_NORMAL, CLASS_PROMOTED, STATE_BOUND, STATE_REFUSED, STATE_WAITING};
@@ -265,8 +265,7 @@ fn a_task_and_a_device_are_explained() {
 
 /// Starts a daemon of root that others may use; none where the tests cannot be several users.
 fn open_daemon() -> Option<Daemon> {
-    if !nix::unistd::Uid::effective().is_root() {
-        eprintln!("SKIPPED: only root can be several users");
+    if !is_root() {
         return None;
     }
     if std::process::Command::new("python3").arg("--version").output().is_err() {

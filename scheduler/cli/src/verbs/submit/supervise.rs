@@ -145,9 +145,9 @@ mod tests {
 
     /// The notes of a copy.
     fn notes(from: impl Read, log: impl Write, most: u64) -> Vec<String> {
-        let told = std::cell::RefCell::default();
-        copy(from, log, most, |note| std::cell::RefCell::<Vec<String>>::borrow_mut(&told).push(note));
-        told.into_inner()
+        let (sender, receiver) = channel();
+        copy(from, log, most, |note| sender.send(note).expect("the receiver is there"));
+        receiver.try_iter().collect()
     }
 
     #[test]
