@@ -137,13 +137,26 @@ template <typename Get, typename Back> static void one_round(const std::string &
   sample(kind + "_give_back", now_ms() - start, "ms");
 }
 
-static void allocated(bool managed, size_t bytes) {
+// Managed memory that was never written, when a kernel uses it first: as it is, on a device that it is advised to prefer, and
+// after a prefetch, which makes its pages there.
+static void managed(const std::string &kind, size_t bytes, bool is_advised, bool is_prefetched) {
   auto get = [&] {
     void *p;
-    CHECK(managed ? cudaMallocManaged(&p, bytes) : cudaMalloc(&p, bytes));
+    CHECK(cudaMallocManaged(&p, bytes));
+    if (is_advised) CHECK(cudaMemAdvise(p, bytes, cudaMemAdviseSetPreferredLocation, DEVICE));
+    if (is_prefetched) sample(kind + "_move", timed([&] { CHECK(cudaMemPrefetchAsync(p, bytes, DEVICE, 0, 0)); }), "ms");
     return p;
   };
-  one_round(managed ? "managed" : "plain", bytes, get, [](void *p) { CHECK(cudaFree(p)); });
+  one_round(kind, bytes, get, [](void *p) { CHECK(cudaFree(p)); });
+}
+
+static void plain(size_t bytes) {
+  auto get = [&] {
+    void *p;
+    CHECK(cudaMalloc(&p, bytes));
+    return p;
+  };
+  one_round("plain", bytes, get, [](void *p) { CHECK(cudaFree(p)); });
 }
 
 // Addresses are reserved before and stay, so getting memory is making it and mapping it.
@@ -185,8 +198,12 @@ static void memory(size_t bytes, int rounds) {
   if (!missing.empty()) skipped("mapped", "the driver has no " + missing);
   bool has_managed = is_managed_concurrent("managed");
   for (int r = 0; r < rounds; ++r) {
-    allocated(false, bytes);
-    if (has_managed) allocated(true, bytes);
+    plain(bytes);
+    if (has_managed) {
+      managed("managed", bytes, false, false);
+      managed("managed_advised", bytes, true, false);
+      managed("managed_prefetched", bytes, false, true);
+    }
     if (missing.empty()) mapped(calls, prop, bytes);
   }
 }

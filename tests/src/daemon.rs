@@ -1,6 +1,6 @@
 //! Runs an `eagerd` for one test: own run directory, virtual devices; ended on drop.
 
-use crate::{run_ok, tool};
+use crate::{run_ok, tool, until};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -73,9 +73,32 @@ impl Daemon {
 
     /// Returns the answer of `eager VERB --json`, such as `ps` or `info`.
     pub fn ask(&self, verb: &str) -> serde_json::Value {
-        let out =
-            run_ok(Command::new(tool("eager")).arg(verb).arg("--run-dir").arg(self.dir.path()).arg("--json"));
-        serde_json::from_str(&out).unwrap_or_else(|e| panic!("eager {verb} --json printed {out:?}: {e}"))
+        self.json(&[verb])
+    }
+
+    /// Returns the command `eager WORDS` for this daemon.
+    pub fn verb(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(tool("eager"));
+        command.args(words).arg("--run-dir").arg(self.run_dir());
+        command
+    }
+
+    /// Returns what `eager WORDS --json` prints.
+    pub fn json(&self, words: &[&str]) -> serde_json::Value {
+        let out = run_ok(self.verb(words).arg("--json"));
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{words:?} printed {out:?}: {error}"))
+    }
+
+    /// Returns the command `eager run FLAGS -- sh -c SCRIPT` for this daemon.
+    pub fn script(&self, flags: &[&str], script: &str) -> Command {
+        let mut command = self.verb(&[&["run"], flags].concat());
+        command.args(["--", "sh", "-c", script]);
+        command
+    }
+
+    /// Polls until a task waits; returns its number.
+    pub fn waiting_task(&self) -> u64 {
+        until(|| self.json(&["queue"])["tasks"][0]["task"].as_u64().ok_or("no task waits"))
     }
 
     pub fn pid(&self) -> u32 {

@@ -108,6 +108,13 @@ pub fn run_ok(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Returns the exit code of a command that refused, and its one line on standard error.
+pub fn refusal(output: &Output) -> (Option<i32>, String) {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.stdout.is_empty() && said.lines().count() == 1, "{}", text(output));
+    (output.status.code(), said)
+}
+
 /// Returns both output streams of a finished command, for messages.
 pub fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))

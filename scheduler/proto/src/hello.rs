@@ -79,7 +79,10 @@ pub const FEATURE_LIVE_REQUIREMENT: u64 = 8;
 pub const FEATURE_FAST_COPIES: u64 = 16;
 /// The uuids of the daemon's devices follow the welcome ([`Greeting`]).
 pub const FEATURE_DEVICES: u64 = 32;
-/// Every feature bit of this build.
+/// What the client holds belongs to its process: it stays when the connection is closed, until the process ends. For
+/// memory that is reserved for a program that does not know of the connection and may close it.
+pub const FEATURE_HELD_BY_PROCESS: u64 = 128;
+/// Every feature bit that a program's own client asks for.
 pub const FEATURES: u64 = FEATURE_RESUME
     | FEATURE_DEVICES
     | FEATURE_LATE_RESERVATION
@@ -89,7 +92,7 @@ pub const FEATURES: u64 = FEATURE_RESUME
 
 /// Shift of the priority in a hello's features.
 const PRIORITY_SHIFT: u32 = u64::BITS - 8;
-const _: () = assert!(FEATURES >> PRIORITY_SHIFT == 0);
+const _: () = assert!((FEATURES | FEATURE_HELD_BY_PROCESS) >> PRIORITY_SHIFT == 0);
 
 pub const WELCOME_OK: u32 = 0;
 pub const WELCOME_VERSION: u32 = 1;
@@ -169,6 +172,16 @@ impl Hello {
         Hello { features: kept | u64::from(priority.cast_unsigned()) << PRIORITY_SHIFT, ..self }
     }
 
+    /// The hello of a client whose process holds what it is granted ([`FEATURE_HELD_BY_PROCESS`]).
+    pub fn held_by_process(self) -> Hello {
+        Hello { features: self.features | FEATURE_HELD_BY_PROCESS, ..self }
+    }
+
+    /// True if what the client holds stays until its process ends, also when the connection is closed.
+    pub fn is_held_by_process(&self) -> bool {
+        self.features & FEATURE_HELD_BY_PROCESS != 0
+    }
+
     /// 0 is the default; higher priorities go first.
     pub fn priority(&self) -> i8 {
         self.features.to_be_bytes()[0].cast_signed()
@@ -234,7 +247,7 @@ impl Welcome {
 
     /// Grants the features of `asked` that both sides know and no policy decides.
     pub fn granting(self, asked: u64) -> Welcome {
-        Welcome { features: asked & FEATURE_RESUME, ..self }
+        Welcome { features: asked & (FEATURE_RESUME | FEATURE_HELD_BY_PROCESS), ..self }
     }
 
     /// Adds what of [`FEATURES`] the client should do (`wanted`), and the most that a task can ever be granted

@@ -198,6 +198,8 @@ fn a_run_without_a_daemon_is_refused_unless_it_may_be_plain() {
     assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(said.contains("waiting for one, 1.2 s at most") && said.contains("--or-plain"), "{said}");
     assert!(!said.contains("ran"), "{said}");
+    let quiet = text(&run(&mut eager(&["--quiet"])));
+    assert!(!quiet.contains("waiting") && quiet.contains("--or-plain"), "quiet while it waits: {quiet}");
     let said = run_ok(&mut eager(&["--or-plain"]));
     assert!(said.contains("ran"), "{said}");
     let output = run(eager(&[]).env("EAGER_CONNECT_MAX", "soon"));

@@ -6,7 +6,7 @@ use eager_tests::mps;
 use eager_tests::nvml::{GIB, Machine, devices, gpu, machine, wait_for};
 use eager_tests::{compiled, has_toolchain, on_stand_in, run_ok, tool, until};
 use serde_json::{Value, json};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 #[test]
 fn a_daemon_serves_the_gpus_that_the_driver_tells_of() {
@@ -261,6 +261,29 @@ fn a_device_keeps_its_number_over_a_restart_while_programs_know_it() {
         standing(&daemon),
         [a100, v100, back],
         "nobody knows the old numbers; the drain is its device's"
+    );
+}
+
+/// A program that waits with `eager run --mem` while the daemon is restarted is shown the GPU of its grant, also if that
+/// GPU was not there when it asked.
+#[test]
+fn memory_that_is_granted_after_a_restart_names_a_gpu_that_was_added() {
+    let before = json!({ "gpus": [gpu("V100", 0, 17 * GIB)] });
+    let machine = Machine::new(&before);
+    let daemon = machine.daemon(&["--policy", "case"]);
+    let _holder = daemon.reserve("12GiB", &["sleep", "1000"]);
+    wait_for(&daemon, |device| device["granted_bytes"].as_u64() >= Some(12 * GIB));
+    let mut waits = daemon.script(&["--mem", "10GiB"], "echo $CUDA_VISIBLE_DEVICES");
+    let waits = waits.stdout(Stdio::piped()).spawn().expect("start");
+    daemon.waiting_task();
+
+    let more = json!({ "gpus": [gpu("H200", 1, 141 * GIB), gpu("V100", 0, 17 * GIB)] });
+    let _daemon = machine.restarted(daemon, &more, &["--policy", "case"]);
+    let output = waits.wait_with_output().expect("its end");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "GPU-01000000-0000-0000-0000-000000000000\n",
+        "the V100 is taken"
     );
 }
 

@@ -16,6 +16,7 @@ mod measured_footprints;
 mod own_policy;
 mod programs;
 mod random_programs;
+mod reservations;
 mod two_cudas;
 mod verbs;
 mod virtual_clock;

@@ -1,8 +1,9 @@
 //! `eager run --mem`, `--gpus` and `--after`: reserves memory for a program that does not do so itself, and delays a
 //! start until another task has ended.
 //!
-//! Trap: the memory belongs to this process, which becomes the program. The connection stays open over `exec`, and
-//! the daemon frees the grant by pidfd when the process ends. A child that outlives the process has no reservation.
+//! Trap: the memory belongs to this process, which becomes the program. The daemon frees the grant by pidfd when the
+//! process ends, also if the program closes the connection. A child that outlives the process has no reservation. (The
+//! connection stays open over `exec` for a daemon of an earlier release, which frees what a closed connection held.)
 
 use super::choice::Choice;
 use crate::daemon::{DaemonPlace, connect_max};

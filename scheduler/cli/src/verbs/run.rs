@@ -175,7 +175,7 @@ fn wait_and_reserve(flags: &RunFlags, target: &Target, mut command: Command) -> 
     if let Some(memory) = flags.mem {
         let wanted = Wanted { memory, count: usize::from(flags.gpus.unwrap_or(1)), is_quiet: flags.quiet };
         let priority = flags.priority.unwrap_or_default();
-        let hello = Hello::new(&label(flags)).with_priority(priority);
+        let hello = Hello::new(&label(flags)).with_priority(priority).held_by_process();
         let reservation = reserve::reserve(&place, socket, &hello, &wanted)?;
         let names = reservation.cuda_names()?;
         if vgpu.is_some() {

@@ -191,7 +191,9 @@ impl Newcomers {
         fault::point("greeted");
         let opening = packet.get(..bytes).ok_or(Refusal::Length { bytes }).and_then(Opening::decode);
         let greeted = opening.and_then(|opening| match opening.resume {
-            Some(resume) => take_back(opening.hello, resume, &peer, &socket, dispatch).map(Greeted::Again),
+            Some(resume) => take_back(opening.hello, resume, &peer, &socket, dispatch).map(|back| {
+                back.map_or(Greeted::Gone, |(client, pages)| Greeted::Again(opening.hello, client, pages))
+            }),
             None => make_pages(clients_max, &peer, &socket, dispatch)
                 .map(|pages| Greeted::New(opening.hello, pages)),
         });
@@ -212,9 +214,9 @@ impl Newcomers {
                 fault::point("welcomed");
                 Some(client)
             }
-            Ok(Greeted::Again(None)) => None,
-            Ok(Greeted::Again(Some((client, pages)))) => {
-                dispatch.resumed(client, socket, pages);
+            Ok(Greeted::Gone) => None,
+            Ok(Greeted::Again(hello, client, pages)) => {
+                dispatch.resumed(client, &hello, socket, pages);
                 Some(client)
             }
             Err(refusal) => {
@@ -228,8 +230,10 @@ impl Newcomers {
 /// Result of a hello.
 enum Greeted {
     New(Hello, (ClientPages, PageDescriptors)),
-    /// A client that was here before; `None`: it is gone again.
-    Again(Option<(ClientId, ClientPages)>),
+    /// A client that was here before.
+    Again(Hello, ClientId, ClientPages),
+    /// A client that was here before, and is gone again.
+    Gone,
 }
 
 /// Makes the pages of one more client of this user, or returns why there is no room.

@@ -49,6 +49,8 @@ pub struct Client {
     /// None after the program closed it (while its process lives), and before the program has come back to a new
     /// daemon.
     pub socket: Option<OwnedFd>,
+    /// True if its tasks stay until the process ends, also when it has closed the connection.
+    pub is_held_by_process: bool,
     /// When a program that closed its connection is given up.
     pub gone_at: Option<Nanos>,
     /// None before the program has come back to a new daemon.
@@ -175,6 +177,9 @@ impl Dispatch {
         let kept = KeptClient { pid, started, uid, label, informed, priority, slots: BTreeMap::new() };
         self.manager.keep_client(id, &peer.pidfd);
         self.enter(id, kept, peer, Some(socket), Some(pages));
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.is_held_by_process = hello.is_held_by_process();
+        }
         id
     }
 
@@ -205,8 +210,17 @@ impl Dispatch {
     ) {
         let (uid, label, informed) = (kept.uid, kept.label.clone(), kept.informed);
         let slots = TaskSlots::default();
-        let (priority, gone_at, strikes) = (kept.priority, None, 0);
-        let client = Client { label: label.clone(), peer, socket, gone_at, pages, slots, priority, strikes };
+        let client = Client {
+            label: label.clone(),
+            peer,
+            socket,
+            is_held_by_process: false,
+            gone_at: None,
+            pages,
+            slots,
+            priority: kept.priority,
+            strikes: 0,
+        };
         let (decided, wall) = (self.core.decision_time(), date::now_ms());
         self.core.ended.enter(id, client.peer.pid, uid, &label, decided, wall);
         self.clients.insert(id, client);

@@ -11,7 +11,7 @@ use crate::process::service_manager;
 use eager_core::PolicyName;
 use eager_core::action::Reason;
 use eager_core::event::{Event, Restored, TaskRequest};
-use eager_proto::hello::{Refusal, Resume};
+use eager_proto::hello::{Hello, Refusal, Resume};
 use eager_proto::request::Slot;
 use eager_shm::daemon::{ClientPages, Peer};
 use eager_units::{ClientId, DeviceId, TaskId};
@@ -101,9 +101,10 @@ impl Dispatch {
     }
 
     /// Serves a client that came back through its new socket and pages.
-    pub fn resumed(&mut self, id: ClientId, socket: OwnedFd, pages: ClientPages) {
+    pub fn resumed(&mut self, id: ClientId, hello: &Hello, socket: OwnedFd, pages: ClientPages) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.socket = Some(socket);
+        client.is_held_by_process = hello.is_held_by_process();
         client.pages = Some(pages);
         client.gone_at = None;
     }

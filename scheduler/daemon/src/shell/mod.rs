@@ -134,7 +134,7 @@ impl Shell {
         };
         let dispatch = &mut self.parts.dispatch;
         if let Some(server) = &mut self.parts.server
-            && dispatch.clients.values().any(|client| client.socket.is_some())
+            && dispatch.clients.values().any(|client| client.socket.is_some() || client.is_held_by_process)
         {
             server.keep_for_programs();
         }
@@ -243,8 +243,10 @@ impl Shell {
             Served::MoreLeft => self.postpone(id),
             Served::Closed => {
                 let gone_at = Nanos(dispatch.now().0.saturating_add(CLOSED_GRACE_NS.0));
-                if let Some(client) = dispatch.clients.get_mut(&id) {
-                    client.socket = None;
+                let Some(client) = dispatch.clients.get_mut(&id) else { return };
+                client.socket = None;
+                // Without tasks there is nothing to hold.
+                if !client.is_held_by_process || client.slots.tasks().next().is_none() {
                     client.gone_at = Some(gone_at);
                     self.closing.insert(id, gone_at);
                 }
