@@ -65,16 +65,16 @@ template <class T> struct Buffer {
     }
 };
 
-// Compares element by element with what `expected(i)` says.
+// Compares element by element with what `expected(i)` says, and prints the first elements that differ.
 template <class T, class F> bool all(const std::vector<T> &got, size_t count, F expected) {
+    size_t differ = 0;
     for (size_t i = 0; i < count; i++) {
         T want = expected(i);
-        if (memcmp(&got[i], &want, sizeof(T)) != 0) {
+        if (memcmp(&got[i], &want, sizeof(T)) != 0 && ++differ <= 24)
             printf("  element %zu: got %.9g, expected %.9g\n", i, double(got[i]), double(want));
-            return false;
-        }
     }
-    return true;
+    if (differ > 24) printf("  %zu more elements\n", differ - 24);
+    return differ == 0;
 }
 
 // Numbers that look random and are the same everywhere.

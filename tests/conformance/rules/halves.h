@@ -112,7 +112,9 @@ __global__ void wide_to_halves(const long long *x, unsigned short *out, int n) {
     __half h[8] = {__ll2half_rn(x[t]), __ll2half_rz(x[t]), __ll2half_rd(x[t]), __ll2half_ru(x[t]),
                    __ull2half_rn(x[t]), __ull2half_rz(x[t]), __ull2half_rd(x[t]), __ull2half_ru(x[t])};
     __nv_bfloat16 b[4] = {__ll2bfloat16_rn(x[t]), __ll2bfloat16_rz(x[t]), __ll2bfloat16_rd(x[t]), __ll2bfloat16_ru(x[t])};
-    memcpy(out + 12 * t, h, 16), memcpy(out + 12 * t + 8, b, 8);
+    // Whole halves: where a byte of a half is stored, ptxas 13.0 converts the integer to that byte (docs/gpu.md).
+    for (int k = 0; k < 8; k++) out[12 * t + k] = __half_as_ushort(h[k]);
+    for (int k = 0; k < 4; k++) out[12 * t + 8 + k] = __bfloat16_as_ushort(b[k]);
 }
 
 // A whole number in `digits` bits, rounded to nearest (0), to zero, down or up; `limit`: the first size that does not fit.
