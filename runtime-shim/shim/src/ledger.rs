@@ -73,6 +73,25 @@ impl Allocation {
     fn is_counted(&self) -> bool {
         self.origin.backing() == Some(Backing::Present) && !self.is_away
     }
+
+    /// Managed memory that the shim has neither filled nor moved in. Empty for memory that needs no move.
+    fn unwritten(&self) -> Spans {
+        let mut left = Spans::default();
+        if self.origin == Origin::REWRITTEN {
+            left.insert(self.span);
+            self.on_host.iter().chain(self.on_device.iter()).for_each(|span| left.remove(span));
+        }
+        left
+    }
+}
+
+/// Which memory that the host never wrote is moved in: its pages are made on the device, without data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unwritten {
+    Nothing,
+    /// That of the buffers that are moved in first.
+    First,
+    All,
 }
 
 /// Counted device memory without an address, such as that of an array.
@@ -304,6 +323,12 @@ impl Ledger {
         self.allocations.values().filter(move |allocation| allocation.owner == owner)
     }
 
+    /// True if the owner has memory without pages, for which its grant has room.
+    pub fn lacks_pages(&self, owner: TaskKey, grant: u64) -> bool {
+        let moved: u64 = self.of_task(owner).map(|allocation| allocation.on_device.total_bytes()).sum();
+        moved < grant && self.of_task(owner).any(|allocation| !allocation.unwritten().is_empty())
+    }
+
     /// Detaches an allocation from its site, whose promise its future memory does not use.
     pub fn leave_frame(&mut self, base: u64) {
         if let Some(allocation) = self.allocations.get_mut(&base) {
@@ -329,25 +354,60 @@ impl Ledger {
         }
     }
 
-    /// Chooses what to move in: data of `owner` on the host, as much as `grant` leaves beside what was moved in
-    /// before; the allocations in `first` (base addresses) before the others, none of those in `not`. Records the
-    /// chosen spans as moved.
-    pub fn plan_fetch(&mut self, owner: TaskKey, grant: u64, first: &[u64], not: &[u64]) -> Vec<Span> {
+    /// Records that a copy puts data of the host into `span` of managed memory on the device.
+    pub fn moved_in(&mut self, span: Span) {
+        let base = self.find_span(span).map(|allocation| allocation.span.start);
+        let found = base.and_then(|base| self.allocations.get_mut(&base));
+        if let Some(allocation) = found.filter(|allocation| allocation.origin.is_rewritten()) {
+            allocation.on_host.remove(span);
+            allocation.on_device.insert(span);
+        }
+    }
+
+    /// True if `grant` has room for `span` beside what was moved in before.
+    pub fn fits(&self, owner: TaskKey, span: Span, grant: u64) -> bool {
+        let moved: u64 = self.of_task(owner).map(|allocation| allocation.on_device.total_bytes()).sum();
+        let mut new = Spans::default();
+        new.insert(span);
+        if let Some(allocation) = self.find_span(span) {
+            allocation.on_device.iter().for_each(|here| new.remove(here));
+        }
+        moved.saturating_add(new.total_bytes()) <= grant
+    }
+
+    /// Chooses what to move in, as much as `grant` leaves beside what was moved in before: data of `owner` on the host,
+    /// the allocations in `first` (base addresses) before the others, none of those in `not`; then the `unwritten`
+    /// memory that is asked for, which moves no data but gets its pages. Records the chosen spans as moved.
+    pub fn plan_fetch(
+        &mut self,
+        owner: TaskKey,
+        grant: u64,
+        first: &[u64],
+        not: &[u64],
+        unwritten: Unwritten,
+    ) -> Vec<Span> {
         let here = self.of_task(owner).filter(|allocation| !allocation.is_away);
         let moved: u64 = here.map(|allocation| allocation.on_device.total_bytes()).sum();
         let mut budget = grant.saturating_sub(moved);
         let others = self.of_task(owner).map(|allocation| allocation.span.start);
         let order: Vec<u64> =
             first.iter().copied().chain(others.filter(|base| !first.contains(base))).collect();
+        let filled = order.iter().map(|base| (*base, false));
+        let made = order.iter().filter(|base| match unwritten {
+            Unwritten::Nothing => false,
+            Unwritten::First => first.contains(base),
+            Unwritten::All => true,
+        });
         let mut plan = Vec::new();
-        for base in order {
+        for (base, is_unwritten) in filled.chain(made.map(|base| (*base, true))) {
             let Some(allocation) = self.allocations.get_mut(&base).filter(|a| a.owner == owner) else {
                 continue;
             };
             if not.contains(&base) || allocation.is_away {
                 continue;
             }
-            for span in allocation.on_host.prefix(budget) {
+            let source = if is_unwritten { allocation.unwritten() } else { allocation.on_host.clone() };
+            for span in source.prefix(budget) {
                 allocation.on_host.remove(span);
                 allocation.on_device.insert(span);
                 budget -= span.bytes;
@@ -399,12 +459,15 @@ mod tests {
         let mut ledger = two_buffers();
         ledger.filled(span(1000, 100));
         ledger.filled(span(2000, 50));
-        assert_eq!(ledger.plan_fetch(owner(), 80, &[2000], &[]), [span(2000, 50), span(1000, 30)]);
-        assert_eq!(ledger.plan_fetch(owner(), 80, &[], &[]), [], "the grant is used up");
-        assert_eq!(ledger.plan_fetch(owner(), 150, &[], &[]), [span(1030, 70)]);
+        assert_eq!(
+            ledger.plan_fetch(owner(), 80, &[2000], &[], Unwritten::Nothing),
+            [span(2000, 50), span(1000, 30)]
+        );
+        assert_eq!(ledger.plan_fetch(owner(), 80, &[], &[], Unwritten::Nothing), [], "the grant is used up");
+        assert_eq!(ledger.plan_fetch(owner(), 150, &[], &[], Unwritten::Nothing), [span(1030, 70)]);
         ledger.filled(span(1000, 10));
         assert_eq!(
-            ledger.plan_fetch(owner(), 150, &[], &[]),
+            ledger.plan_fetch(owner(), 150, &[], &[], Unwritten::Nothing),
             [span(1000, 10)],
             "written again, fetched again"
         );

@@ -8,6 +8,7 @@
 use crate::buffers;
 use crate::config::Config;
 use crate::host_memory::HostMemory;
+use crate::ledger::Unwritten;
 use crate::measure::Measurement;
 use crate::profile::Profile;
 use crate::program::Program;
@@ -338,8 +339,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return;
         }
         if let Some(stream) = self.copy_stream(key) {
-            self.fetch(key, stream, &buffers::Order::default());
+            self.fetch(key, stream, &buffers::Order::default(), Unwritten::Nothing);
         }
+        self.state.lock().note_pages(key);
         if promoted {
             let had_stream = self.state.lock().task(key).is_some_and(|task| task.stream.is_some());
             if had_stream {
@@ -349,15 +351,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Moves data on the host in, as far as the grant allows. A failed prefetch is no error: the pages move by
-    /// faults, later and slower.
-    pub(crate) fn fetch(&self, key: TaskKey, stream: StreamId, order: &buffers::Order) {
+    /// Moves data on the host in, and makes the pages of memory that was never written, as far as the grant allows. A
+    /// failed prefetch is no error: the pages move by faults, later and slower.
+    pub(crate) fn fetch(&self, key: TaskKey, stream: StreamId, order: &buffers::Order, unwritten: Unwritten) {
         let (plan, device) = {
             let mut state = self.state.lock();
             let Some(terms) = state.task(key).map(|task| task.terms) else { return };
             // Data of a task with its full grant is moved in whole, however it is used.
             let not: &[u64] = if terms.eager() { &order.sparse } else { &[] };
-            (state.ledger.plan_fetch(key, terms.grant, &order.first, not), terms.device)
+            let plan = state.ledger.plan_fetch(key, terms.grant, &order.first, not, unwritten);
+            (plan, terms.device)
         };
         for span in plan {
             if let Err(error) = self.runtime.prefetch(span, device, stream) {

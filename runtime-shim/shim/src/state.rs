@@ -352,6 +352,15 @@ impl State {
         own.copied().or_else(other)
     }
 
+    /// Notes whether the task has managed memory whose pages the next kernel would have to make.
+    pub fn note_pages(&mut self, key: TaskKey) {
+        let Some(grant) = self.task(key).map(|task| task.terms.grant) else { return };
+        let lacks_pages = self.ledger.lacks_pages(key, grant);
+        if let Some(task) = self.task_mut(key) {
+            task.lacks_pages = lacks_pages;
+        }
+    }
+
     /// True if the program has streams that the legacy default stream waits for. Default-stream launches then stay
     /// there, since they would lose that order on a stream of the shim's.
     pub fn has_blocking_streams(&self) -> bool {
@@ -373,7 +382,11 @@ impl State {
         let mut only_lazy = true;
         for task in self.tasks() {
             let settled = match task.phase {
-                Phase::Bound => task.terms.sequence == sequence(task.key.slot) && !task.terms.watched(),
+                Phase::Bound => {
+                    task.terms.sequence == sequence(task.key.slot)
+                        && !task.terms.watched()
+                        && !task.lacks_pages
+                }
                 Phase::Unbound | Phase::Deferred | Phase::Queued(_) => task.account.live() == 0,
                 Phase::Asking | Phase::Refused => true,
             };

@@ -236,6 +236,8 @@ pub struct Task {
     pub stream: Option<OwnStream>,
     /// Streams used before a change of priority: kernels may still run there.
     pub old_streams: Vec<StreamId>,
+    /// True if it has managed memory without pages for which its grant has room: its launches look for it.
+    pub lacks_pages: bool,
     /// Stream on which promoted data is moved in, beside the kernels.
     pub copy_stream: Option<StreamId>,
     pub in_flight: InFlight,
@@ -267,6 +269,7 @@ impl Task {
             asks: None,
             stream: None,
             old_streams: Vec::new(),
+            lacks_pages: false,
             copy_stream: None,
             in_flight: InFlight::default(),
             sent_busy: None,

@@ -375,9 +375,9 @@ impl<'a> World<'a> {
         Ok(true)
     }
 
-    /// Copies to a buffer. Into plain memory this is one copy; into managed memory the CPU fills pieces, each
-    /// followed by a prefetch within the grant, as in the shim. Filling and prefetching overlap, so that a buffer
-    /// arrives as fast as the host copies.
+    /// Copies to a buffer. Into plain memory, and into managed memory that the grant has room for, this is one copy.
+    /// Otherwise the CPU fills pieces, each followed by a prefetch within the grant, as in the shim. Filling and
+    /// prefetching overlap, so that a buffer arrives as fast as the host copies.
     ///
     /// The program continues once the last piece is filled; kernels wait for the prefetches in the stream.
     pub(crate) fn copy_in(
@@ -391,6 +391,18 @@ impl<'a> World<'a> {
             None => Ok(true),
             Some(AllocKind::Device) => {
                 self.copy_into_plain(index, name, bytes, pinned || self.clients[index].habits.fast_copies)?;
+                self.clients[index].blocked = Blocked::Stream;
+                Ok(true)
+            }
+            // The copy engine puts data where the grant has room for all of it.
+            Some(AllocKind::Managed)
+                if self.clients[index].launched == 0
+                    && self.clients[index].prefetch_budget(name, bytes) == bytes =>
+            {
+                if let Some(buffer) = self.clients[index].buffers.get_mut(name) {
+                    buffer.prefetched = buffer.prefetched.max(bytes);
+                }
+                self.copy_into_plain(index, name, bytes, pinned)?;
                 self.clients[index].blocked = Blocked::Stream;
                 Ok(true)
             }

@@ -144,12 +144,11 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Under `quanta` memory is managed, and the CPU fills it. The filling takes as long as the host's copies in the model
-/// (8 GB/s); and a task is idle from its last copy on, not from the end of the host work after it.
+/// Under `quanta` memory is managed. A copy into it takes as long as one of pageable memory in the model (6 GB/s); and a
+/// task is idle from its last copy on, not from the end of the host work after it.
 #[test]
-fn the_cpus_filling_of_managed_memory_takes_time_and_a_task_is_idle_before_its_host_work() {
-    if !has_toolchain("the_cpus_filling_of_managed_memory_takes_time_and_a_task_is_idle_before_its_host_work")
-    {
+fn a_copy_into_managed_memory_takes_time_and_a_task_is_idle_before_its_host_work() {
+    if !has_toolchain("a_copy_into_managed_memory_takes_time_and_a_task_is_idle_before_its_host_work") {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
@@ -166,7 +165,7 @@ fn the_cpus_filling_of_managed_memory_takes_time_and_a_task_is_idle_before_its_h
         assert!(idle.is_some_and(|idle| idle < 2 * SECOND) && end > 11 * SECOND, "{events:?}");
         held
     });
-    // 32 MiB at 8 GB/s, plus the cost of prefetches.
+    // 32 MiB at 6 GB/s.
     let more_ns = held[1] - held[0];
-    assert!((4_194_304..4_300_000).contains(&more_ns), "{more_ns} ns: {held:?}");
+    assert!((5_592_405..5_600_000).contains(&more_ns), "{more_ns} ns: {held:?}");
 }

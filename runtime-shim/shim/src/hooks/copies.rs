@@ -1,9 +1,10 @@
 //! Copies and memsets: which of them the CPU does in managed memory, and which go to the runtime unchanged.
 //!
 //! Rules (specification S-202, S-509):
-//! - host to device, into memory that the shim made managed: the CPU fills it, then a prefetch moves it in *within
-//!   the grant*. A plain copy would pull every byte onto the device, whatever the grant is. The `Async` form does
-//!   this for unbound and eager tasks only; for other tasks it stays asynchronous;
+//! - host to device, into memory that the shim made managed: the runtime, if the bytes fit the task's grant beside
+//!   what it moved in before. Otherwise the CPU fills it, and a prefetch moves in what is *within the grant*: a plain
+//!   copy would pull every byte onto the device, whatever the grant is. (The CPU is the slower way: it makes the host's
+//!   pages first.)
 //! - anything between the host and memory of a task that has no device yet: the CPU;
 //! - everything else: forwarded, on the memory's device, perhaps through the pinned ring ([`super::fast`]).
 //!
@@ -11,7 +12,7 @@
 //! memory. Letting the CPU do such a copy may crash the program.
 
 use crate::buffers;
-use crate::ledger::Allocation;
+use crate::ledger::{Allocation, Unwritten};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{Copy, CopyKind, CudaResult, DeviceIndex, Fill, Order, Rows, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
@@ -75,7 +76,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
             Route::Captured => Outcome::PassThrough(Why::Captured),
             Route::Runtime(None) => self.not_ours(thread),
-            Route::Runtime(Some(device)) => self.copy_on(thread, copy, device),
+            Route::Runtime(Some(device)) => {
+                if copy.kind == CopyKind::HOST_TO_DEVICE
+                    && let Some(span) = copy.dst_span()
+                {
+                    self.state.lock().ledger.moved_in(span);
+                }
+                self.copy_on(thread, copy, device)
+            }
         }
     }
 
@@ -190,7 +198,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let device = self.state.lock().task(owner).map(|task| task.terms.device);
             if device.is_some_and(|device| self.enter(thread, device).is_ok()) {
                 let stream = self.fill_stream(owner);
-                self.fetch(owner, stream, &buffers::Order::default());
+                self.fetch(owner, stream, &buffers::Order::default(), Unwritten::Nothing);
             }
         }
         Outcome::Handled(())
@@ -257,14 +265,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Managed by the shim, without a device so far.
-    Unbound {
-        owner: TaskKey,
-    },
+    Unbound { owner: TaskKey },
     Bound {
         owner: TaskKey,
         device: DeviceIndex,
         rewritten: bool,
-        eager: bool,
+        /// Bytes that copies may put on the device; `None`: all that the task has.
+        grant: Option<u64>,
     },
     /// The program's own managed memory before its task has a device, or memory of a task that is gone.
     Elsewhere,
@@ -275,7 +282,14 @@ fn place(state: &State, allocation: &Allocation) -> Place {
     let rewritten = allocation.origin.is_rewritten();
     match state.task(owner) {
         Some(task) if task.phase == Phase::Bound => {
-            Place::Bound { owner, device: task.terms.device, rewritten, eager: task.terms.eager() }
+            let terms = &task.terms;
+            let grant = match (terms.eager(), terms.managed()) {
+                (true, _) => Some(terms.grant),
+                (false, true) => None,
+                // Managed for want of room that was granted: there is no knowing how much there is.
+                (false, false) => Some(0),
+            };
+            Place::Bound { owner, device: terms.device, rewritten, grant }
         }
         Some(_) if rewritten => Place::Unbound { owner },
         _ => Place::Elsewhere,
@@ -294,9 +308,11 @@ fn route(state: &State, copy: &Copy) -> Route {
         (CopyKind::HOST_TO_DEVICE, Some(Place::Unbound { owner }), None) => {
             Route::FillOnHost { owner, bound: false }
         }
-        (CopyKind::HOST_TO_DEVICE, Some(Place::Bound { owner, rewritten: true, eager, .. }), None)
-            if eager || !asynchronous =>
-        {
+        (
+            CopyKind::HOST_TO_DEVICE,
+            Some(Place::Bound { owner, rewritten: true, grant: Some(grant), .. }),
+            None,
+        ) if copy.dst_span().is_some_and(|span| !state.ledger.fits(owner, span, grant)) => {
             Route::FillOnHost { owner, bound: true }
         }
         (CopyKind::DEVICE_TO_DEVICE, Some(Place::Unbound { owner }), Some(Place::Unbound { .. })) => {

@@ -6,6 +6,7 @@
 //! no allocation and no system call; arguments are read only where the decision depends on them.
 
 use crate::buffers;
+use crate::ledger::Unwritten;
 use crate::outcome::{Outcome, Why};
 use crate::profile::KernelSize;
 use crate::runtime::{CudaResult, Launch, Runtime, Span, StreamId};
@@ -62,6 +63,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Err(error) = self.enter(thread, terms.device) {
             return Outcome::Fail(error);
         }
+        self.make_pages(key, launch);
         let choice = self.choose_stream(key, &terms, launch.stream);
         if choice.foreign {
             // The program's stream is on another device than this task. Waiting on both sides preserves its order.
@@ -200,6 +202,25 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         buffers::order(words.iter().map(base).zip(flags))
     }
 
+    /// Which unwritten memory is moved in before a task's kernel. A task with its full grant has room for all; in the
+    /// grant of an over-subscribed task only what the kernel uses is worth its place.
+    pub(crate) fn unwritten_for(&self, key: TaskKey) -> Unwritten {
+        let terms = self.state.lock().task(key).map(|task| task.terms);
+        if terms.is_some_and(|terms| terms.eager()) { Unwritten::First } else { Unwritten::All }
+    }
+
+    /// Makes the pages of managed memory that was allocated for a bound task, before the first kernel that uses it.
+    /// Otherwise that kernel makes them by faults, at a tenth of the rate (specification S-225).
+    fn make_pages(&self, key: TaskKey, launch: &Launch) {
+        if !self.state.lock().task(key).is_some_and(|task| task.lacks_pages) {
+            return;
+        }
+        let order = self.fetch_order(launch);
+        let stream = self.fill_stream(key);
+        self.fetch(key, stream, &order, self.unwritten_for(key));
+        self.state.lock().note_pages(key);
+    }
+
     /// Moves memory that the unbound lazy task holds and this task's kernel uses to this task, so that it is counted
     /// there only.
     fn take_over(&self, thread: &mut Thread, key: TaskKey, launch: &Launch) -> Result<(), Stop> {
@@ -247,7 +268,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let _ = self.runtime.prefer_device(span, device);
         let stream = self.fill_stream(key);
         let order = buffers::Order { first: vec![span.start], sparse: Vec::new() };
-        self.fetch(key, stream, &order);
+        self.fetch(key, stream, &order, Unwritten::First);
         Ok(())
     }
 

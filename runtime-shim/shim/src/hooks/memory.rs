@@ -434,6 +434,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let mut state = self.state.lock();
             state.ledger.insert(span, counted.key, counted.frame, origin);
             state.ledger.set_device_of(span.start, counted.set_device);
+            if origin.is_rewritten() {
+                state.note_pages(counted.key);
+            }
             if counted.frame.is_none()
                 && origin.is_rewritten()
                 && let Some(beliefs) = &mut state.beliefs

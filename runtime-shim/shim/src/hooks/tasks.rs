@@ -440,7 +440,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let order = launch.map_or_else(buffers::Order::default, |launch| self.fetch_order(launch));
         let stream = self.fill_stream(key);
-        self.fetch(key, stream, &order);
+        self.fetch(key, stream, &order, self.unwritten_for(key));
+        self.state.lock().note_pages(key);
     }
 
     /// The stream on which filled data moves in before the next kernel: that of the task's kernels, so that they

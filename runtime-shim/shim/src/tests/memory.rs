@@ -1,9 +1,11 @@
 //! The Unified Memory rewrite: what the CPU fills, what moves in, and when.
 
 use super::fakes::{Decision, first_slot, lazy_slot};
-use super::{Bench, HOST, SITE};
+use super::{Bench, HOST, SITE, STUB};
 use crate::outcome::{Outcome, Why};
+use crate::program::Kernel;
 use crate::runtime::{Copy, CopyKind, Fill, Geometry, Order, Rows, StreamId};
+use eager_abi::{ACCESS_SPARSE, ARG_ACCESS_SHIFT, ARG_POINTER};
 use eager_proto::reply::{CLASS_PROMOTED, FLAG_HIGH_PRIORITY, FLAG_MANAGED};
 use eager_proto::request::RequestBody;
 
@@ -94,18 +96,73 @@ fn an_eager_task_moves_in_within_its_grant_and_the_rest_when_promoted() {
     assert_eq!(bench.daemon.requests(), []);
 }
 
+fn prefetches(bench: &Bench) -> Vec<String> {
+    bench.cuda.log().into_iter().filter(|line| line.starts_with("prefetch")).collect()
+}
+
+/// A kernel makes the pages of memory that was never written by faults, at a tenth of a prefetch's rate (S-225).
+#[test]
+fn a_lazy_task_has_the_pages_of_its_results_before_its_first_kernel() {
+    let mut bench = Bench::new();
+    let (a, b) = (bench.malloc(60), bench.malloc(40));
+    assert_eq!(bench.upload(a, 60), Outcome::Handled(()));
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    assert_eq!(
+        prefetches(&bench),
+        ["prefetch 60 to 0 on stream 257", "prefetch 40 to 0 on stream 257"],
+        "the data first; it has room for all"
+    );
+    assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
+    assert_eq!(prefetches(&bench), [""; 0]);
+}
+
+#[test]
+fn an_eager_task_has_the_pages_of_what_a_kernel_uses_within_its_grant() {
+    let mut bench = Bench::new();
+    bench.daemon.decide(Decision::Eager(70));
+    bench.shim.task_begin(&mut bench.thread, SITE, 120, Geometry::UNKNOWN);
+    let (a, b, c) = (bench.malloc(30), bench.malloc(50), bench.malloc(40));
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    assert_eq!(prefetches(&bench), ["prefetch 30 to 0 on stream 257"], "not what this kernel does not use");
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    assert_eq!(prefetches(&bench), [""; 0]);
+    assert_eq!(bench.launch(&[b]), Outcome::Handled(()));
+    assert_eq!(prefetches(&bench), ["prefetch 40 to 0 on stream 257"], "what the grant has room for");
+    assert_eq!(bench.launch(&[c]), Outcome::Handled(()));
+    assert_eq!(prefetches(&bench), [""; 0], "the grant is used up");
+    bench.daemon.change(first_slot(), |cell| {
+        (cell.grant, cell.class, cell.flags) = (120, CLASS_PROMOTED, FLAG_MANAGED | FLAG_HIGH_PRIORITY);
+    });
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    let rest = ["prefetch 10 to 0 on stream 259", "prefetch 40 to 0 on stream 259"];
+    assert_eq!(prefetches(&bench), rest, "with its full grant it has room for all");
+}
+
+#[test]
+fn buffers_that_a_kernel_touches_sparsely_get_their_pages_by_faults() {
+    let mut bench = Bench::new();
+    let sparse = ARG_POINTER | ACCESS_SPARSE << ARG_ACCESS_SHIFT;
+    let kernel = Kernel { name: "k".into(), argument_sizes: vec![8], argument_flags: vec![sparse] };
+    bench.shim.program.write().add_kernel(STUB, kernel);
+    bench.daemon.decide(Decision::Eager(100));
+    bench.shim.task_begin(&mut bench.thread, SITE, 120, Geometry::UNKNOWN);
+    let a = bench.malloc(120);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    assert_eq!(prefetches(&bench), [""; 0]);
+}
+
 #[test]
 fn a_host_write_waits_for_kernels_that_may_still_read() {
     let mut bench = Bench::new();
-    bench.daemon.decide(Decision::Eager(100));
+    bench.daemon.decide(Decision::Eager(50));
     bench.shim.task_begin(&mut bench.thread, SITE, 100, Geometry::UNKNOWN);
     let a = bench.malloc(100);
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
     bench.cuda.log();
-    assert_eq!(bench.upload(a, 10), Outcome::Handled(()));
-    assert_eq!(bench.cuda.log(), ["device sync", "host copy 10", "prefetch 10 to 0 on stream 257"]);
-    assert_eq!(bench.upload(a, 10), Outcome::Handled(()));
-    assert_eq!(bench.cuda.log(), ["host copy 10", "prefetch 10 to 0 on stream 257"], "nothing runs any more");
+    assert_eq!(bench.upload(a + 60, 10), Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), ["device sync", "host copy 10"]);
+    assert_eq!(bench.upload(a + 60, 10), Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), ["host copy 10"], "nothing runs any more");
 }
 
 #[test]
