@@ -134,6 +134,9 @@ __global__ void two_steps(int *out) {
     address = (unsigned)__cvta_generic_to_shared(&value);
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(other));
     asm volatile("ld.shared::cluster.s32 %0, [%1];" : "=r"(seen) : "r"(remote) : "memory");
+    unsigned long long generic;
+    asm("{ .reg .u64 w; cvt.u64.u32 w, %1; cvta.shared::cluster.u64 %0, w; }" : "=l"(generic) : "r"(remote));
+    if (*(volatile int *)generic != seen) seen = -1;
     int rank = cluster.query_shared_rank(cluster.map_shared_rank(&value, other));
     out[blockIdx.x * 64 + threadIdx.x] = seen * 1000 + own * 10 + rank;
     cluster.sync();

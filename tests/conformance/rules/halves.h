@@ -1,4 +1,4 @@
-// Comparisons of 16-bit numbers, alone and in pairs; integers in pairs; conversions of 64-bit integers to 16 bits.
+// Comparisons of 16-bit numbers, alone and in pairs; `.ftz`; integers in pairs; conversions of 64-bit integers to 16 bits.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -69,6 +69,73 @@ TEST(halves_are_compared_each_by_itself) {
         case 10: return both(f > g, g > f, 0xffff);
         default: return both(f != f, g != g, 0x3c00);
         }
+    });
+}
+
+// Denormals of 16 bits: as operands, and as results of normal numbers.
+static const unsigned short SMALL[] = {0x0001, 0x83ff, 0x0400, 0x8401, 0x0600, 0x3c00, 0xb800, 0x8000};
+enum { SMALL_COUNT = sizeof SMALL / sizeof *SMALL, SMALL_PAIRS = SMALL_COUNT * SMALL_COUNT };
+
+__global__ void flush_halves(const unsigned *a, const unsigned *b, unsigned *out) {
+    int t = threadIdx.x;
+    unsigned r[8], x = a[t], y = b[t], one = 0x3c003c00;
+    asm("add.ftz.f16x2 %0, %1, %2;" : "=r"(r[0]) : "r"(x), "r"(y));
+    asm("sub.f16x2 %0, %1, %2;" : "=r"(r[1]) : "r"(x), "r"(y));
+    asm("mul.rn.ftz.f16x2 %0, %1, %2;" : "=r"(r[2]) : "r"(x), "r"(y));
+    asm("fma.rn.ftz.f16x2 %0, %1, %2, %3;" : "=r"(r[3]) : "r"(x), "r"(one), "r"(y));
+    asm("{ .reg .f16 l, h, m, k, d; mov.b32 {l, h}, %1; mov.b32 {m, k}, %2; sub.ftz.f16 d, l, m; mov.b32 %0, {d, d}; }"
+        : "=r"(r[4]) : "r"(x), "r"(y));
+    asm("max.ftz.f16x2 %0, %1, %2;" : "=r"(r[5]) : "r"(x), "r"(y));
+    asm("neg.ftz.f16x2 %0, %1;" : "=r"(r[6]) : "r"(x));
+    asm("mul.bf16x2 %0, %1, %2;" : "=r"(r[7]) : "r"(x), "r"(y));
+    for (int k = 0; k < 8; k++) out[8 * t + k] = r[k];
+}
+
+// The bits of a number that an `f16` holds, or with `flush` the zero of its sign if it is denormal there.
+static unsigned half_bits(double value, bool flush) {
+    unsigned sign = signbit(value) ? 0x8000 : 0;
+    double size = fabs(value);
+    if (size < 0x1p-14) return flush ? sign : sign | unsigned(nearbyint(ldexp(size, 24)));
+    int exponent = ilogb(size);
+    return sign | (unsigned(exponent + 14) << 10) + unsigned(nearbyint(ldexp(size, 10 - exponent)));
+}
+
+TEST(denormal_halves_are_flushed_where_the_instruction_says_so) {
+    std::vector<unsigned> a(SMALL_PAIRS), b(SMALL_PAIRS);
+    for (int i = 0; i < SMALL_PAIRS; i++) {
+        unsigned x = SMALL[i % SMALL_COUNT], y = SMALL[i / SMALL_COUNT];
+        a[i] = y << 16 | x, b[i] = x << 16 | y;
+    }
+    Buffer<unsigned> da(a), db(b), out(8 * SMALL_PAIRS);
+    flush_halves<<<1, SMALL_PAIRS>>>(da.device, db.device, out.device);
+    return all(out.fetch(), 8 * SMALL_PAIRS, [&](size_t i) {
+        unsigned got = 0;
+        for (int lane = 0; lane < 2; lane++) {
+            unsigned p = (lane ? a[i / 8] >> 16 : a[i / 8]) & 0xffff, q = (lane ? b[i / 8] >> 16 : b[i / 8]) & 0xffff;
+            double f = half_value(p), g = half_value(q);
+            double x = fabs(f) < 0x1p-14 ? copysign(0, f) : f, y = fabs(g) < 0x1p-14 ? copysign(0, g) : g;
+            unsigned bits;
+            switch (i % 8) {
+            case 0: case 3: bits = half_bits(x + y, true); break;
+            case 1: bits = half_bits(f - g, false); break;
+            case 2: bits = half_bits(x * y, true); break;
+            case 4: {
+                unsigned l = a[i / 8] & 0xffff, m = b[i / 8] & 0xffff;
+                double u = half_value(l), v = half_value(m);
+                bits = half_bits((fabs(u) < 0x1p-14 ? copysign(0, u) : u) - (fabs(v) < 0x1p-14 ? copysign(0, v) : v), true);
+                break;
+            }
+            case 5: bits = half_bits(x > y || (x == y && !signbit(x)) ? x : y, true); break;
+            case 6: bits = half_bits(-x, true); break;
+            default: {
+                float product = bfloat_value(p) * bfloat_value(q);
+                memcpy(&bits, &product, 4);
+                bits = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+            }
+            }
+            got |= bits << 16 * lane;
+        }
+        return got;
     });
 }
 

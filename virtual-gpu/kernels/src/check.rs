@@ -161,7 +161,10 @@ fn describe_assembly(assembly: &str) -> String {
         let (_, said) = INSTRUCTIONS.iter().find(|(start, _)| word.starts_with(start))?;
         Some(format!("{said} (`{word}`)"))
     };
-    words.into_iter().find_map(known).unwrap_or_else(|| format!("inline PTX assembly `{}`", assembly.trim()))
+    let said = words.into_iter().find_map(known);
+    let form = ptx::describe_refused(assembly).filter(|form| said.is_none() || form.contains("operand"));
+    let said = said.unwrap_or_else(|| format!("inline PTX assembly `{}`", assembly.trim()));
+    form.map_or(said.clone(), |form| format!("{said} ({form})"))
 }
 
 fn describe(intrinsic: &str) -> String {
@@ -197,7 +200,7 @@ mod tests {
             "a texture read (`tex.2d.v4.f32.f32`)"
         );
         assert_eq!(
-            describe_assembly("{ .reg .b32 r; sust.b.2d.b32.zero [$0], r; }"),
+            describe_assembly("{ .reg .b32 r; sust.b.2d.b32.zero [$0, {$1, $2}], {r}; }"),
             "a surface write (`sust.b.2d.b32.zero`)"
         );
         assert_eq!(
@@ -207,12 +210,16 @@ mod tests {
             "a sparse tensor-core operation (`mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32`)"
         );
         assert_eq!(
+            describe_assembly("tex.2d.v4.f32.f32 {$0, $1, $2, $3}, [$4, {$5, $6}], {$7, $8};"),
+            "a texture read (`tex.2d.v4.f32.f32`) (`tex` with 3 operands)"
+        );
+        assert_eq!(
             describe_assembly("wgmma.fence.sync.aligned;"),
             "a tensor-core operation of a warpgroup (`wgmma.fence.sync.aligned`)"
         );
         assert_eq!(
             describe_assembly("\tcvt.rs.f16x2.f32 $0, $0, $1, $2;"),
-            "inline PTX assembly `cvt.rs.f16x2.f32 $0, $0, $1, $2;`"
+            "inline PTX assembly `cvt.rs.f16x2.f32 $0, $0, $1, $2;` (`cvt` with `.rs`)"
         );
     }
 

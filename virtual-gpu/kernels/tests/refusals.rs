@@ -47,7 +47,11 @@ fn every_unsupported_construct_is_named_with_its_line() {
         .collect();
     let expected = [
         ("_Z7barrierPf", "inline PTX assembly `mbarrier.arrive.shared.b64 _, [$0];`", "test.cu:8"),
-        ("_Z8assemblyPi", "inline PTX assembly `bfind.shiftamt.f32 $0, $0;`", "test.cu:12"),
+        (
+            "_Z8assemblyPi",
+            "inline PTX assembly `bfind.shiftamt.f32 $0, $0;` (`bfind` with `.f32`)",
+            "test.cu:12",
+        ),
         ("_Z8assemblyPi", "`llvm.nvvm.isspacep.const`", "test.cu:13"),
         ("_Z5callsPi", "a call of `elsewhere`, which is not defined in this file,", "test.cu:18"),
         ("_Z5callsPi", "a barrier or warp operation in a recursive function (`recursive`)", "test.cu:16"),
@@ -169,5 +173,28 @@ fn what_a_statement_declares_or_branches_to_wrongly_is_refused() {
         let refused = convert(&device_bitcode(&cuda, &source, &[]), &Options::default()).expect_err(text);
         assert!(refused.to_string().contains("kernel k: inline PTX assembly `"), "{text}: {refused}");
         assert_eq!(refused.to_string().lines().count(), 1, "{text}: {refused}");
+    }
+}
+
+/// A word that is passed over would make a wrong result in silence.
+#[test]
+fn a_word_or_an_operand_without_a_meaning_is_refused_and_named() {
+    let Some(cuda) = toolchain() else { return };
+    for (text, named) in [
+        ("redux.sync.min.f32 %0, %0, -1;", "`redux` with `.f32`"),
+        ("fma.rn.oob.bf16x2 %0, %0, %0, %0;", "`fma` with `.oob`"),
+        ("add.foo.u32 %0, %0, 1;", "`add` with `.foo`"),
+        (
+            "{ .reg .f32 f; .reg .b16 h; mov.b32 f, %0; cvt.u16.u32 h, %0; add.f32.f16 f, h, f; mov.b32 %0, f; }",
+            "`add` with `.f16`",
+        ),
+        ("add.u32 %0, %0, 1, 2;", "`add` with 4 operands"),
+        ("{ .reg .u32 t; ld.shared.v2.u32 {t}, [%0]; }", "`ld` with operand `{t}`"),
+    ] {
+        let source = format!("__global__ void k(unsigned *x) {{ asm volatile(\"{text}\" : \"+r\"(x[0])); }}");
+        let bitcode = device_bitcode(&cuda, &source, &["-gline-tables-only"]);
+        let refused = convert(&bitcode, &Options::default()).expect_err(text).to_string();
+        assert!(refused.contains("test.cu:1: kernel k: inline PTX assembly `"), "{text}: {refused}");
+        assert!(refused.contains(&format!("` ({named}) cannot run on the virtual GPU")), "{text}: {refused}");
     }
 }

@@ -6,6 +6,7 @@
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::Instruction;
+use super::types::bits;
 use crate::rounding::MODES;
 
 /// True for the spelling of a `bf16` format; otherwise it is `f16`.
@@ -64,27 +65,27 @@ fn round_to_odd(e: &mut Emitter, value: &str) -> String {
     e.value(&format!("bitcast i32 {odd} to float"))
 }
 
-/// With `.ftz`, replaces a denormal number by the zero of its sign. `ty` is `float`, or `f16` for its 16 bits; numbers
-/// of other types stay as they are.
+/// With `.ftz`, replaces a denormal number by the zero of its sign. `ty` is `float` or `double`, or `f16` or `bf16` for
+/// their 16 bits; numbers of other types stay as they are.
 pub(super) fn flushed(e: &mut Emitter, words: &[&str], ty: &str, value: String) -> String {
     if !words.contains(&"ftz") {
         return value;
     }
-    if ty == "f16" {
-        let exponent = e.value(&format!("and i16 {value}, 31744"));
-        let small = e.value(&format!("icmp eq i16 {exponent}, 0"));
-        let sign = e.value(&format!("and i16 {value}, -32768"));
-        return e.value(&format!("select i1 {small}, i16 {sign}, i16 {value}"));
-    }
-    if ty != "float" {
-        return value;
-    }
-    let bits = e.value(&format!("bitcast float {value} to i32"));
-    let exponent = e.value(&format!("and i32 {bits}, 2139095040"));
-    let small = e.value(&format!("icmp eq i32 {exponent}, 0"));
-    let sign = e.value(&format!("and i32 {bits}, -2147483648"));
-    let kept = e.value(&format!("select i1 {small}, i32 {sign}, i32 {bits}"));
-    e.value(&format!("bitcast i32 {kept} to float"))
+    // The exponent's bits, in the integer type of the same width.
+    let (whole, exponent): (&str, u64) = match ty {
+        "f16" => ("i16", 0x7c00),
+        "bf16" => ("i16", 0x7f80),
+        "float" => ("i32", 0x7f80_0000),
+        "double" => ("i64", 0x7ff0_0000_0000_0000),
+        _ => return value,
+    };
+    let is_real = whole != "i16";
+    let whole_value = if is_real { e.value(&format!("bitcast {ty} {value} to {whole}")) } else { value };
+    let masked = e.value(&format!("and {whole} {whole_value}, {exponent}"));
+    let small = e.value(&format!("icmp eq {whole} {masked}, 0"));
+    let sign = e.value(&format!("and {whole} {whole_value}, {}", i64::MIN >> (64 - bits(whole))));
+    let kept = e.value(&format!("select i1 {small}, {whole} {sign}, {whole} {whole_value}"));
+    if is_real { e.value(&format!("bitcast {whole} {kept} to {ty}")) } else { kept }
 }
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
@@ -116,9 +117,11 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     for lane in 0..lanes {
         let mut parts = Vec::new();
         for input in &inputs {
-            parts.push(if lanes == 1 { input.clone() } else { half_of(e, input, lane) });
+            let part = if lanes == 1 { input.clone() } else { half_of(e, input, lane) };
+            parts.push(flushed(e, words, last.trim_end_matches("x2"), part));
         }
-        results.push(narrow_operation(e, words, last, &parts)?);
+        let result = narrow_operation(e, words, last, &parts)?;
+        results.push(flushed(e, words, last.trim_end_matches("x2"), result));
     }
     let result = if lanes == 1 { results.remove(0) } else { pair(e, &results[0], &results[1]) };
     e.write(operand(instruction, 0)?, register, &result)

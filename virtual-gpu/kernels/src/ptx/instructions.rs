@@ -6,9 +6,15 @@
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::{Instruction, Operand};
 use super::types::{bits, integer, register_type, resize};
-use super::{carry, compare, convert, dots, fields, float, images, memory, products, tensor, threads, video};
+use super::{
+    carry, compare, convert, dots, fields, float, forms, images, memory, products, tensor, threads, video,
+};
+use crate::clusters;
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction) -> Emitted {
+    if forms::refusal(instruction).is_some() {
+        return Err(Unknown);
+    }
     let words: Vec<&str> = instruction.words.iter().map(String::as_str).collect();
     match words[0] {
         "ld" | "st" | "ldu" | "atom" | "red" | "cp" | "prefetch" | "prefetchu" | "discard" => {
@@ -239,7 +245,9 @@ fn moves(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted 
         // Addresses are the same in every space, but a shared one may have been cut to 32 bits.
         if words[1].starts_with("shared") {
             let low = e.read(from, "i32")?;
-            let pointer = e.call("ptr", memory::SHARED_ADDRESS, &[("i32", low)]);
+            let whose =
+                if words[1] == "shared::cluster" { clusters::ADDRESS } else { memory::SHARED_ADDRESS };
+            let pointer = e.call("ptr", whose, &[("i32", low)]);
             let whole = e.value(&format!("ptrtoint ptr {pointer} to {ty}"));
             return e.write(to, ty, &whole);
         }

@@ -2,7 +2,7 @@
 //!
 //! Registers and operands are stack slots, which optimisation turns into values. Trap: this must run before any
 //! analysis of the kernel, so that calls in the function (`llvm.nvvm.*`) are handled like any other call. A statement
-//! with an instruction that the tables lack stays as it is, and the check reports it.
+//! with an instruction or a form of it that the tables lack ([`forms`]) stays as it is, and the check reports it.
 
 mod carry;
 mod compare;
@@ -11,6 +11,7 @@ mod dots;
 mod emit;
 mod fields;
 mod float;
+mod forms;
 mod fp8;
 mod frame;
 mod images;
@@ -24,6 +25,7 @@ mod types;
 mod video;
 
 pub(crate) use carry::{describe_unset as describe_unset_carry, give_slots as give_carry_slots};
+pub(crate) use forms::describe_refused;
 pub(crate) use images::note_place;
 pub(crate) use memory::{SHARED_ADDRESS, atomic_text};
 pub(crate) use tensor::{FUNCTION as TENSOR, replace_intrinsics as replace_tensor_intrinsics};
