@@ -1,5 +1,5 @@
-// A program of several files whose device code is linked (`-fgpu-rdc`): variables and functions of the other file,
-// `several_other.cu`.
+// A program of several files whose device code is linked (`-fgpu-rdc`): variables, functions and kernels of the other
+// file, `several_other.cu`.
 #include "suite.h"
 
 extern __managed__ int counter;
@@ -17,6 +17,9 @@ void add_on_device(int n);
 void set_offset(int value);
 long long hidden_of_the_other_file();
 float *table_of_the_other_file();
+extern __global__ void kernel_of_the_other_file(int *out, int factor);
+template <class T> __global__ void template_of_the_other_file(T *out, T value);
+extern template __global__ void template_of_the_other_file<int>(int *, int);
 
 __global__ void fill(int *out) {
     int t = blockIdx.x * blockDim.x + threadIdx.x;
@@ -55,6 +58,19 @@ TEST(several_files_ask_for_attributes_of_a_variable) {
     size_t bytes = 0;
     CUDA(cudaGetSymbolSize(&bytes, table));
     return attributes.type == cudaMemoryTypeManaged && bytes == sizeof table;
+}
+
+TEST(several_files_launch_kernels_of_each_other) {
+    Buffer<int> out(65);
+    kernel_of_the_other_file<<<2, 32>>>(out.device, 3);
+    template_of_the_other_file<int><<<1, 1>>>(out.device + 64, 5);
+    cudaFuncAttributes attributes;
+    CUDA(cudaFuncGetAttributes(&attributes, kernel_of_the_other_file));
+    int *device = out.device, factor = -1;
+    void *arguments[] = {&device, &factor};
+    bool first = all(out.fetch(), 65, [](size_t t) { return t == 64 ? 5 : int(3 * t); });
+    CUDA(cudaLaunchKernel((const void *)kernel_of_the_other_file, 2, 32, arguments, 0, 0));
+    return first & all(out.fetch(), 65, [](size_t t) { return t == 64 ? 5 : -int(t); });
 }
 
 #include "run.h"

@@ -17,3 +17,10 @@ void add_on_device(int n) {
 void set_offset(int value) { cudaMemcpyToSymbol(offset, &value, sizeof value); }
 long long hidden_of_the_other_file() { return hidden; }
 float *table_of_the_other_file() { return table; }
+
+__global__ void kernel_of_the_other_file(int *out, int factor) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    out[t] = factor * t;
+}
+template <class T> __global__ void template_of_the_other_file(T *out, T value) { out[threadIdx.x] = value; }
+template __global__ void template_of_the_other_file<int>(int *, int);

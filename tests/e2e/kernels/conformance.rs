@@ -88,7 +88,7 @@ fn a_program_of_several_files_passes_in_every_mode_bit_for_bit() {
     }
     let folder = tempfile::tempdir().expect("folder");
     let printed = in_every_mode(&["several.cu", "several_other.cu"], folder.path());
-    assert!(printed.ends_with("3 tests, 0 failed\n"), "{printed}");
+    assert!(printed.ends_with("4 tests, 0 failed\n"), "{printed}");
 }
 
 #[test]

@@ -12,6 +12,8 @@ use crate::ir::{Module, Value};
 
 /// Functions that a virtual table names for a pure or deleted virtual function.
 const WITHOUT_BODY: [&str; 2] = ["__cxa_pure_virtual", "__cxa_deleted_virtual"];
+/// clang's list of what a file uses from host code and does not define.
+const USED_ELSEWHERE: &str = "__clang_gpu_used_external";
 /// Marker between the name and the file hash of a `static` variable that host code uses, under `-fgpu-rdc`.
 const EXTERNALISED: &str = "__static__";
 /// Prefixes of clang's intrinsics for minimum and maximum with a scope; scope and type follow the prefix.
@@ -24,7 +26,31 @@ const UNSIGNED: [&str; 3] = ["Pjj", "Pmm", "Pyy"];
 pub fn mend(module: Module<'_>) -> bool {
     let joined = join_static_variables(module);
     let abstract_classes = null_pure_virtuals(module);
-    compare_unsigned(module) || joined || abstract_classes
+    let kernels_elsewhere = drop_kernels_of_other_files(module);
+    compare_unsigned(module) || joined || abstract_classes || kernels_elsewhere
+}
+
+/// Takes kernels that another file defines out of clang's list of what host code uses. clang declares them there as
+/// plain functions, and NVIDIA's device linker refuses two kinds of one name. The list only makes the linker take
+/// members of archives, and `eagercc` links archives with device code whole.
+fn drop_kernels_of_other_files(module: Module<'_>) -> bool {
+    let is_list = |user: &Value<'_>| user.name() == USED_ELSEWHERE;
+    let only_listed = |function: &Value<'_>| {
+        let users = function.users();
+        function.is_declaration()
+            && !users.is_empty()
+            && users.iter().all(|user| user.users().iter().any(is_list))
+    };
+    let kernels: Vec<Value<'_>> = module.functions().into_iter().filter(only_listed).collect();
+    for kernel in &kernels {
+        // SAFETY: the kernel is a live declaration of this module; null is a constant of its own type, and nothing uses
+        // the declaration after this.
+        unsafe {
+            LLVMReplaceAllUsesWith(kernel.raw(), LLVMConstNull(LLVMTypeOf(kernel.raw())));
+            LLVMDeleteFunction(kernel.raw());
+        }
+    }
+    !kernels.is_empty()
 }
 
 /// Replaces pure and deleted virtual functions in virtual tables by 0, as nvcc does. clang names functions of the C++
