@@ -3,6 +3,8 @@
 //!
 //! A raw string ends only at its own delimiter, and a quote inside a number separates digits (`1'000`).
 
+use crate::shared_objects::with_shared_objects;
+
 /// Ranges of the stretches of code, in order.
 pub fn stretches(text: &str) -> Vec<std::ops::Range<usize>> {
     let bytes = text.as_bytes();
@@ -214,8 +216,8 @@ fn registers_in_text(bytes: &[u8], range: std::ops::Range<usize>) -> Vec<usize> 
 #[must_use]
 pub fn mended(text: &str) -> Option<String> {
     let joined = with_launch_brackets(text);
-    let named = with_register_names(joined.as_deref().unwrap_or(text));
-    named.or(joined)
+    let named = with_register_names(joined.as_deref().unwrap_or(text)).or(joined);
+    with_shared_objects(named.as_deref().unwrap_or(text)).or(named)
 }
 
 #[cfg(test)]

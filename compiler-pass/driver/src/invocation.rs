@@ -11,6 +11,9 @@ use crate::flags::Purpose;
 use crate::source::{Language, Source};
 use crate::toolchain::OLDEST_OF_CUDA_12;
 
+/// The GPU for which nvcc of CUDA 13 compiles if the user names none.
+const NVCC_GPU: &str = "sm_75";
+
 /// One word of the link line, in the user's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkItem {
@@ -416,6 +419,24 @@ impl Job {
         self.cuda_words = words;
         self.gpus = self.gpus.iter().map(|gpu| raised(gpu)).collect();
         Some(note)
+    }
+
+    /// Takes nvcc's default GPU where the user names none and a file includes a header of libcu++ that uses `mbarrier` on
+    /// newer ones, which the virtual GPU has not. Device code of several files must be for one GPU, so under `-fgpu-rdc`
+    /// the user has to choose.
+    pub fn avoid_mbarrier(&mut self, file: &Path, header: &str) {
+        if !self.gpus.is_empty() || self.rdc || !self.uses_plugin() || self.settings.no_cpu_kernels {
+            return;
+        }
+        // Code for newer GPUs is made of the PTX.
+        let words = ["--cuda-gpu-arch", "--cuda-include-ptx"].map(|flag| format!("{flag}={NVCC_GPU}").into());
+        self.cuda_words.extend(words);
+        self.gpus.push(NVCC_GPU.to_owned());
+        self.notes.push(format!(
+            "{}: compiled for {NVCC_GPU}, nvcc's default, because <{header}> uses mbarrier on newer GPUs, which the \
+             virtual GPU has not; -arch=sm_NN chooses",
+            file.display()
+        ));
     }
 
     /// Replaces `native` by the default GPU, on machines without a GPU to ask.

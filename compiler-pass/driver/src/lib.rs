@@ -5,6 +5,7 @@
 //! compiler.
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod args;
 pub mod code;
 pub mod device_code;
@@ -21,6 +22,7 @@ pub mod removed;
 pub mod report;
 pub mod response;
 pub mod run;
+pub mod shared_objects;
 pub mod source;
 pub mod stand_in;
 pub mod toolchain;

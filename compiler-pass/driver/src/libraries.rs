@@ -18,6 +18,17 @@ enum Named {
 /// For each library of the link, in order, the paths where it may be; the linker takes the first that exists.
 #[must_use]
 pub fn candidates(link: &[LinkItem]) -> Vec<Vec<PathBuf>> {
+    all(link).into_iter().map(|(_, paths)| paths).collect()
+}
+
+/// Libraries that `-l` names, and where each may be in the folders that the words name.
+#[must_use]
+pub fn named(link: &[LinkItem]) -> Vec<(String, Vec<PathBuf>)> {
+    all(link).into_iter().filter_map(|(name, paths)| Some((name?, paths))).collect()
+}
+
+/// All libraries of a link: the name behind `-l`, and the candidates.
+fn all(link: &[LinkItem]) -> Vec<(Option<String>, Vec<PathBuf>)> {
     let words = linker_words(link);
     let mut folders: Vec<PathBuf> = Vec::new();
     let mut named: Vec<Named> = Vec::new();
@@ -40,7 +51,7 @@ pub fn candidates(link: &[LinkItem]) -> Vec<Vec<PathBuf>> {
     for one in named {
         let name = match one {
             Named::File(path) => {
-                found.push(vec![path]);
+                found.push((None, vec![path]));
                 continue;
             }
             Named::Library(name) => name,
@@ -50,7 +61,8 @@ pub fn candidates(link: &[LinkItem]) -> Vec<Vec<PathBuf>> {
             None if is_static => vec![format!("lib{name}.a")],
             None => vec![format!("lib{name}.so"), format!("lib{name}.a")],
         };
-        found.push(folders.iter().flat_map(|folder| files.iter().map(|file| folder.join(file))).collect());
+        let paths = folders.iter().flat_map(|folder| files.iter().map(|file| folder.join(file))).collect();
+        found.push((Some(name), paths));
     }
     found
 }

@@ -24,7 +24,7 @@ use crate::toolchain::{
     ARCHIVER, LINKER, LLVM_MAJOR, MODULE_LINKER, Needs, OLDEST_OF_CUDA_12, OLDEST_OF_CUDA_13, OPTIMISER,
     Surroundings, Tool, Toolchain,
 };
-use crate::{code, device_code, dialect, interrupt, libraries, nested, nvcc, report, response, stand_in};
+use crate::{advice, code, device_code, dialect, interrupt, libraries, nvcc, report, response, stand_in};
 
 /// CUDA tree for programs that use names removed by CUDA 13.
 const LAST_CUDA_12: &str = "12.9";
@@ -138,7 +138,7 @@ fn compile_or_link(job: &mut Job, host: &Host<'_>) -> anyhow::Result<u8> {
         job.settings.cuda = CudaChoice::Version(LAST_CUDA_12.to_owned());
     }
     let toolchain = host.find(&job.settings, needs)?;
-    choose_gpus(job, &toolchain);
+    choose_gpus(job, &own, &toolchain);
     if needs.plugin && (host.variable)("EAGER_CLANG").is_some() {
         check_major(&toolchain.clang)?;
     }
@@ -165,8 +165,12 @@ fn check_inputs(job: &Job) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Replaces `native` on a machine without a GPU, and GPUs that the CUDA tree does not support.
-fn choose_gpus(job: &mut Job, toolchain: &Toolchain) {
+/// Replaces `native` on a machine without a GPU, and GPUs that the CUDA tree does not support. Chooses nvcc's default
+/// for sources that the virtual GPU cannot run if they are compiled for eagercc's.
+fn choose_gpus(job: &mut Job, own: &[OwnFile], toolchain: &Toolchain) {
+    if let Some((file, header)) = advice::with_mbarrier(own) {
+        job.avoid_mbarrier(&file.path, header);
+    }
     if !is_gpu_in_sight() {
         job.replace_native(plan::GPU_ARCH);
     }
@@ -206,8 +210,7 @@ fn clang_words(name: &OsStr, words: &[OsString]) -> anyhow::Result<Vec<OsString>
 /// to start it.
 fn print_hints(code: u8, job: &Job, own: &[OwnFile], toolchain: &Toolchain) {
     if code != 0 {
-        hint_removed_names(own, toolchain);
-        hint_nested_launch(own);
+        advice::lines(job, own, toolchain).into_iter().for_each(|line| eprintln!("eagercc: {line}"));
     } else if std::io::stderr().is_terminal() && !is_gpu_in_sight() && !job.settings.show {
         job.how_to_start().into_iter().for_each(|line| eprintln!("eagercc: note: {line}"));
     }
@@ -294,28 +297,6 @@ fn needs_cuda_12(job: &Job, own: &[OwnFile]) -> bool {
         !is_library && std::fs::read(path).is_ok_and(|bytes| removed::is_named_in(&bytes))
     };
     by_text || job.gpus.iter().any(between) || job.files().any(asks)
-}
-
-/// Prints a hint on removed names, after the compiler's own messages.
-fn hint_removed_names(own: &[OwnFile], toolchain: &Toolchain) {
-    let of_13 = toolchain.cuda_version().is_some_and(|(_, oldest)| oldest >= OLDEST_OF_CUDA_13);
-    let found = removed::first_removed(own.iter().map(|file| file.text.as_str()));
-    if let Some(found) = found.filter(|found| of_13 || matches!(found, Removed::By12(_))) {
-        eprintln!("eagercc: {}", found.hint());
-    }
-}
-
-/// Prints a hint on kernels that launch kernels. clang suggests `-fgpu-rdc`, with which such a program fails at the
-/// link.
-fn hint_nested_launch(own: &[OwnFile]) {
-    let found = own.iter().find_map(|file| Some((file, nested::first_launch(&file.text)?)));
-    if let Some((file, line)) = found {
-        eprintln!(
-            "eagercc: {}:{line}: a kernel launched from a kernel (dynamic parallelism) is not supported: launch it \
-             from the host, or call its work as a __device__ function",
-            file.path.display()
-        );
-    }
 }
 
 /// Writes the texts that clang must read otherwise to the scratch folder, and the overlay file that replaces the sources

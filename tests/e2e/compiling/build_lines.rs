@@ -392,6 +392,25 @@ fn compiler_of_another_version_is_refused_in_one_line() {
 }
 
 #[test]
+fn a_library_that_eager_does_not_bring_is_explained() {
+    if !has_toolchain("libraries") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.cpp"), "int main() {}\n").unwrap();
+    for library in ["cuda", "nvrtc", "cublas"] {
+        let refused = run(eagercc(folder.path()).args(["a.cpp", "-o", "a", &format!("-l{library}")]));
+        if refused.status.success() {
+            eprintln!("SKIPPED: this machine has lib{library}");
+            continue;
+        }
+        let said = text(&refused);
+        let advice = format!("eagercc: -l{library}: no such library here; ");
+        assert_eq!(said.lines().filter(|line| line.starts_with(&advice)).count(), 1, "{said}");
+    }
+}
+
+#[test]
 fn mistakes_are_one_line_each() {
     if !has_toolchain("mistakes") {
         return;

@@ -61,6 +61,36 @@ fn loads_and_stores_with_hints_are_there() {
 }
 
 #[test]
+fn libcus_barriers_are_taken_in_shared_memory_without_an_architecture() {
+    is_taken("barriers.cu", &["-std=c++17"]);
+}
+
+/// What clang refuses, or the virtual GPU has not, comes with a line that says what to do.
+#[test]
+fn a_barrier_for_new_gpus_and_a_constructor_in_shared_memory_are_advised_on() {
+    if !has_toolchain("advice") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let program = folder.path().join("program");
+    let refused = compile(&["-std=c++17", "-arch=sm_80"], &source("barriers.cu"), &program);
+    let said = text(&refused);
+    assert!(!refused.status.success() && said.contains("compile with -arch=sm_75"), "{said}");
+    let own = folder.path().join("own.cu");
+    let constructed = "struct Sum {\n  float v;\n  __device__ Sum() : v(1) {}\n};\n\
+        __global__ void k(float *x) {\n  __shared__ Sum s[4];\n  x[0] = s[0].v;\n}\n";
+    std::fs::write(&own, constructed).expect("write");
+    let refused = compile(&[], &own, &program);
+    let said = text(&refused);
+    let line = said.lines().last().unwrap_or_default();
+    assert!(
+        !refused.status.success() && line.contains("own.cu:6: clang refuses a __shared__ variable"),
+        "{said}"
+    );
+    assert!(line.contains("write `Sum() = default;`"), "{said}");
+}
+
+#[test]
 fn headers_are_implied_and_launch_brackets_may_stand_apart() {
     is_taken("implied.cu", &[]);
 }

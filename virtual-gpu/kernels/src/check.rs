@@ -163,7 +163,9 @@ fn describe_assembly(assembly: &str) -> String {
     };
     let said = words.into_iter().find_map(known);
     let form = ptx::describe_refused(assembly).filter(|form| said.is_none() || form.contains("operand"));
-    let said = said.unwrap_or_else(|| format!("inline PTX assembly `{}`", assembly.trim()));
+    // A message is one line.
+    let one_line = || assembly.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = said.unwrap_or_else(|| format!("inline PTX assembly `{}`", one_line()));
     form.map_or(said.clone(), |form| format!("{said} ({form})"))
 }
 
@@ -218,7 +220,7 @@ mod tests {
             "a tensor-core operation of a warpgroup (`wgmma.fence.sync.aligned`)"
         );
         assert_eq!(
-            describe_assembly("\tcvt.rs.f16x2.f32 $0, $0, $1, $2;"),
+            describe_assembly("\tcvt.rs.f16x2.f32 $0,\n\t  $0, $1, $2;"),
             "inline PTX assembly `cvt.rs.f16x2.f32 $0, $0, $1, $2;` (`cvt` with `.rs`)"
         );
     }

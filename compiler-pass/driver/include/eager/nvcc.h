@@ -187,6 +187,15 @@ static inline __device__ bool __nv_atomic_compare_exchange_n(T *at, T *expected,
     return __atomic_compare_exchange_n(at, expected, wanted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 #undef EAGER_SCOPE
+
+// Memory of a __shared__ variable whose type has a constructor: nvcc never runs it there, and clang refuses the variable.
+// eagercc declares variables of libcu++'s synchronisation types so.
+namespace eager_nvcc {
+template <typename T> struct shared {
+    alignas(T) unsigned char bytes[sizeof(T)];
+    __device__ T &object() { return *reinterpret_cast<T *>(bytes); }
+};
+} // namespace eager_nvcc
 #endif // __cplusplus
 
 #endif

@@ -1,0 +1,151 @@
+//! Advice after a failed command: reasons that the compiler and the linker do not know, each in one line.
+//!
+//! Trap: the command may have failed for another reason, so each line must be true by itself.
+
+use std::path::{Path, PathBuf};
+
+use crate::invocation::Job;
+use crate::own_files::OwnFile;
+use crate::removed::{self, Removed};
+use crate::toolchain::{OLDEST_OF_CUDA_13, Toolchain};
+use crate::{libraries, nested, shared_objects};
+
+/// First architecture for which libcu++ uses `mbarrier`.
+const FIRST_WITH_MBARRIER: u32 = 80;
+
+/// What a link asks for and Eager does not bring: the names of libraries, and what to know of them (`docs/limits.md`).
+const LIBRARIES: &[(&[&str], &str)] = &[
+    (
+        &["cuda"],
+        "CUDA's driver interface comes with NVIDIA's driver, and the virtual GPU has none: use the runtime's functions \
+         (cuda… instead of cu…), or link with `-L` to the `stubs` of a CUDA toolkit and run on a GPU",
+    ),
+    (
+        &["nvrtc", "nvJitLink", "nvptxcompiler_static"],
+        "the virtual GPU cannot run code that is compiled at run time; for a GPU, install NVIDIA's library and name its \
+         folder with `-L`",
+    ),
+    (
+        &[
+            "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusparse", "cudnn", "nccl", "cutensor",
+            "nvjpeg",
+        ],
+        "its kernels are NVIDIA's and cannot run on the virtual GPU: use kernels of your own there (Thrust and CUB \
+         work); for a GPU, install the library and name its folder with `-L`",
+    ),
+    (
+        &["nvToolsExt"],
+        "NVTX has headers only since version 3: include <nvtx3/nvToolsExt.h> and leave out the library",
+    ),
+    (
+        &["cupti", "nvidia-ml"],
+        "it comes with NVIDIA's toolkit or driver, and sees no virtual GPU: leave it out, or name its folder with `-L` \
+         for a GPU",
+    ),
+];
+
+/// Lines for a failed command.
+#[must_use]
+pub fn lines(job: &Job, own: &[OwnFile], toolchain: &Toolchain) -> Vec<String> {
+    let links = job.mode == crate::invocation::Mode::Link;
+    let folders = [toolchain.cuda.join("lib"), toolchain.cuda.join("lib64")];
+    let mut said = if links { missing_libraries(job, &folders, &|path| path.exists()) } else { Vec::new() };
+    said.extend(removed_names(own, toolchain));
+    said.extend(nested_launch(own));
+    said.extend(mbarrier(job, own));
+    said.extend(shared_constructor(own));
+    said
+}
+
+/// Advice for each library that the link names, that Eager does not bring, and that is in no folder where the linker
+/// looks.
+fn missing_libraries(job: &Job, folders: &[PathBuf], exists: &dyn Fn(&Path) -> bool) -> Vec<String> {
+    const OF_SYSTEM: [&str; 5] =
+        ["/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    let system: Vec<PathBuf> = OF_SYSTEM.iter().map(PathBuf::from).chain(folders.iter().cloned()).collect();
+    libraries::named(&job.link)
+        .into_iter()
+        .filter_map(|(name, candidates)| {
+            let stem = name.strip_suffix("_static").unwrap_or(&name);
+            let (_, advice) =
+                LIBRARIES.iter().find(|(names, _)| names.contains(&stem) || names.contains(&&*name))?;
+            let files = [format!("lib{name}.so"), format!("lib{name}.a")];
+            let mut places =
+                candidates.into_iter().chain(system.iter().flat_map(|f| files.iter().map(|n| f.join(n))));
+            (!places.any(|place| exists(&place))).then(|| format!("-l{name}: no such library here; {advice}"))
+        })
+        .collect()
+}
+
+/// Advice on names that CUDA removed.
+fn removed_names(own: &[OwnFile], toolchain: &Toolchain) -> Option<String> {
+    let of_13 = toolchain.cuda_version().is_some_and(|(_, oldest)| oldest >= OLDEST_OF_CUDA_13);
+    let found = removed::first_removed(own.iter().map(|file| file.text.as_str()))?;
+    (of_13 || matches!(found, Removed::By12(_))).then(|| found.hint())
+}
+
+/// Advice on kernels that launch kernels. clang suggests `-fgpu-rdc`, with which such a program fails at the link.
+fn nested_launch(own: &[OwnFile]) -> Option<String> {
+    let (file, line) = own.iter().find_map(|file| Some((file, nested::first_launch(&file.text)?)))?;
+    Some(format!(
+        "{}:{line}: a kernel launched from a kernel (dynamic parallelism) is not supported: launch it from the host, or \
+         call its work as a __device__ function",
+        file.path.display()
+    ))
+}
+
+/// Advice on libcu++'s headers that need `mbarrier` for these GPUs.
+fn mbarrier(job: &Job, own: &[OwnFile]) -> Option<String> {
+    let is_new = |gpu: &String| {
+        let digits: String = gpu.chars().filter(char::is_ascii_digit).collect();
+        digits.parse::<u32>().is_ok_and(|number| number >= FIRST_WITH_MBARRIER)
+    };
+    let has_new = job.gpus.is_empty() || job.gpus.iter().any(is_new);
+    let (file, header) = with_mbarrier(own).filter(|_| has_new && !job.settings.no_cpu_kernels)?;
+    Some(format!(
+        "{}: <{header}> uses mbarrier on sm_{FIRST_WITH_MBARRIER} and newer, which the virtual GPU has not: compile with \
+         -arch=sm_75, or for a GPU only with --eager-no-cpu-kernels",
+        file.path.display()
+    ))
+}
+
+/// First file that includes a header of libcu++ that uses `mbarrier` on newer GPUs, and the header.
+#[must_use]
+pub fn with_mbarrier(own: &[OwnFile]) -> Option<(&OwnFile, &'static str)> {
+    own.iter().find_map(|file| Some((file, shared_objects::header_with_mbarrier(&file.text)?)))
+}
+
+/// Advice on a `__shared__` variable with a constructor.
+fn shared_constructor(own: &[OwnFile]) -> Option<String> {
+    let (file, (line, ty)) =
+        own.iter().find_map(|file| Some((file, shared_objects::first_constructed(&file.text)?)))?;
+    Some(format!(
+        "{}:{line}: clang refuses a __shared__ variable whose type has a constructor; nvcc takes it and never runs the \
+         constructor: write `{ty}() = default;`, or declare `alignas({ty}) char` memory and cast its address",
+        file.path.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::invocation::{Invocation, interpret};
+    use std::ffi::OsString;
+
+    fn missing(line: &str, there: &str) -> Vec<String> {
+        let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        let Ok(Invocation::Run(job)) = interpret(&words) else { panic!("{line}") };
+        missing_libraries(&job, &[], &|path| path == Path::new(there))
+    }
+
+    #[test]
+    fn a_library_that_nobody_has_is_named_with_what_to_do() {
+        let said = missing("a.o -lcuda -L lib -l cublas -lm -lmine", "");
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].starts_with("-lcuda: no such library here; CUDA's driver interface"), "{said:?}");
+        assert!(said[1].starts_with("-lcublas: no such library here; its kernels are NVIDIA's"), "{said:?}");
+        assert_eq!(missing("a.o -Llib -lcublas", "lib/libcublas.so"), [""; 0]);
+        assert_eq!(missing("a.o -lcufft_static", "/usr/lib/libcufft_static.a"), [""; 0]);
+        assert_eq!(missing("a.o -lcufft_static", "").len(), 1);
+    }
+}
