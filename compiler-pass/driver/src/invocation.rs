@@ -421,6 +421,13 @@ impl Job {
         Some(note)
     }
 
+    /// Whether the user's words choose a `ptxas`.
+    #[must_use]
+    pub fn names_ptxas(&self) -> bool {
+        let words = self.cuda_words.iter().chain(&self.compile_words);
+        words.into_iter().any(|word| word.to_string_lossy().starts_with("--ptxas-path"))
+    }
+
     /// Takes nvcc's default GPU where the user names none and a file includes a header of libcu++ that uses `mbarrier` on
     /// newer ones, which the virtual GPU has not. Device code of several files must be for one GPU, so under `-fgpu-rdc`
     /// the user has to choose.

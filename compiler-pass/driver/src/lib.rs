@@ -18,6 +18,7 @@ pub mod nested;
 pub mod nvcc;
 pub mod own_files;
 pub mod plan;
+pub mod ptxas;
 pub mod removed;
 pub mod report;
 pub mod response;

@@ -24,7 +24,9 @@ use crate::toolchain::{
     ARCHIVER, LINKER, LLVM_MAJOR, MODULE_LINKER, Needs, OLDEST_OF_CUDA_12, OLDEST_OF_CUDA_13, OPTIMISER,
     Surroundings, Tool, Toolchain,
 };
-use crate::{advice, code, device_code, dialect, interrupt, libraries, nvcc, report, response, stand_in};
+use crate::{
+    advice, code, device_code, dialect, interrupt, libraries, nvcc, ptxas, report, response, stand_in,
+};
 
 /// CUDA tree for programs that use names removed by CUDA 13.
 const LAST_CUDA_12: &str = "12.9";
@@ -77,6 +79,9 @@ pub fn main(
     executable: &Path,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> anyhow::Result<u8> {
+    if ptxas::is_meant(name) {
+        return ptxas::run(name, words).context("cannot run ptxas");
+    }
     let mut words = clang_words(name, words)?;
     if variable("EAGER_REMARKS").is_some_and(|value| value == "1") {
         words.extend(["-Rpass=eager".into(), "-Rpass-missed=eager".into()]);
@@ -148,7 +153,7 @@ fn compile_or_link(job: &mut Job, host: &Host<'_>) -> anyhow::Result<u8> {
     if job.settings.is_virtual && job.mode == Mode::Link && !job.settings.show {
         stand_in::link_all(&toolchain.shim_folder)?;
     }
-    let code = run_job(job, &toolchain, &own)?;
+    let code = run_job(job, &toolchain, &own, host.executable)?;
     print_hints(code, job, &own, &toolchain);
     Ok(code)
 }
@@ -341,7 +346,7 @@ fn keep_standard_input(job: &mut Job, scratch: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run_job(job: &mut Job, toolchain: &Toolchain, own: &[OwnFile]) -> anyhow::Result<u8> {
+fn run_job(job: &mut Job, toolchain: &Toolchain, own: &[OwnFile], executable: &Path) -> anyhow::Result<u8> {
     if job.settings.show {
         return carry_out(&plan::plan(job, toolchain, Path::new("$SCRATCH")), &job.settings);
     }
@@ -353,11 +358,18 @@ fn run_job(job: &mut Job, toolchain: &Toolchain, own: &[OwnFile]) -> anyhow::Res
     keep_standard_input(job, scratch.path())?;
     job.overlay = write_overlay(own, scratch.path())?;
     let mut plan = plan::plan(job, toolchain, scratch.path());
+    let names_ptxas = job.names_ptxas();
+    let ptxas = (!own.is_empty() && !names_ptxas)
+        .then(|| ptxas::stand_in(scratch.path(), executable, &toolchain.cuda, own))
+        .flatten();
     for step in &mut plan.steps {
         if let Step::Run(command) = step {
             // clang's temporary files are removed with the driver's. Files that clang leaves after a crash are not,
             // with -fcrash-diagnostics-dir.
             command.variables.push(("TMPDIR", scratch.path().into()));
+            if command.args.iter().any(|word| word == Language::Cuda.clang_name()) {
+                command.args.extend(ptxas.iter().flatten().cloned());
+            }
         }
     }
     let code = carry_out(&plan, &job.settings)?;

@@ -90,6 +90,46 @@ fn a_barrier_for_new_gpus_and_a_constructor_in_shared_memory_are_advised_on() {
     assert!(line.contains("write `Sum() = default;`"), "{said}");
 }
 
+/// What only clang says of a source, and names of files that are gone when the user reads them, are noise.
+#[test]
+fn messages_are_nvccs_and_name_the_programs_own_files() {
+    if !has_toolchain("messages") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let (own, program) = (folder.path().join("own.cu"), folder.path().join("program"));
+    let quiet = "__global__ void k(volatile int *x, volatile int *y, int n) {\n  while (*x != *y); x[0] = 1;\n#pragma unroll 4\n  \
+        for (int i = 0; i < n; i++) { if (x[i] > 3) break; __syncthreads(); }\n}\n\
+        int main() { k<<<1, 1>>>(0, 0, 0); }\n";
+    std::fs::write(&own, quiet).expect("write");
+    for words in [&["-O2"][..], &["-O2", "-fgpu-rdc"], &["-O2", "-E", "-o", "/dev/null"]] {
+        let compiled =
+            Command::new(tool("eagercc")).args(words).arg(&own).current_dir(folder.path()).output();
+        let compiled = compiled.expect("eagercc");
+        assert!(compiled.status.success() && compiled.stderr.is_empty(), "{words:?}: {}", text(&compiled));
+    }
+    let asked = compile(&["-O2", "-Wempty-body", "-c"], &own, &program);
+    assert!(text(&asked).contains("[-Wempty-body]"), "{}", text(&asked));
+
+    let copies = "__global__ void k(float *x) {\n  unsigned a = 0;\n  \
+        asm(\"cp.async.ca.shared.global [%0], [%1], 16;\" :: \"r\"(a), \"l\"(x));\n}\nint main() {}\n";
+    let large = "__global__ void large(float *x) {\n  __shared__ float s[20000];\n  s[threadIdx.x] = 1;\n  \
+        __syncthreads();\n  x[0] = s[threadIdx.x ^ 1];\n}\nint main() {}\n";
+    for (source, expected) in [
+        (
+            copies,
+            "own.cu:3: error: ptxas: Feature 'cp.async' requires .target sm_80 or higher (`cp.async.ca.",
+        ),
+        (large, "own.cu: ptxas error   : Entry function '_Z5largePf' uses too much shared data"),
+    ] {
+        std::fs::write(&own, source).expect("write");
+        let refused = compile(&["-arch=sm_75"], &own, &program);
+        let said = text(&refused);
+        assert!(!refused.status.success() && said.contains(expected), "{said}");
+        assert!(!said.contains("/eagercc-") && !said.contains("BUG REPORT"), "{said}");
+    }
+}
+
 #[test]
 fn headers_are_implied_and_launch_brackets_may_stand_apart() {
     is_taken("implied.cu", &[]);

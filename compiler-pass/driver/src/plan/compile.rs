@@ -24,6 +24,11 @@ const GCC_WARNS_ONLY: [&str; 5] = [
 /// An error of clang that is a warning in nvcc (#2361-D) and gcc: `dim3 grid = {n / 64, 1, 1};` with a signed `n`.
 const NVCC_WARNS_ONLY: &str = "-Wno-error=c++11-narrowing";
 
+/// Warnings of clang that nvcc has not: an empty loop written on one line (`while (x != y);`), and loops that an
+/// optimiser did not unroll as `#pragma unroll` asks, which happens in code for the CPU even where a GPU's is unrolled.
+/// They come first, so that the user's own words win.
+const WITHOUT_WARNINGS: [&str; 2] = ["-Wno-empty-body", "-Wno-pass-failed"];
+
 /// Makes clang emit casts as calls; otherwise it folds out-of-range casts of constants to poison. The plugin lowers the
 /// calls correctly for the CPU and for the GPU.
 pub const CASTS_AS_CALLS: &str = "-fno-strict-float-cast-overflow";
@@ -134,6 +139,9 @@ impl Unit<'_> {
         let mut words: Vec<OsString> = Vec::new();
         if language == Language::C {
             words.extend(GCC_WARNS_ONLY.iter().map(OsString::from));
+        }
+        if language.is_cuda() {
+            words.extend(WITHOUT_WARNINGS.iter().map(OsString::from));
         }
         words.extend(job.compile_words.iter().cloned());
         if language.is_cuda() {
