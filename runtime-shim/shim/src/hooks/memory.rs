@@ -434,8 +434,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let mut state = self.state.lock();
             state.ledger.insert(span, counted.key, counted.frame, origin);
             state.ledger.set_device_of(span.start, counted.set_device);
-            if origin.is_rewritten() {
-                state.note_pages(counted.key);
+            if origin.is_rewritten()
+                && let Some(task) = state.task_mut(counted.key)
+            {
+                // Its next launch looks whether the grant has room.
+                task.lacks_pages = true;
             }
             if counted.frame.is_none()
                 && origin.is_rewritten()
