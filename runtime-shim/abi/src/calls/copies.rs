@@ -3,7 +3,7 @@
 use super::*;
 
 pub(super) const CALLS: &[Call] = &[
-    rewritten("cudaMemcpy", "to managed memory: filled by the CPU, moved in within the grant")
+    rewritten("cudaMemcpy", "to managed memory: as it is within the grant, else filled by the CPU")
         .ptds("cudaMemcpy_ptds"),
     rewritten("cudaMemcpy2D", "as cudaMemcpy, row by row").ptds("cudaMemcpy2D_ptds"),
     observed("cudaMemcpy2DArrayToArray", "binds first; on the task's device")
