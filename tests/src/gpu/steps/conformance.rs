@@ -53,10 +53,30 @@ fn tests(printed: &str) -> BTreeMap<&str, (bool, &str)> {
     printed.lines().filter_map(test).collect()
 }
 
+/// Maps each failed test to the first line that it printed, such as `element 3: got 1, expected 0`.
+fn reasons(printed: &str) -> BTreeMap<&str, &str> {
+    let (mut found, mut reason) = (BTreeMap::new(), None);
+    for line in printed.lines() {
+        match line.strip_prefix("  ") {
+            Some(said) => reason = reason.or(Some(said)),
+            None => {
+                let name = line.strip_prefix("FAILED ").and_then(|rest| rest.split_whitespace().next());
+                found.extend(name.zip(reason.take()));
+            }
+        }
+    }
+    found
+}
+
 fn judged(printed: &str, expected: &str) -> (Status, String) {
     let (seen, expected) = (tests(printed), tests(expected));
     let wrong = |name: &&&str| !seen.get(**name).is_some_and(|(passed, _)| *passed);
-    let bad: Vec<&str> = expected.keys().filter(wrong).copied().collect();
+    let reasons = reasons(printed);
+    let described = |name: &&str| match reasons.get(*name) {
+        Some(reason) => format!("{name} ({reason})"),
+        None => (*name).to_owned(),
+    };
+    let bad: Vec<String> = expected.keys().filter(wrong).map(described).collect();
     let equal =
         expected.iter().filter(|(name, (_, digest))| seen.get(*name).is_some_and(|(_, d)| d == digest));
     let passed = expected.len() - bad.len();
@@ -69,7 +89,7 @@ fn judged(printed: &str, expected: &str) -> (Status, String) {
 }
 
 /// Lists the first names of many, and counts the others.
-fn named(names: &[&str]) -> String {
+fn named(names: &[String]) -> String {
     let (first, others) = names.split_at(names.len().min(NAMED_MAX));
     match others.len() {
         0 => first.join(", "),
@@ -92,11 +112,15 @@ mod tests {
         );
         let (status, said) = judged("ok     shapes/one 0a\nFAILED shapes/two 0b\n", EXPECTED);
         assert!(status == Status::Failed && said.ends_with("not right: shapes/two"), "{said}");
+        let printed = "  element 1: got 2, expected 3\n  element 4: got 2, expected 3\nFAILED shapes/one 0a\n\
+                       FAILED shapes/two 0b\n";
+        let (_, said) = judged(printed, EXPECTED);
+        assert!(said.ends_with("not right: shapes/one (element 1: got 2, expected 3), shapes/two"), "{said}");
     }
 
     #[test]
     fn of_many_the_first_are_named() {
-        let names = ["a"; NAMED_MAX + 3];
+        let names = vec!["a".to_owned(); NAMED_MAX + 3];
         assert!(named(&names).ends_with("a, a and 3 more"), "{}", named(&names));
         assert_eq!(named(&names[..2]), "a, a");
     }
