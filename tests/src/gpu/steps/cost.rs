@@ -18,7 +18,8 @@ pub const OVERHEAD: &str = "overhead";
 pub const CALLS: &str = "calls";
 /// Goal for the added share of a program's time, at the median.
 const GOAL: f64 = 0.01;
-const POLICY: &str = "eager-opt";
+/// The default, whose informed programs take memory by name, and a policy that makes the memory of all tasks managed.
+const POLICIES: [&str; 2] = ["eager-fair", "eager-opt"];
 /// A kernel that takes this many times the added time loses one percent.
 const PER_PERCENT: f64 = 100.0;
 const NS_PER_US: f64 = 1000.0;
@@ -27,22 +28,26 @@ const NS_PER_US: f64 = 1000.0;
 type Turns = [Vec<f64>; 2];
 
 pub fn overhead(context: &Context<'_>) -> Vec<Row> {
+    POLICIES.into_iter().flat_map(|policy| overhead_under(context, policy)).collect()
+}
+
+fn overhead_under(context: &Context<'_>, policy: &'static str) -> Vec<Row> {
     let mut medians = Vec::new();
     let mut rows: Vec<Row> = Vec::new();
     for program in context.bundle.programs() {
-        rows.push(timed(|| match in_turns(context, program) {
+        let row = Row::new(OVERHEAD, format!("{}, {policy}", program.name));
+        rows.push(timed(|| match in_turns(context, program, policy) {
             Ok([plain, eager]) => {
                 let ratio = median(&ratios(&plain, &eager));
                 medians.push(ratio);
-                let row =
-                    Row::new(OVERHEAD, &program.name).samples("plain_s", plain).samples("eager_s", eager);
-                judged(context, row, ratio)
+                judged(context, row.samples("plain_s", plain).samples("eager_s", eager), ratio)
             }
-            Err(why) => Row::new(OVERHEAD, &program.name).with(Status::Failed, why),
+            Err(why) => row.with(Status::Failed, why),
         }));
     }
     if !medians.is_empty() {
-        rows.push(judged(context, Row::new(OVERHEAD, "geometric mean"), geometric_mean(&medians)));
+        let row = Row::new(OVERHEAD, format!("geometric mean, {policy}"));
+        rows.push(judged(context, row, geometric_mean(&medians)));
     }
     rows
 }
@@ -56,10 +61,10 @@ fn judged(context: &Context<'_>, row: Row, ratio: f64) -> Row {
     }
 }
 
-fn in_turns(context: &Context<'_>, program: &Program) -> Result<Turns, String> {
+fn in_turns(context: &Context<'_>, program: &Program, policy: &str) -> Result<Turns, String> {
     rule::allows(context.gpu.free()?, &[run_of(program, context.sizes).bytes])?;
     let words = context.arguments(program, context.sizes)?;
-    let daemon = Served::start(context.bundle, context.gpu, POLICY, context.capacity)?;
+    let daemon = Served::start(context.bundle, context.gpu, policy, context.capacity)?;
     let elapsed = |command: &mut Command| {
         run_with(command, &words, context.limit).map(|ended| ended.elapsed.as_secs_f64())
     };
@@ -85,13 +90,14 @@ fn take_turns(rounds: usize, both: [&dyn Fn() -> Result<f64, String>; 2]) -> Res
 
 /// Measures a launch with and without the gate, and a task with and without its round trip.
 pub fn calls(context: &Context<'_>) -> Vec<Row> {
-    ["launch", "task"].map(|what| timed(|| call(context, what))).into()
+    let all = POLICIES.into_iter().flat_map(|policy| ["launch", "task"].map(|what| (what, policy)));
+    all.map(|(what, policy)| timed(|| call(context, what, policy))).collect()
 }
 
-fn call(context: &Context<'_>, what: &'static str) -> Row {
-    let row = Row::new(CALLS, what);
+fn call(context: &Context<'_>, what: &'static str, policy: &'static str) -> Row {
+    let row = Row::new(CALLS, format!("{what}, {policy}"));
     let found = (|| {
-        let daemon = Served::start(context.bundle, context.gpu, POLICY, context.capacity)?;
+        let daemon = Served::start(context.bundle, context.gpu, policy, context.capacity)?;
         let time = |command: &mut Command| nanoseconds(&run_with(command, &[what], context.limit)?.out);
         let both = [&|| time(&mut context.plain(PROBE)), &|| time(&mut daemon.program(PROBE, what))]
             as [&dyn Fn() -> Result<f64, String>; 2];
