@@ -87,7 +87,7 @@ pub(crate) fn make_body(
     let uses_cluster = old.instructions().into_iter().any(clusters::concerns);
     let form = form_of(lowering, old, if is_large { Mode::Loops } else { mode }, yields);
     let instructions = old.instructions();
-    let economy = Economy::of(instructions.len(), form.is_coroutine(), &lowering.options.budget);
+    let economy = Economy::of(instructions.len(), form, &lowering.options.budget);
     let accesses = count_accesses(&instructions);
     let symbol = format!("{kernel}.thread");
     let (function, thread) = new_function(lowering, old, &symbol, form);

@@ -27,18 +27,24 @@ pub(crate) fn suspend_at_barriers(
     function.add_attribute("presplitcoroutine");
     let handle = begin(lowering, thread, prologue);
     let ends = add_ends(lowering, function, handle);
+    let builder = lowering.context.builder();
+    // LLVM takes one final suspension only, so all returns lead to it.
+    let finished = lowering.context.append_block(function, "finished");
+    finish_at(lowering, finished, thread, counters, &ends);
     for instruction in function.instructions() {
         let call = instruction.opcode() == Some(Opcode::LLVMCall);
         if is_barrier_call(instruction) || call && suspend::is_marker(instruction) {
             suspend_at(lowering, instruction, thread, counters, &ends);
         } else if instruction.opcode() == Some(Opcode::LLVMRet) && instruction.parent() != ends.suspended {
             if form == Form::Scheduled {
-                let builder = lowering.context.builder();
                 let [x, y, z] = thread.index;
                 let exited = helper(lowering.module, "eager.exited");
                 builder.before(instruction).call(exited, &[thread.block_context, x, y, z]);
             }
-            finish_at(lowering, instruction, thread, counters, &ends);
+            let block = instruction.parent();
+            instruction.erase();
+            builder.at_end(block);
+            builder.branch(finished);
         }
     }
 }
@@ -84,9 +90,8 @@ fn suspend_at(lowering: Lowering, barrier: Value, thread: Thread, counters: Valu
     builder.switch(state, ends.suspended, &[(0, resumed), (1, ends.cleanup)]);
 }
 
-fn finish_at(lowering: Lowering, end: Value, thread: Thread, counters: Value, ends: &Ends) {
-    let block = end.parent();
-    end.erase();
+/// Ends a thread in `block`, which is empty.
+fn finish_at(lowering: Lowering, block: Block, thread: Thread, counters: Value, ends: &Ends) {
     let builder = lowering.context.builder();
     builder.at_end(block);
     builder.call(helper(lowering.module, "eager.flush"), &[counters, thread.out]);

@@ -141,7 +141,7 @@ impl Default for Budget {
     fn default() -> Self {
         Budget {
             guards: 30_000,
-            versions: 60_000,
+            versions: 24_000,
             optimiser: 120_000,
             marks_inline: 4_000,
             slp: 8_000,

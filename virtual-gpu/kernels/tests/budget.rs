@@ -83,3 +83,54 @@ fn a_note_says_what_is_left_out() {
     let all = told(Budget::NOTHING);
     assert!(all.contains("kernel mixed is large") && all.contains("optimised as with -O1"), "{all}");
 }
+
+/// Each return was a final suspension of its own, of which LLVM takes one, and only the passes of `-O3` joined them.
+#[test]
+fn a_coroutine_may_end_in_several_places_however_little_is_optimised() {
+    const ENDS: &str = "__global__ void ends(int *x, int n) {
+        __shared__ int s[64];
+        s[threadIdx.x] = x[threadIdx.x];
+        __syncthreads();
+        if (threadIdx.x < n) { x[threadIdx.x] = 1; asm volatile(\"exit;\"); }
+        __syncthreads();
+        if (s[63 - threadIdx.x] > 40) { x[threadIdx.x] = 2; asm volatile(\"exit;\"); }
+        __syncthreads();
+        x[threadIdx.x] = s[threadIdx.x] + 100;
+    }";
+    let Some(cuda) = toolchain() else { return };
+    for budget in [Budget::default(), Budget { optimiser: 0, ..Budget::default() }] {
+        let options = Options { mode: Mode::Coroutine, budget, ..Options::default() };
+        let program = Program::build(&cuda, ENDS, &options);
+        let mut x: Vec<i32> = (0..64).collect();
+        let (start, n) = (x.as_mut_ptr(), 5i32);
+        Run::new(1, 64).launch(program.kernel("ends"), &[arg(&start), arg(&n)]).unwrap();
+        let expected = |t: i32| {
+            if t < 5 {
+                1
+            } else if 63 - t > 40 {
+                2
+            } else {
+                t + 100
+            }
+        };
+        assert_eq!(x, (0..64).map(expected).collect::<Vec<_>>(), "{budget:?}");
+    }
+}
+
+/// Such a kernel grows much more than one without operations of the warp.
+#[test]
+fn a_kernel_cut_at_many_operations_of_the_warp_has_one_version() {
+    const SHUFFLES: &str = "__global__ void mixed(int *x) {
+        int v = x[threadIdx.x];
+        #pragma unroll
+        for (int k = 0; k < COUNT; k++) { v = (v ^ __shfl_xor_sync(~0u, v, k & 31)) * 5 + k; v = (v >> 3) * (v ^ x[k]) + (v << 7 ^ v);
+            v = (v >> 5) * (v ^ x[k + 64]) + (v << 9 ^ v); }
+        x[threadIdx.x] = v;
+    }";
+    let Some(cuda) = toolchain() else { return };
+    for (count, is_told) in [("4", false), ("60", true)] {
+        let program = Program::build(&cuda, &SHUFFLES.replace("COUNT", count), &Options::default());
+        let notes: String = program.converted.report.notes.iter().map(|note| note.text.as_str()).collect();
+        assert_eq!(notes.contains("one version serves"), is_told, "{count}: {notes}");
+    }
+}
