@@ -187,7 +187,7 @@ fn code_of(failure: &LaunchFailure) -> Code {
     match failure {
         LaunchFailure::Fault(Fault::Address(_) | Fault::NoAddress) => Code::cudaErrorIllegalAddress,
         // On a GPU a stuck kernel would run until the watchdog ends it.
-        LaunchFailure::Fault(Fault::Stuck | Fault::TimeOut) => Code::cudaErrorLaunchTimeout,
+        LaunchFailure::Fault(Fault::Stuck(_) | Fault::TimeOut) => Code::cudaErrorLaunchTimeout,
         LaunchFailure::Assertion => Code::cudaErrorAssert,
         LaunchFailure::Fault(Fault::Division) | LaunchFailure::Trap => Code::cudaErrorLaunchFailure,
         // A GPU reports the same for accesses outside a surface; for a destroyed object it reports less or nothing.

@@ -30,6 +30,8 @@ pub const USES_CLUSTER: u32 = 32;
 /// [`KernelEntry::flags`]: the kernel also reports barriers and fences to [`Helpers::check`]
 /// ([`access_class::EVENT_SHIFT`]).
 pub const REPORTS_ORDER: u32 = 1 << 8;
+/// Flag of a kernel whose threads write the place where they wait ([`Wait::result`]).
+pub const NAMES_WAITS: u32 = 1 << 9;
 
 /// Flags of [`Helpers::check`]: the access reads.
 pub const ACCESS_READS: u32 = 1;
@@ -311,7 +313,8 @@ pub struct Wait {
     pub argument: u32,
     /// Segment and clamp of a shuffle as in PTX, or the reduction of a barrier.
     pub control: u32,
-    /// Bits of the result; bit 32 is the predicate of operations that have one beside the result.
+    /// Bits of the result; bit 32 is the predicate of operations that have one beside the result. Of a thread that waits,
+    /// in a kernel with [`NAMES_WAITS`]: address of the NUL-terminated `file:line` where it waits, or 0.
     pub result: u64,
 }
 

@@ -172,7 +172,7 @@ impl Clusters<'_> {
                 return Ok(());
             }
             if !moved && !polls {
-                return Err(Fault::Stuck);
+                return Err(Fault::Stuck(None));
             }
         }
     }

@@ -140,6 +140,7 @@ impl Job {
                 shared_bytes,
                 waits: launch.entry.flags & abi::WAITS != 0,
                 blocks_may_wait: launch.cooperative || launch.entry.flags & abi::YIELDS != 0,
+                names_waits: launch.entry.flags & abi::NAMES_WAITS != 0,
                 workspace: workspace.as_ref().map_or(0, |words| words.as_ptr() as u64),
                 objects: launch.objects.map_or(std::ptr::null(), std::ptr::from_ref),
                 cluster: launch.cluster,

@@ -73,11 +73,26 @@ pub enum Fault {
     NoAddress,
     #[error("it divided an integer by zero, which a GPU would not report")]
     Division,
-    #[error("deadlock: threads of a block wait for each other at different barriers or warp operations")]
-    Stuck,
+    #[error(
+        "deadlock: threads of a block wait for each other at different barriers or warp operations{}",
+        described(.0)
+    )]
+    Stuck(Option<Standstill>),
     /// One thread has used up the processor time that a launch may take.
     #[error("it did not end within the time limit for kernels")]
     TimeOut,
+}
+
+/// Two threads of a block, by their linear indices, that wait for each other, and the `file:line` of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standstill(pub [(usize, &'static CStr); 2]);
+
+fn described(standstill: &Option<Standstill>) -> String {
+    let Some(Standstill([(one, at), (other, place)])) = standstill else {
+        return " (compiled with --eager-strict, the kernel names the lines)".to_owned();
+    };
+    let (at, place) = (at.to_string_lossy(), place.to_string_lossy());
+    format!(": thread {one} of the block at {at}, thread {other} at {place}")
 }
 
 impl Fault {

@@ -23,5 +23,5 @@ mod turns;
 mod worker;
 
 pub use executor::{Executor, Launch, LaunchCost, LaunchFailure};
-pub use fault::{Fault, report_host_faults};
+pub use fault::{Fault, Standstill, report_host_faults};
 pub use touch::{Touch, TouchMap};

@@ -260,6 +260,20 @@ pub fn polled_at(block: &[Wait]) -> u64 {
         .unwrap_or(0)
 }
 
+/// Two threads of a stuck block and the places where they wait, different ones if there are.
+pub fn standstill(block: &[Wait]) -> Option<[(usize, u64); 2]> {
+    let waits = |wait: &Wait| !matches!(kind(wait), WaitKind::Nothing | WaitKind::Exited) && wait.result != 0;
+    let mut waiting =
+        block.iter().enumerate().filter(|(_, wait)| waits(wait)).map(|(i, wait)| (i, wait.result));
+    let first = waiting.next()?;
+    let (mut last, mut other) = (None, None);
+    for one in waiting {
+        last = Some(one);
+        other = other.or((one.1 != first.1).then_some(one));
+    }
+    Some([first, other.or(last)?])
+}
+
 /// Releases a barrier that is complete. Without a thread count it waits for all threads of the block that have not
 /// exited.
 fn release_barrier(block: &mut [Wait], barrier: u32, alive: usize) -> Option<Met> {

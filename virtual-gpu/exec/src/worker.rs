@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::abi::{ACCESS_WRITES, Assertion, BlockContext, BlockFn, ClusterView, Helpers, Wait};
 use crate::cluster;
-use crate::fault::{self, Fault, InHelper};
+use crate::fault::{self, Fault, InHelper, Standstill};
 use crate::image::{self, Objects};
 use crate::printf::device_vprintf;
 use crate::races::{BlockRaces, Detector};
@@ -62,6 +62,8 @@ pub(crate) struct Grid {
     pub waits: bool,
     /// Threads of one block may wait for those of another.
     pub blocks_may_wait: bool,
+    /// Its threads write where they wait.
+    pub names_waits: bool,
     /// Address of the memory shared by the blocks of a cooperative launch; 0 for other launches.
     pub workspace: u64,
     /// Texture and surface objects, alive as long as the launch; null for none.
@@ -93,6 +95,10 @@ pub(crate) struct Worker {
     /// Address of the text of the place where a thread of the block last polled memory, or 0.
     polled_at: u64,
     blocks_may_wait: bool,
+    /// The kernel's threads write where they wait.
+    names_waits: bool,
+    /// Two threads that wait for each other, once the block is stuck.
+    standstill: Option<Standstill>,
     /// A thread had yielded when the block last stopped.
     yielded: bool,
     /// Texture and surface objects of the launch.
@@ -166,6 +172,8 @@ impl Worker {
             strict: None,
             polled_at: 0,
             blocks_may_wait: false,
+            names_waits: false,
+            standstill: None,
             yielded: false,
             objects: std::ptr::null(),
             cluster: std::ptr::null(),
@@ -181,6 +189,7 @@ impl Worker {
             races: BlockRaces::new(grid.shared_bytes),
         });
         self.blocks_may_wait = grid.blocks_may_wait;
+        (self.names_waits, self.standstill) = (grid.names_waits, None);
         self.objects = grid.objects;
         (self.cluster, self.context.cluster) = (std::ptr::null(), std::ptr::null());
         let marks = touch.map_or(2, TouchMap::mark_count);
@@ -244,7 +253,7 @@ impl Worker {
         unsafe { fault::run_block(grid.run_block, context, args.as_ptr())? };
         match self.context.phase {
             _ if !grid.waits => Ok(Round::Finished),
-            phase if phase == Round::Stuck as u32 => Err(Fault::Stuck),
+            phase if phase == Round::Stuck as u32 => Err(Fault::Stuck(self.standstill)),
             phase if phase == Round::Yielded as u32 => Ok(Round::Yielded),
             _ => Ok(Round::Finished),
         }
@@ -416,6 +425,12 @@ unsafe extern "C" fn next_round(context: *mut BlockContext) -> u32 {
         }
         _ => round,
     };
+    if round == Round::Stuck && worker.names_waits {
+        // SAFETY: such a kernel writes addresses of texts that are part of the program, which stays loaded.
+        let text = |at: u64| unsafe { CStr::from_ptr(at as *const c_char) };
+        worker.standstill = schedule::standstill(&worker.waits)
+            .map(|threads| Standstill(threads.map(|(thread, at)| (thread, text(at)))));
+    }
     worker.context.phase = round as u32;
     // So a chain in which each thread waits for the next one ends in two sweeps, instead of one sweep for each thread.
     worker.context.falling = u64::from(polled_at != 0 && worker.context.falling == 0);

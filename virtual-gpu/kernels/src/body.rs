@@ -16,7 +16,7 @@ use crate::provenance::KnownAddresses;
 use crate::runtime::{Runtime, helper, helper_name, is_block_barrier};
 use crate::thread::{Form, Lowering, Thread};
 use crate::warp::{Stop, WarpCut};
-use crate::{Mode, clusters, coroutine, lockstep, polls, shared, suspend, warp};
+use crate::{Mode, clusters, coroutine, lockstep, places, polls, shared, suspend, warp};
 
 /// A kernel parameter as the launch passes it.
 #[derive(Debug)]
@@ -399,7 +399,11 @@ fn suspend_in(
     let builder = lowering.context.builder();
     builder.before(call);
     let place = lowering.context.int_type(32).constant(place);
-    let arguments: Vec<Value> = arguments.iter().copied().chain([place]).collect();
+    let noted = places::noted(lowering.context, call).filter(|_| lowering.options.strict);
+    let text = noted.map_or(lowering.context.ptr_type(0).null(), |text| {
+        places::constant(lowering.context, lowering.module, &text)
+    });
+    let arguments: Vec<Value> = arguments.iter().copied().chain([place, text]).collect();
     call_helper(lowering, &builder, &suspend::before(name), &arguments, thread)?;
     let marker = lowering.module.function(suspend::MARKER).unwrap_or_else(|| {
         lowering.module.add_function(suspend::MARKER, Type::function(lowering.context.void_type(), &[]))

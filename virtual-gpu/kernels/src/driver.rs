@@ -17,8 +17,8 @@ use crate::{Budget, DEVICE_CODE_SYMBOL, Options, guards, regions, warp};
 /// `KERNEL_ABI_VERSION` and `REGISTER_SYMBOL` of the binary interface.
 pub(crate) const ABI_VERSION: u32 = 7;
 pub(crate) const REGISTER_SYMBOL: &str = "eager_vgpu_register";
-/// `CHECKS` and `REPORTS_ORDER` of the binary interface.
-const STRICT: u32 = 1 << 3 | 1 << 8;
+/// `CHECKS`, `REPORTS_ORDER` and `NAMES_WAITS` of the binary interface.
+const STRICT: u32 = 1 << 3 | 1 << 8 | 1 << 9;
 /// The constructor's name in the module; every other defined symbol is internal.
 pub(crate) const CONSTRUCTOR: &str = "eager.register";
 /// List of the memory of device variables, which [`crate::variables::place`] fills.

@@ -127,8 +127,8 @@ pub(crate) fn yields(device_function: &str) -> bool {
 /// Name used for every spelling of `__syncthreads()`.
 const BLOCK_BARRIER: &str = "block_barrier";
 
-/// Name of the helper that writes a call's wait record. Its arguments: the thread's, those of the device function, and
-/// a number for the place in the program.
+/// Name of the helper that writes a call's wait record. Its arguments: the thread's, those of the device function, a
+/// number for the place in the program, and the text of the place, or null.
 pub(crate) fn before(device_function: &str) -> String {
     format!("eager.before.{}", device_function.strip_prefix("llvm.").unwrap_or(device_function))
 }
@@ -176,7 +176,8 @@ pub(crate) fn text() -> String {
 fn before_text(row: &Suspension) -> String {
     let params: String =
         row.params.iter().enumerate().map(|(index, (ty, _))| format!(", {ty} %a{index}")).collect();
-    let mut text = format!("define void @{}({THREAD}{params}, i32 %place) {{\n{RECORD}", before(&row.name));
+    let mut text =
+        format!("define void @{}({THREAD}{params}, i32 %place, ptr %text) {{\n{RECORD}", before(&row.name));
     // Above the numbers of all steps, so that threads that wait here are answered last.
     let _ = writeln!(text, "  %late = or i32 %place, {BEHIND_STEPS}");
     let mut store = |offset: u32, ty: &str, value: &str| {
@@ -186,6 +187,8 @@ fn before_text(row: &Suspension) -> String {
         );
     };
     store(0, "i32", &row.kind.to_string());
+    // The result overwrites it.
+    store(24, "ptr", "%text");
     let find = |part: Part| row.params.iter().position(|(_, p)| *p == part).map(|index| format!("%a{index}"));
     if row.kind == ACTIVE_MASK && find(Argument).is_none() {
         store(16, "i32", "%late");

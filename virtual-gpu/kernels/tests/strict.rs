@@ -4,8 +4,8 @@
 mod common;
 
 use common::{Program, Run, arg, toolchain};
-use eager_exec::LaunchFailure;
 use eager_exec::strict::{Finding, Known, Problem, SpaceKind, Strict, Way};
+use eager_exec::{Fault, LaunchFailure, Standstill};
 use eager_kernels::{Mode, Options};
 use parking_lot::Mutex;
 
@@ -245,4 +245,48 @@ fn warp_operations_and_many_blocks_pass() {
     run.launch(program.kernel("warp"), &[arg(&from), arg(&to)]).unwrap();
     assert_eq!(output[0], 64.0);
     assert!(books.uninitialised().is_empty());
+}
+
+#[test]
+fn threads_that_wait_for_each_other_are_named_with_both_lines() {
+    const WAITS: &str = "
+__global__ void barriers(int *out) {
+    if (threadIdx.x < 32)
+        asm volatile(\"bar.sync 1, 64;\");
+    else
+        asm volatile(\"bar.sync 2, 64;\");
+    out[0] = 1;
+}
+__global__ void warp(int *out) {
+    if (threadIdx.x < 7)
+        __syncthreads();
+    else
+        __syncwarp(~0u);
+}";
+    let Some(cuda) = toolchain() else { return };
+    let strict = Mutex::<Strict>::default();
+    for mode in [Mode::Auto, Mode::Coroutine] {
+        let options = Options { strict: true, mode, ..Options::default() };
+        let program = Program::build_with(&cuda, WAITS, &["-Rpass-analysis=places"], &options).unwrap();
+        for (name, lines, other) in [("barriers", [4, 6], 32), ("warp", [11, 13], 7)] {
+            let mut out = [0i32];
+            let at = out.as_mut_ptr();
+            let run = Run { strict: Some(&strict), ..Run::new(1, 64) };
+            let failed = run.launch(program.kernel(name), &[arg(&at)]).unwrap_err();
+            let Fault::Stuck(Some(Standstill(threads))) = (match &failed {
+                LaunchFailure::Fault(fault) => *fault,
+                other => panic!("{other:?}"),
+            }) else {
+                panic!("{failed}")
+            };
+            assert_eq!(threads.map(|(thread, _)| thread), [0, other], "{failed}");
+            let [first, second] = lines.map(|line| format!("test.cu:{line}"));
+            let said = failed.to_string();
+            assert!(
+                said.contains("thread 0 of the block at ") && said.contains(&format!("{first}, thread ")),
+                "{said}"
+            );
+            assert!(said.ends_with(&second), "{said}");
+        }
+    }
 }

@@ -162,7 +162,7 @@ extern \"C\" __global__ void barrier(int *out) { if (threadIdx.x < 7) __syncthre
             let mut out = [0i32];
             let at = out.as_mut_ptr();
             let failed = Run::new(1, threads).launch(program.kernel(name), &[arg(&at)]);
-            assert_eq!(failed, Err(LaunchFailure::Fault(Fault::Stuck)), "{name} {mode:?} {threads}");
+            assert_eq!(failed, Err(LaunchFailure::Fault(Fault::Stuck(None))), "{name} {mode:?} {threads}");
         }
     }
 }
