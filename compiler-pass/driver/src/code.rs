@@ -3,8 +3,6 @@
 //!
 //! A raw string ends only at its own delimiter, and a quote inside a number separates digits (`1'000`).
 
-use crate::shared_objects::with_shared_objects;
-
 /// Ranges of the stretches of code, in order.
 pub fn stretches(text: &str) -> Vec<std::ops::Range<usize>> {
     let bytes = text.as_bytes();
@@ -211,15 +209,6 @@ fn registers_in_text(bytes: &[u8], range: std::ops::Range<usize>) -> Vec<usize> 
     found
 }
 
-/// What clang must read in place of a program's text so that it means what it means to nvcc; `None` if that is the text
-/// itself.
-#[must_use]
-pub fn mended(text: &str) -> Option<String> {
-    let joined = with_launch_brackets(text);
-    let named = with_register_names(joined.as_deref().unwrap_or(text)).or(joined);
-    with_shared_objects(named.as_deref().unwrap_or(text)).or(named)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,14 +262,6 @@ mod tests {
         ] {
             assert_eq!(with_register_names(text), None, "{text}");
         }
-    }
-
-    #[test]
-    fn both_corrections_meet_in_one_text() {
-        let text = "k << <1, 1>>>(); asm(\"mov.u32 %0, %laneid;\" : \"=r\"(r));";
-        let both = "k <<< 1, 1>>>(); asm(\"mov.u32 %0, %%laneid;\" : \"=r\"(r));";
-        assert_eq!(mended(text).as_deref(), Some(both));
-        assert_eq!((mended(both), mended("int a;")), (None, None));
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod flags;
 mod interrupt;
 pub mod invocation;
 pub mod libraries;
+pub mod mend;
 pub mod nested;
 pub mod nvcc;
 pub mod own_files;

@@ -25,7 +25,7 @@ use crate::toolchain::{
     Surroundings, Tool, Toolchain,
 };
 use crate::{
-    advice, code, device_code, dialect, interrupt, libraries, nvcc, ptxas, report, response, stand_in,
+    advice, device_code, dialect, interrupt, libraries, mend, nvcc, ptxas, report, response, stand_in,
 };
 
 /// CUDA tree for programs that use names removed by CUDA 13.
@@ -309,7 +309,7 @@ fn needs_cuda_12(job: &Job, own: &[OwnFile]) -> bool {
 fn write_overlay(own: &[OwnFile], scratch: &Path) -> anyhow::Result<Option<PathBuf>> {
     let mut paths = Vec::new();
     for file in own {
-        let Some(mended) = code::mended(&file.text) else { continue };
+        let Some(mended) = mend::mended(&file.text) else { continue };
         let path = std::path::absolute(&file.path)?;
         // Two sources may include the same header.
         if paths.iter().any(|(known, _)| *known == path) {
@@ -337,7 +337,7 @@ fn keep_standard_input(job: &mut Job, scratch: &Path) -> anyhow::Result<()> {
     let mut text = b"# 1 \"<stdin>\"\n".to_vec();
     std::io::stdin().lock().read_to_end(&mut text).context("cannot read standard input")?;
     let text = String::from_utf8_lossy(&text);
-    let text = code::mended(&text).map_or(text, Into::into);
+    let text = mend::mended(&text).map_or(text, Into::into);
     let path = scratch.join("-.cu");
     std::fs::write(&path, &*text).with_context(|| format!("cannot write {}", path.display()))?;
     // Headers in quotes are in the current folder.

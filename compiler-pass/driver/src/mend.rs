@@ -1,0 +1,26 @@
+//! What `eagercc` changes in a source's text before clang reads it, so that what nvcc takes compiles. Pure.
+
+use crate::code::{with_launch_brackets, with_register_names};
+use crate::shared_objects::with_shared_objects;
+
+/// What clang must read in place of a program's text so that it means what it means to nvcc; `None` if that is the text
+/// itself.
+#[must_use]
+pub fn mended(text: &str) -> Option<String> {
+    let joined = with_launch_brackets(text);
+    let named = with_register_names(joined.as_deref().unwrap_or(text)).or(joined);
+    with_shared_objects(named.as_deref().unwrap_or(text)).or(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_corrections_meet_in_one_text() {
+        let text = "k << <1, 1>>>(); asm(\"mov.u32 %0, %laneid;\" : \"=r\"(r));";
+        let both = "k <<< 1, 1>>>(); asm(\"mov.u32 %0, %%laneid;\" : \"=r\"(r));";
+        assert_eq!(mended(text).as_deref(), Some(both));
+        assert_eq!((mended(both), mended("int a;")), (None, None));
+    }
+}
