@@ -323,10 +323,15 @@ impl Ledger {
         self.allocations.values().filter(move |allocation| allocation.owner == owner)
     }
 
+    /// Bytes of the owner that were moved in and not sent away since.
+    fn moved(&self, owner: TaskKey) -> u64 {
+        let here = self.of_task(owner).filter(|allocation| !allocation.is_away);
+        here.map(|allocation| allocation.on_device.total_bytes()).sum()
+    }
+
     /// True if the owner has memory without pages, for which its grant has room.
     pub fn lacks_pages(&self, owner: TaskKey, grant: u64) -> bool {
-        let moved: u64 = self.of_task(owner).map(|allocation| allocation.on_device.total_bytes()).sum();
-        moved < grant && self.of_task(owner).any(|allocation| !allocation.unwritten().is_empty())
+        self.moved(owner) < grant && self.of_task(owner).any(|allocation| !allocation.unwritten().is_empty())
     }
 
     /// Detaches an allocation from its site, whose promise its future memory does not use.
@@ -366,13 +371,12 @@ impl Ledger {
 
     /// True if `grant` has room for `span` beside what was moved in before.
     pub fn fits(&self, owner: TaskKey, span: Span, grant: u64) -> bool {
-        let moved: u64 = self.of_task(owner).map(|allocation| allocation.on_device.total_bytes()).sum();
         let mut new = Spans::default();
         new.insert(span);
         if let Some(allocation) = self.find_span(span) {
             allocation.on_device.iter().for_each(|here| new.remove(here));
         }
-        moved.saturating_add(new.total_bytes()) <= grant
+        self.moved(owner).saturating_add(new.total_bytes()) <= grant
     }
 
     /// Chooses what to move in, as much as `grant` leaves beside what was moved in before: data of `owner` on the host,
@@ -386,9 +390,7 @@ impl Ledger {
         not: &[u64],
         unwritten: Unwritten,
     ) -> Vec<Span> {
-        let here = self.of_task(owner).filter(|allocation| !allocation.is_away);
-        let moved: u64 = here.map(|allocation| allocation.on_device.total_bytes()).sum();
-        let mut budget = grant.saturating_sub(moved);
+        let mut budget = grant.saturating_sub(self.moved(owner));
         let others = self.of_task(owner).map(|allocation| allocation.span.start);
         let order: Vec<u64> =
             first.iter().copied().chain(others.filter(|base| !first.contains(base))).collect();

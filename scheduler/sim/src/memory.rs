@@ -387,27 +387,22 @@ impl<'a> World<'a> {
         bytes: u64,
         pinned: bool,
     ) -> Result<bool, SimError> {
-        match self.clients[index].buffers.get(name).map(|buffer| buffer.kind) {
-            None => Ok(true),
-            Some(AllocKind::Device) => {
-                self.copy_into_plain(index, name, bytes, pinned || self.clients[index].habits.fast_copies)?;
-                self.clients[index].blocked = Blocked::Stream;
-                Ok(true)
+        let client = &mut self.clients[index];
+        // The copy engine puts data where the grant has room for all of it; a copy that the CPU has begun stays its own.
+        let fits = client.launched == 0 && client.prefetch_budget(name, bytes) == bytes;
+        let through_ring = client.habits.fast_copies;
+        let Some(buffer) = client.buffers.get_mut(name) else { return Ok(true) };
+        let is_pinned = match buffer.kind {
+            AllocKind::Device => pinned || through_ring,
+            AllocKind::Managed if fits => {
+                buffer.prefetched = buffer.prefetched.max(bytes);
+                pinned
             }
-            // The copy engine puts data where the grant has room for all of it.
-            Some(AllocKind::Managed)
-                if self.clients[index].launched == 0
-                    && self.clients[index].prefetch_budget(name, bytes) == bytes =>
-            {
-                if let Some(buffer) = self.clients[index].buffers.get_mut(name) {
-                    buffer.prefetched = buffer.prefetched.max(bytes);
-                }
-                self.copy_into_plain(index, name, bytes, pinned)?;
-                self.clients[index].blocked = Blocked::Stream;
-                Ok(true)
-            }
-            Some(AllocKind::Managed) => self.copy_into_managed(index, name, bytes),
-        }
+            AllocKind::Managed => return self.copy_into_managed(index, name, bytes),
+        };
+        self.copy_into_plain(index, name, bytes, is_pinned)?;
+        self.clients[index].blocked = Blocked::Stream;
+        Ok(true)
     }
 
     fn copy_into_plain(
