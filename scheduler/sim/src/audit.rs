@@ -21,6 +21,9 @@ struct Entry {
     requirement: Bytes,
     /// Device, grant and class, once bound.
     bound: Option<(DeviceId, Bytes, Class)>,
+    managed: bool,
+    /// It has asked for more, and the answer is due.
+    extends: bool,
 }
 
 /// The simulator's books.
@@ -67,12 +70,19 @@ impl Auditor {
                 self.buffers.retain(|(owner, _), _| owner != client);
             }
             Event::TaskBegin { task, client, request } => {
-                let entry = Entry { client: *client, requirement: request.requirement, bound: None };
+                let entry = Entry {
+                    client: *client,
+                    requirement: request.requirement,
+                    bound: None,
+                    managed: false,
+                    extends: false,
+                };
                 self.tasks.insert(*task, entry);
             }
             Event::TaskExtend { task, bytes } => {
                 if let Some(entry) = self.tasks.get_mut(task) {
                     entry.requirement = entry.requirement.saturating_add(*bytes);
+                    entry.extends = true;
                 }
             }
             Event::TaskShrink { task, bytes } => {
@@ -106,6 +116,7 @@ impl Auditor {
                 ];
                 judge(*task, &rules)?;
                 entry.bound = Some((*device, *grant, *class));
+                entry.managed = *managed;
                 let client = entry.client;
                 self.contexts.insert((client, *device));
             }
@@ -115,9 +126,11 @@ impl Auditor {
                     return judge(*task, &[(false, "regranted while it waits")]);
                 };
                 let whole = *grant == entry.requirement;
+                // A task that becomes over-subscribed by extending may give up managed memory (specification S-327).
+                let gives_up = std::mem::take(&mut entry.extends) && entry.managed && *class == Class::Eager;
                 let rules = [
                     (*grant <= entry.requirement, "granted more than it wants"),
-                    (*grant >= before, "grant taken away"),
+                    (*grant >= before || gives_up, "grant taken away"),
                     ((*class == Class::Eager) != whole, "class and grant disagree"),
                 ];
                 judge(*task, &rules)?;

@@ -87,7 +87,7 @@ impl Scheduler {
         let missing = wanted.saturating_sub(self.bound(id)?.grant);
         // A task that missed memory before finds none free on its device (promotion grants all of it), so this adds
         // nothing.
-        if self.state.grow(id, missing, parts) < missing {
+        if self.state.grow(id, missing, parts) < missing && self.bound(id)?.managed {
             self.state.return_to_others(id, parts);
         }
         let bound = self.bound(id)?;
