@@ -19,6 +19,8 @@ pub enum Violation {
     SumDiffers { device: DeviceId, ledger: Bytes, held: Bytes },
     #[error("{device}: its count of programs with a context and no memory so far is wrong")]
     IdleDiffers { device: DeviceId },
+    #[error("{device}: {counted} programs are counted there, there are {actual}")]
+    ProgramsDiffer { device: DeviceId, counted: u32, actual: usize },
     #[error("{device}: contexts in the ledger are {ledger}, its clients need {needed}")]
     ContextsDiffer { device: DeviceId, ledger: Bytes, needed: Bytes },
     #[error("{device}: lists tasks that are not bound to it, or misses one that is")]
@@ -203,6 +205,9 @@ fn check_sums(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
         return Err(Violation::SumDiffers { device: id, ledger: granted, held });
     }
     let clients = scheduler.state().clients.values().filter(|client| client.contexts.contains(&id)).count();
+    if clients != device.programs as usize {
+        return Err(Violation::ProgramsDiffer { device: id, counted: device.programs, actual: clients });
+    }
     let needed = Bytes(scheduler.options().context_bytes.0.saturating_mul(clients as u64));
     if needed != contexts {
         return Err(Violation::ContextsDiffer { device: id, ledger: contexts, needed });

@@ -61,8 +61,8 @@ impl State {
             device.eager.insert(binding.task);
         }
         let client = task.client;
+        self.note_context(client, binding.device);
         self.change_client(client, |client| {
-            client.contexts.insert(binding.device);
             client.waiting = client.waiting.saturating_sub(1);
         });
         let task = self.tasks.get_mut(&binding.task)?;
@@ -107,12 +107,19 @@ impl State {
             return false;
         };
         device.contexts = device.contexts.saturating_add(cost);
-        self.change_client(client, |client| {
-            client.contexts.insert(id);
-        });
+        self.note_context(client, id);
         self.recount_idle(client);
         self.reindex(id);
         true
+    }
+
+    /// Counts a client among the programs of a device, unless it is counted there already.
+    fn note_context(&mut self, id: ClientId, on: DeviceId) {
+        let mut is_new = false;
+        self.change_client(id, |client| is_new = client.contexts.insert(on));
+        if let Some(device) = self.devices.get_mut(&on).filter(|_| is_new) {
+            device.programs = device.programs.saturating_add(1);
+        }
     }
 
     /// Updates [`Device::idle`] after a change of what a client holds: it counts on its devices until it has held
@@ -315,13 +322,12 @@ impl State {
         self.freeing_clients -= usize::from(client.will_free_memory());
         self.frozen.remove(&id);
         client.idle_on.iter().for_each(|&device| self.count_idle(device, client.uid, -1));
-        if context_bytes > Bytes::ZERO {
-            for &device in &client.contexts {
-                if let Some(device) = self.devices.get_mut(&device) {
-                    device.contexts = device.contexts.saturating_sub(context_bytes);
-                }
-                self.reindex(device);
+        for &device in &client.contexts {
+            if let Some(device) = self.devices.get_mut(&device) {
+                device.contexts = device.contexts.saturating_sub(context_bytes);
+                device.programs = device.programs.saturating_sub(1);
             }
+            self.reindex(device);
         }
         Some((removed, client.contexts))
     }

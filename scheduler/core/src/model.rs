@@ -34,6 +34,9 @@ pub struct Device {
     pub lost: bool,
     /// Bytes set aside for the contexts of clients that are or were bound here.
     pub contexts: Bytes,
+    /// Number of those clients.
+    #[serde(skip)]
+    pub programs: u32,
     /// By user, how many of those clients have held no memory on any device so far.
     #[serde(skip)]
     pub idle: BTreeMap<u32, u32>,
@@ -412,6 +415,9 @@ pub struct View<'a> {
     /// Drained devices count as open: to answer what would happen without the drains, and to restore tasks that run
     /// there.
     pub ignores_drains: bool,
+    /// The most programs that a device may have at once ([`crate::policy::Assignment`]); None: devices are given to
+    /// tasks.
+    pub programs_per_device: Option<u32>,
     /// Only this device may be used: to find out what it means for a task.
     pub only: Option<DeviceId>,
     /// The overdue task that the task in question must leave room for.
@@ -430,9 +436,30 @@ impl<'a> View<'a> {
         self.is_open_to(device, task) && self.why_no_context(device, task).is_none()
     }
 
-    /// True if the device takes tasks and the task's request does not bar it; contexts are not considered.
+    /// True if the device takes tasks, or programs, and the task's request does not bar it; contexts are not considered.
     pub(crate) fn is_open_to(&self, device: &Device, task: &Task) -> bool {
-        self.takes_tasks(device) && !task.request.barred.has(device.id)
+        let takes = match self.programs_per_device {
+            None => self.takes_tasks(device),
+            Some(most) => self.takes_program(device, task.client, most),
+        };
+        takes && !task.request.barred.has(device.id)
+    }
+
+    /// True if the program has the device, or has none and this one takes another program. A drained device keeps the
+    /// programs that it has.
+    fn takes_program(&self, device: &Device, client: ClientId, most: u32) -> bool {
+        let has = self.state.clients.get(&client).is_some_and(|client| client.contexts.contains(&device.id));
+        if has {
+            return View { ignores_drains: true, ..*self }.takes_tasks(device);
+        }
+        device.programs < most && !self.has_device(client) && self.takes_tasks(device)
+    }
+
+    /// True if the client has a context on a device that is not lost.
+    pub(crate) fn has_device(&self, client: ClientId) -> bool {
+        let contexts = self.state.clients.get(&client).map(|client| &client.contexts);
+        let mut devices = contexts.into_iter().flatten().filter_map(|id| self.state.devices.get(id));
+        devices.any(|device| !device.lost)
     }
 
     /// Bytes that a waiting task could be granted on the device, after its program's context is paid for. None if the

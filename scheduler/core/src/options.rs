@@ -52,9 +52,10 @@ pub struct Options {
     /// Memory that the ledger sets aside for a client's context on each device that the client is bound to, until the
     /// client is gone. 0: the capacity configured for a device already leaves room for contexts.
     pub context_bytes: Bytes,
-    /// Policy `cg`: tasks that one device may hold. 3: a quarter of the jobs then ran out of memory in a model
+    /// Policy `cg`: programs that one device may have. 3: a quarter of the jobs then ran out of memory in a model
     /// (specification S-115).
-    pub tasks_per_device: u32,
+    #[serde(alias = "tasks_per_device")]
+    pub programs_per_device: u32,
     /// Policy `quanta`: how long a turn lasts when other tasks wait. 30 s, as in nvshare (specification S-117).
     pub quantum_ns: Nanos,
     /// Policy `quanta`: a turn ends early when its task had no kernel for this long and other tasks wait. 5 s, as in
@@ -113,7 +114,7 @@ impl Default for Options {
             os_ratio_percent_other: 150,
             os_ratio_percent_sparse: None,
             context_bytes: Bytes::ZERO,
-            tasks_per_device: 3,
+            programs_per_device: 3,
             quantum_ns: Nanos::from_secs(30),
             quantum_idle_ns: Nanos::from_secs(5),
             circle_ns: Nanos::from_secs(10),

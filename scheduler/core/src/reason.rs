@@ -29,7 +29,9 @@ pub enum Reason {
          (at most {eager_per_device} each)"
     )]
     NoEagerPlace { wanted: Bytes, most: Bytes, eager_per_device: u32 },
-    #[error("waits: every device has its task already, and this policy runs one at a time")]
+    #[error(
+        "waits: every device has its program already, and this policy gives a device to one program until it ends"
+    )]
     DevicesTaken,
     #[error(
         "waits: {wanted} fits nowhere and {device} has {most} free for an eager start; {least} are the least allowed"
@@ -42,8 +44,17 @@ pub enum Reason {
          and {all} for all users"
     )]
     ContextsIdle { device: DeviceId, uid: u32, user: Bytes, all: Bytes },
-    #[error("waits: every device has its {tasks_per_device} tasks, the most that this policy allows")]
-    DevicesFull { tasks_per_device: u32 },
+    #[error("waits: every device has its {programs_per_device} programs, the most that this policy allows")]
+    DevicesFull {
+        #[serde(alias = "tasks_per_device")]
+        programs_per_device: u32,
+    },
+    #[error(
+        "goes to {device}, which has the fewest programs ({programs}); this policy does not count memory"
+    )]
+    FewestPrograms { device: DeviceId, programs: u32 },
+    #[error("goes to {device}, which its program has until it ends; this policy does not count memory")]
+    StaysWithProgram { device: DeviceId },
     #[error("goes to {device}, which has the fewest tasks ({tasks}); this policy does not count memory")]
     Assigned { device: DeviceId, tasks: u32 },
     #[error(
@@ -226,6 +237,8 @@ impl Reason {
             Reason::ExtendNotWhole { .. } => 27,
             Reason::NoWayOut { .. } => 28,
             Reason::ContextsIdle { .. } => 30,
+            Reason::FewestPrograms { .. } => 31,
+            Reason::StaysWithProgram { .. } => 32,
             Reason::NobodyToProtect { .. } => 40,
             Reason::AllHaveLaunched { .. } => 41,
             Reason::NotAllLaunched { .. } => 42,

@@ -36,7 +36,7 @@ use crate::index::{DeviceIndex, Orders};
 use crate::limits::Limits;
 use crate::model::{Activity, Bound, Client, Device, Seen, State, Task, View};
 use crate::options::Options;
-use crate::policy::{self, GateRule, MemoryRule, Policy, PolicyName, Traits};
+use crate::policy::{self, Assignment, GateRule, MemoryRule, Policy, PolicyName, Traits};
 use crate::protected::Protected;
 use crate::queue::Queue;
 use eager_units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
@@ -343,6 +343,7 @@ impl Scheduler {
             drained: false,
             lost: false,
             contexts: Bytes::ZERO,
+            programs: 0,
             idle: BTreeMap::new(),
             foreign: Seen::default(),
             unaccounted: Bytes::ZERO,
@@ -397,8 +398,8 @@ impl Scheduler {
         let (removed, contexts) =
             self.state.remove_client(id, context_bytes).ok_or(Anomaly::UnknownClient)?;
         contexts.iter().for_each(|&device| self.touched.devices.add(device));
-        let frees_memory = context_bytes > Bytes::ZERO && !contexts.is_empty();
-        if frees_memory || !removed.is_empty() || self.traits.looks_at_the_clock() {
+        let frees_device = self.traits.assignment != Assignment::Tasks || context_bytes > Bytes::ZERO;
+        if (frees_device && !contexts.is_empty()) || !removed.is_empty() || self.traits.looks_at_the_clock() {
             self.retry = Retry::Fitting;
         }
         for task in removed {
@@ -451,6 +452,7 @@ impl Scheduler {
             last_resort: false,
             reservation: None,
             ignores_drains: false,
+            programs_per_device: self.traits.assignment.programs_per_device(&self.options),
             only: None,
             beside: None,
         }

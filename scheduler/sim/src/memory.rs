@@ -12,6 +12,7 @@ use crate::result::{Outcome, TaskTimes};
 use crate::steps::Step;
 use eager_core::action::Gate;
 use eager_core::event::{Event, TaskRequest};
+use eager_core::policy::Assignment;
 use eager_gpu_model::{Advice, AllocKind, Location, Op, Range};
 use eager_units::{Bytes, Class, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,9 +79,17 @@ impl<'a> World<'a> {
         Ok(true)
     }
 
-    /// Gives a lazy program, whose task is requested at its first launch, a device for its first context: a task that
-    /// requires no memory asks for one. Returns false while the program waits for it.
-    fn has_foothold(&mut self, index: usize) -> Result<bool, SimError> {
+    /// True while a program has no device yet that the policy gives to whole programs: it asks before its first step.
+    pub(crate) fn asks_from_start(&self, index: usize) -> bool {
+        let client = &self.clients[index];
+        let has_device = client.device.is_some() && client.foothold.is_none();
+        self.traits.assignment != Assignment::Tasks && !has_device
+    }
+
+    /// Gives a program a device before it asks for memory, with a task that requires none: a lazy program, whose task is
+    /// requested at its first launch, for its first context; or any program that is to have a device from its start.
+    /// Returns false while the program waits for it.
+    pub(crate) fn has_foothold(&mut self, index: usize) -> Result<bool, SimError> {
         let now = self.now;
         let client = &mut self.clients[index];
         if let Some(since) = client.foothold.take() {

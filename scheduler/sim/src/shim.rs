@@ -24,6 +24,9 @@ impl<'a> World<'a> {
         self.report_activity(index)?;
         self.report_moved_in(index)?;
         while self.can_go_on(index)? {
+            if self.asks_from_start(index) && !self.has_foothold(index)? {
+                return Ok(());
+            }
             let client = &mut self.clients[index];
             let Some(&step) = client.steps.get(client.at) else { return self.end(index) };
             if self.take(index, step)? {
@@ -54,7 +57,8 @@ impl<'a> World<'a> {
                 let bound = client.open.as_ref().is_some_and(|open| open.bound.is_some());
                 if bound {
                     client.blocked = Blocked::Not;
-                    return self.enter_context(index);
+                    let is_at_start = self.asks_from_start(index);
+                    return if is_at_start { Ok(true) } else { self.enter_context(index) };
                 }
                 false
             }

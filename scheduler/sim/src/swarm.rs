@@ -92,7 +92,7 @@ fn any_options(rng: &mut ChaCha8Rng, mut options: SimOptions, jobs: usize) -> Si
     scheduler.oversize_percent = rng.random_range(100..180);
     scheduler.os_ratio_percent_cyclic = rng.random_range(60..140);
     scheduler.os_ratio_percent_other = rng.random_range(100..300);
-    scheduler.tasks_per_device = rng.random_range(1..5);
+    scheduler.programs_per_device = rng.random_range(1..5);
     scheduler.quantum_ns = moment(rng, 10.0).max(Nanos(1_000_000));
     scheduler.quantum_idle_ns = moment(rng, 2.0).max(Nanos(1_000_000));
     let orders = [

@@ -185,6 +185,31 @@ fn host_memory_counts_copies_and_what_stands_behind_managed_memory() {
     assert!(!tight(PolicyName::EagerLive) && used(PolicyName::EagerLive) == 3 * GIB);
 }
 
+/// In CASE's evaluation a process has its device from its start to its exit.
+#[test]
+fn under_sa_and_cg_a_program_has_its_device_also_while_it_works_on_the_host() {
+    let shape = Shape { host_before: 30.0, tail: 20.0, ..ONE_PASS };
+    let jobs = [job(&shape), job(&shape), job(&Shape { bytes: GIB, ..shape })];
+    let run_under = |policy, programs_per_device| {
+        let mut options = options(policy, 1);
+        options.scheduler.programs_per_device = programs_per_device;
+        run(&jobs, &options).unwrap()
+    };
+    let sequence =
+        |result: &eager_sim::SimResult| result.jobs.windows(2).all(|pair| pair[1].bind >= Some(pair[0].end));
+    let sa = run_under(PolicyName::Sa, 3);
+    assert!(sequence(&sa) && sa.makespan > Nanos::from_secs(150), "{:?}", sa.makespan);
+    assert!(sa.jobs.iter().all(|job| job.ask == Some(Nanos(0))), "each asks when it starts");
+    assert_eq!(sa.jobs[1].wait, sa.jobs[0].end, "and waits before its first host phase");
+    let case = run_under(PolicyName::Case, 3);
+    assert!(!sequence(&case) && case.makespan < Nanos::from_secs(120), "{:?}", case.makespan);
+
+    let one = run_under(PolicyName::Cg, 1);
+    assert!(sequence(&one) && one.makespan == sa.makespan, "{:?}", one.makespan);
+    let two = run_under(PolicyName::Cg, 2);
+    assert!(two.jobs[1].bind == Some(Nanos(0)) && two.jobs[2].bind >= Some(two.jobs[0].end));
+}
+
 #[test]
 fn a_neighbour_on_the_device_is_slowdown_and_a_wait_for_it_is_not() {
     let shape = Shape { bytes: 3 * GIB, ..ONE_PASS };

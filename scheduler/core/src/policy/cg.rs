@@ -1,26 +1,37 @@
-//! CG, a fixed number of tasks per device ("core to GPU" in CASE's evaluation; specification S-115): like a cluster
+//! CG, a fixed number of programs per device ("core to GPU" in CASE's evaluation; specification S-115): like a cluster
 //! that shares devices and knows nothing of memory. Memory is not counted, so allocations may fail.
 
-use super::{MemoryRule, Placement, PolicyDef, Traits, placement};
-use crate::model::{Task, View};
+use super::{Assignment, MemoryRule, Placement, PolicyDef, Traits, placement};
+use crate::model::{Device, Task, View};
 use crate::options::QueueOrder;
 use crate::reason::Reason;
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
     name: "cg",
-    about: "on the device with the fewest tasks, at most 3; memory is not counted, so allocations can fail",
+    about: "on its program's device, the one with the fewest programs when it started, at most 3; memory is not \
+            counted, so allocations can fail",
     source: "specification S-115",
     traits: Traits {
         queue: QueueOrder::Fifo,
         memory: MemoryRule::Ignored,
         starts_by_room: false,
+        assignment: Assignment::SomePrograms,
         ..Traits::CASE
     },
     place,
 };
 
 fn place(view: View<'_>, task: &Task) -> Placement {
-    let tasks_per_device = view.options.tasks_per_device;
-    placement::fewest_tasks(view, task, |tasks| tasks < tasks_per_device)
-        .unwrap_or(Placement::Wait(Reason::DevicesFull { tasks_per_device }))
+    let load = |device: &&Device| (device.programs, device.granted, device.id);
+    let best = placement::with_room(view, task).map(|(device, _)| device).min_by_key(load);
+    let programs_per_device = view.options.programs_per_device;
+    let Some(&Device { id: device, programs, .. }) = best else {
+        return placement::no_room_or(view, task, Reason::DevicesFull { programs_per_device });
+    };
+    let reason = if view.has_device(task.client) {
+        Reason::StaysWithProgram { device }
+    } else {
+        Reason::FewestPrograms { device, programs }
+    };
+    Placement::Bind { device, grant: task.requirement, reason }
 }

@@ -77,13 +77,36 @@ pub enum MemoryRule {
     Endless,
 }
 
+/// What a device is given to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Assignment {
+    /// Each task by itself, until the task ends.
+    Tasks,
+    /// One program, from its first request until it ends; all its tasks run there.
+    OneProgram,
+    /// As [`Assignment::OneProgram`], but to [`Options::programs_per_device`] programs.
+    SomePrograms,
+}
+
+impl Assignment {
+    /// The most programs that a device may have at once; None if devices are given to tasks.
+    pub fn programs_per_device(self, options: &Options) -> Option<u32> {
+        match self {
+            Assignment::Tasks => None,
+            Assignment::OneProgram => Some(1),
+            Assignment::SomePrograms => Some(options.programs_per_device),
+        }
+    }
+}
+
 /// How a policy differs from the others outside of placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traits {
     pub queue: QueueOrder,
     /// The first task in line starts where there is room for all of it. If false, only an empty device must take it,
-    /// since tasks or slots count as well.
+    /// since programs or slots count as well.
     pub starts_by_room: bool,
+    pub assignment: Assignment,
     /// Starts tasks whose requirement does not fit.
     pub eager: bool,
     /// How users and programs of different kinds share devices.
@@ -115,6 +138,7 @@ impl Traits {
     pub const CASE: Traits = Traits {
         queue: QueueOrder::LargestFirst,
         starts_by_room: true,
+        assignment: Assignment::Tasks,
         eager: false,
         sharing: Sharing::NONE,
         priorities: false,

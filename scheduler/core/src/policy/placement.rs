@@ -53,6 +53,12 @@ pub(crate) fn no_room(view: View<'_>, task: &Task) -> Placement {
     })
 }
 
+/// Waits: because of `reason` if no device takes the task's program, else for memory.
+pub(super) fn no_room_or(view: View<'_>, task: &Task, reason: Reason) -> Placement {
+    let is_open = view.state.devices.values().any(|device| view.is_open_to(device, task));
+    if is_open { no_room(view, task) } else { Placement::Wait(reason) }
+}
+
 /// The device with the fewest tasks (ties: least memory granted, then the lowest index) that `takes` one more, and on
 /// which the task would fit alone. For policies whose ledger does not count memory.
 pub(super) fn fewest_tasks(view: View<'_>, task: &Task, takes: impl Fn(u32) -> bool) -> Option<Placement> {

@@ -198,6 +198,8 @@ impl Scheduler {
             if device.drained {
                 self.state.drained.insert(id);
             }
+            // An image that was not written to a file still has the sums; they are taken anew.
+            let device = Device { programs: 0, watched: 0, warps: 0, ..device };
             if self.state.devices.insert(id, device).is_some() {
                 return Err(InvalidImage::Twice { what: id.to_string() });
             }
@@ -213,6 +215,7 @@ impl Scheduler {
                 return Err(InvalidImage::Missing { what: device.to_string() });
             }
             let id = client.id;
+            let client = Client { waiting: 0, held: 0, ..client };
             if self.state.clients.insert(id, client).is_some() {
                 return Err(InvalidImage::Twice { what: id.to_string() });
             }
@@ -262,6 +265,11 @@ impl Scheduler {
         tasks.into_iter().for_each(|id| self.state.recount(id));
         let clients: Vec<ClientId> = self.state.clients.keys().copied().collect();
         clients.into_iter().for_each(|id| self.state.recount_idle(id));
+        for id in self.state.clients.values().flat_map(|client| &client.contexts) {
+            if let Some(device) = self.state.devices.get_mut(id) {
+                device.programs = device.programs.saturating_add(1);
+            }
+        }
         let devices: Vec<DeviceId> = self.state.devices.keys().copied().collect();
         for id in devices {
             self.state.reindex(id);

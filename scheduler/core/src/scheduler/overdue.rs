@@ -5,20 +5,20 @@
 
 use super::Scheduler;
 use crate::model::{Beside, Task, View};
-use crate::policy::{MemoryRule, Placement};
+use crate::policy::{Assignment, MemoryRule, Placement};
 use crate::reason::Reason;
 use eager_units::{Nanos, TaskId};
 
 impl Scheduler {
     /// The first task in order of arrival, once it has waited for the longest time that others may pass it. Later tasks
     /// are younger, so only the first is looked at. Where priorities have moved a task to the place of an older one,
-    /// the first task that has waited for so long counts.
+    /// the first task that has waited for so long counts. A task that only its own program's device can take is none.
     pub(super) fn overdue(&self) -> Option<&Task> {
         let longest = self.traits.overtake_ns?;
-        let asked = if self.lines.has_priorities() { usize::MAX } else { 1 };
-        let first = self.queue.in_order_of_arrival().take(asked);
+        let looks_further = self.lines.has_priorities() || self.traits.assignment != Assignment::Tasks;
+        let first = self.queue.in_order_of_arrival().take(if looks_further { usize::MAX } else { 1 });
         let mut tasks = first.filter_map(|id| self.state.tasks.get(&id));
-        tasks.find(|task| self.now.saturating_sub(task.asked_at) >= longest)
+        tasks.find(|task| !self.stays_with_program(task) && self.now.saturating_sub(task.asked_at) >= longest)
     }
 
     /// Records the overdue task for the invariants: from the next step on, tasks that start leave it room.
@@ -41,7 +41,7 @@ impl Scheduler {
 
     /// The overdue task that this one has to leave room for.
     pub(super) fn must_leave_room_for(&self, task: &Task) -> Option<&Task> {
-        let head = self.overdue().filter(|head| head.id != task.id)?;
+        let head = self.overdue().filter(|head| head.id != task.id && !self.stays_with_program(task))?;
         let is_exempt = self.holds_nothing(task) && self.uid_of(task) != self.uid_of(head);
         (!is_exempt).then_some(head)
     }

@@ -10,7 +10,7 @@ use crate::forecast;
 use crate::ledger::Binding;
 use crate::model::{Device, Task, TaskState, View};
 use crate::options::QueueOrder;
-use crate::policy::{Placement, no_room};
+use crate::policy::{Assignment, Placement, no_room};
 use crate::reason::Reason;
 use eager_units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 
@@ -68,6 +68,7 @@ impl Scheduler {
         self.try_overdue(out);
         match self.traits.queue {
             QueueOrder::Fifo => {
+                self.try_assigned(out);
                 while self.first_come().map(|head| head.id).is_some_and(|head| self.try_one(head, false, out))
                 {
                 }
@@ -86,6 +87,25 @@ impl Scheduler {
             QueueOrder::Backfill | QueueOrder::LongestRemaining => self.try_in_order(self.order(), out),
         }
         self.try_last_resort(out);
+    }
+
+    /// Tries the tasks of programs that have a device of their own: no other program waits for the same memory.
+    fn try_assigned(&mut self, out: &mut Vec<Action>) {
+        if self.traits.assignment == Assignment::Tasks {
+            return;
+        }
+        let waiting: Vec<TaskId> = self.queue.in_order_of_arrival().collect();
+        for id in waiting {
+            if self.state.tasks.get(&id).is_some_and(|task| self.stays_with_program(task)) {
+                self.try_one(id, false, out);
+            }
+        }
+    }
+
+    /// True if the task can only run on the device that its program was given: it passes programs that wait for a
+    /// device, which could wait for this one's end, and it does not hold them up.
+    pub(super) fn stays_with_program(&self, task: &Task) -> bool {
+        self.traits.assignment != Assignment::Tasks && self.read().has_device(task.client)
     }
 
     fn try_in_order(&mut self, order: Vec<TaskId>, out: &mut Vec<Action>) {
@@ -266,6 +286,9 @@ impl Scheduler {
     /// The task that goes first and blocks this one. A task beside the queue is not blocked by tasks that arrived after
     /// it.
     fn why_behind_first(&self, task: &Task) -> Option<Reason> {
+        if self.stays_with_program(task) {
+            return None;
+        }
         let is_before = |head: &Task| head.arrival < task.arrival;
         let is_fifo = self.traits.queue == QueueOrder::Fifo;
         let first = is_fifo.then(|| self.first_come()).flatten();

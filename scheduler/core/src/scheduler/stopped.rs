@@ -9,10 +9,10 @@ use crate::model::{Device, Task};
 use eager_units::{Bytes, DeviceId};
 
 impl Scheduler {
-    /// The first task in order of arrival that does not wait for a stopped process.
+    /// The first task in order of arrival that does not wait for a stopped process, nor for its own program's device.
     pub(super) fn first_come(&self) -> Option<&Task> {
         let mut waiting = self.queue.in_order_of_arrival().filter_map(|id| self.state.tasks.get(&id));
-        waiting.find(|task| !self.waits_for_stopped(task))
+        waiting.find(|task| !self.waits_for_stopped(task) && !self.stays_with_program(task))
     }
 
     /// True if only memory of stopped processes can let the task start: no end of that wait can be predicted.

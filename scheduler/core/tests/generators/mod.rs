@@ -56,7 +56,7 @@ pub fn any_options() -> impl Strategy<Value = Options> {
         os_ratio_percent_other: gate.2.0,
         os_ratio_percent_sparse: gate.2.1,
         hold_ns_max: gate.3.map(Nanos),
-        tasks_per_device: turns.0,
+        programs_per_device: turns.0,
         quantum_ns: Nanos(turns.1),
         quantum_idle_ns: Nanos(turns.2),
         circle_ns: Nanos(turns.3),
