@@ -377,9 +377,16 @@ impl Scheduler {
     /// Why no device can ever hold the task; such a task is refused at once, wherever it stands in the queue.
     fn why_too_large(&self, task: &Task) -> Option<Reason> {
         let wanted = task.requirement;
-        let largest = self.read().largest_for(task)?.saturating_sub(self.options.context_bytes);
+        let device = self.read().largest_for(task)?;
+        let largest = device.saturating_sub(self.options.context_bytes);
         let may_be_larger = self.traits.starts_larger() && !task.request.whole;
         let limit = largest.percent(self.options.oversize_percent_under(may_be_larger));
+        // A larger task starts short, and only with its least share (specification S-206) of what such a task may take.
+        let left =
+            self.traits.sharing.eager_leaves.map_or(Bytes::ZERO, |parts| Bytes(device.0 / parts.max(1)));
+        let share = u64::from(self.options.grant_percent_min).max(1);
+        let startable = Bytes(largest.saturating_sub(left).0.saturating_mul(100) / share);
+        let limit = limit.min(startable.max(largest));
         (wanted > limit).then_some(Reason::TooLarge { wanted, largest, limit })
     }
 
