@@ -6,4 +6,9 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod beliefs;
+pub mod buffers;
+pub mod ledger;
+pub mod spans;
+pub mod task;
 pub mod way;

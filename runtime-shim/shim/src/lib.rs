@@ -6,8 +6,6 @@
 //! the shim without it breaks the promise.
 
 mod addresses;
-pub mod beliefs;
-pub mod buffers;
 pub mod config;
 mod driver;
 mod dying;
@@ -15,7 +13,6 @@ pub mod exports;
 mod hooks;
 mod host_memory;
 pub mod learnt;
-pub mod ledger;
 pub mod library;
 pub mod measure;
 pub mod nvtx;
@@ -31,7 +28,6 @@ pub mod runtime;
 pub mod scheduler;
 pub mod shim;
 pub mod signature;
-pub mod spans;
 mod standing;
 pub mod state;
 pub mod stats;
@@ -44,7 +40,7 @@ mod visible;
 mod wait_message;
 mod whole_file;
 
-pub use eager_client::account;
+pub use eager_client::{account, beliefs, buffers, ledger};
 
 use account::Requirement;
 use eager_abi::{ABI_VERSION, EagerModule};

@@ -7,6 +7,8 @@ use crate::pages::Pages;
 use eager_proto::hello::Uuid;
 use std::num::NonZeroU32;
 
+pub use eager_client::spans::Span;
+
 /// A CUDA error code (`cudaError_t`), never success. A number and not an enum: a newer runtime may return codes that
 /// this build does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,21 +98,6 @@ pub enum Priority {
     Highest,
     /// The priority that the program requested.
     Exact(i32),
-}
-
-/// A range of device or managed addresses, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Span {
-    pub start: u64,
-    pub bytes: u64,
-}
-
-impl Span {
-    /// True if `self` contains all of `other`. False when `other` wraps around.
-    pub fn holds(self, other: Span) -> bool {
-        let end = |span: Span| span.start.checked_add(span.bytes);
-        matches!((end(self), end(other)), (Some(own), Some(its)) if self.start <= other.start && its <= own)
-    }
 }
 
 /// `cudaMemcpyKind`.

@@ -13,16 +13,10 @@ use eager_proto::reply::{
     CLASS_EAGER, CLASS_NONE, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, FLAG_GATED, FLAG_HIGH_PRIORITY,
     FLAG_MANAGED, FLAG_RELEASES, FLAG_WATCH, TaskCell,
 };
-use eager_proto::request::Slot;
 use eager_units::AccessClass;
 use std::collections::BTreeMap;
 
-/// A task of this process; never reused, unlike its slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TaskKey {
-    pub slot: Slot,
-    pub generation: u64,
-}
+pub use eager_client::task::TaskKey;
 
 /// Origin of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -349,6 +343,7 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use eager_proto::request::Slot;
 
     fn task(announced: Option<u64>) -> Task {
         let key = TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 };

@@ -1,5 +1,5 @@
 //! Decides which buffers are believed dead, from what earlier runs of the program did with the buffers of the same
-//! allocation sites. Pure; [`crate::learnt`] keeps the file.
+//! allocation sites. The file of what was learnt is kept by the shim.
 //!
 //! A buffer is believed dead after as many uses (launches, copies and fills that name it) as it had in each of the
 //! last runs. Trap: a belief is a guess, and a wrong one must cost time only. It may be applied only to memory whose

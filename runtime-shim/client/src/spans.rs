@@ -1,7 +1,21 @@
 //! A set of address ranges, such as the parts of a managed buffer that are on the device.
 
-use crate::runtime::Span;
 use std::collections::BTreeMap;
+
+/// A range of device or managed addresses, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span {
+    pub start: u64,
+    pub bytes: u64,
+}
+
+impl Span {
+    /// True if `self` contains all of `other`. False when `other` wraps around.
+    pub fn holds(self, other: Span) -> bool {
+        let end = |span: Span| span.start.checked_add(span.bytes);
+        matches!((end(self), end(other)), (Some(own), Some(its)) if self.start <= other.start && its <= own)
+    }
+}
 
 /// Disjoint, non-adjacent ranges in address order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

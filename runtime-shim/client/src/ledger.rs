@@ -4,8 +4,7 @@
 //! real residency: kernels move pages by faulting and the driver evicts without notice.
 
 use crate::account::FrameId;
-use crate::runtime::Span;
-use crate::spans::Spans;
+use crate::spans::{Span, Spans};
 use crate::task::TaskKey;
 use std::collections::{BTreeMap, BTreeSet};
 
