@@ -31,13 +31,13 @@ pub fn flags_by_word(sizes: &[u32], flags: &[u32], words: usize) -> Vec<u32> {
     if by_word.len() == words { by_word } else { vec![0; words] }
 }
 
-/// Sums up the use of a launch. `words`: the allocation (base and bytes) that each argument word points into, if any,
+/// Sums up the use of a launch. `words`: the allocation (its name and bytes) that each argument word points into, if any,
 /// and the word's flags.
-pub fn used(words: impl Iterator<Item = (Option<(u64, u64)>, u32)>) -> Used {
-    let mut buffers: BTreeMap<u64, (u64, AccessClass)> = BTreeMap::new();
+pub fn used<B: Ord>(words: impl Iterator<Item = (Option<(B, u64)>, u32)>) -> Used {
+    let mut buffers: BTreeMap<B, (u64, AccessClass)> = BTreeMap::new();
     for (allocation, flags) in words {
-        let (Some((base, bytes)), Some(access)) = (allocation, access_of(flags)) else { continue };
-        let known = buffers.entry(base).or_insert((bytes, access));
+        let (Some((buffer, bytes)), Some(access)) = (allocation, access_of(flags)) else { continue };
+        let known = buffers.entry(buffer).or_insert((bytes, access));
         known.1 = worse(known.1, access);
     }
     let bytes = buffers.values().fold(0u64, |sum, (bytes, _)| sum.saturating_add(*bytes));
@@ -46,32 +46,38 @@ pub fn used(words: impl Iterator<Item = (Option<(u64, u64)>, u32)>) -> Used {
     Used { bytes, access }
 }
 
-/// Order in which buffers should be moved in before a launch, by base address.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Order {
+/// Order in which buffers should be moved in before a launch; equal ones in the order of their names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order<B> {
     /// Buffers that the launch reads, then those that it only writes, whose contents from the host are probably
     /// overwritten.
-    pub first: Vec<u64>,
+    pub first: Vec<B>,
     /// Buffers of which the launch touches few pages or none: page faults move those in, and the rest would only take
     /// room.
-    pub sparse: Vec<u64>,
+    pub sparse: Vec<B>,
 }
 
-/// The order for moving in the buffers that these argument words (base and flags) point into.
-pub fn order(words: impl Iterator<Item = (Option<u64>, u32)>) -> Order {
-    // By base: whether it is read, and whether it is touched densely.
-    let mut buffers: BTreeMap<u64, (bool, bool)> = BTreeMap::new();
-    for (base, flags) in words {
-        let Some(base) = base else { continue };
+impl<B> Default for Order<B> {
+    fn default() -> Order<B> {
+        Order { first: Vec::new(), sparse: Vec::new() }
+    }
+}
+
+/// The order for moving in the buffers that these argument words (the buffer's name, and flags) point into.
+pub fn order<B: Ord + Copy>(words: impl Iterator<Item = (Option<B>, u32)>) -> Order<B> {
+    // By buffer: whether it is read, and whether it is touched densely.
+    let mut buffers: BTreeMap<B, (bool, bool)> = BTreeMap::new();
+    for (buffer, flags) in words {
+        let Some(buffer) = buffer else { continue };
         let dense = !matches!(access_of(flags), None | Some(AccessClass::Sparse));
         // With neither flag the use is unknown, so it may be read.
         let read = flags & ARG_READ != 0 || flags & ARG_WRITTEN == 0;
-        let known = buffers.entry(base).or_default();
+        let known = buffers.entry(buffer).or_default();
         *known = (known.0 | read, known.1 | dense);
     }
     let chosen = |wanted: (bool, bool)| {
         let matching = buffers.iter().filter(move |(_, found)| **found == wanted);
-        matching.map(|(&base, _)| base).collect::<Vec<_>>()
+        matching.map(|(&buffer, _)| buffer).collect::<Vec<_>>()
     };
     Order {
         first: [chosen((true, true)), chosen((false, true))].concat(),
@@ -143,7 +149,10 @@ mod tests {
     fn one_allocation_counts_once_with_its_worst_use() {
         let both = [(0x1000, 100, flags(ACCESS_UNUSED)), (0x1000, 100, flags(ACCESS_ONE_PASS))];
         assert_eq!(of(&both), Used { bytes: 100, access: AccessClass::OnePass });
-        assert_eq!(used([(None, 0), (None, 1)].into_iter()), Used { bytes: 0, access: AccessClass::Unknown });
+        assert_eq!(
+            used::<u64>([(None, 0), (None, 1)].into_iter()),
+            Used { bytes: 0, access: AccessClass::Unknown }
+        );
     }
 
     #[test]

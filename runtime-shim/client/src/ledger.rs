@@ -52,6 +52,8 @@ impl Origin {
 /// A live allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocation {
+    /// Its place in the order of allocation; never reused.
+    pub number: u64,
     pub span: Span,
     pub owner: TaskKey,
     /// The site that made the allocation, as its task counts it.
@@ -104,22 +106,37 @@ pub struct Held {
 /// A word that points at most this many bytes outside an allocation may mean it (specification S-716).
 const NEAR_BYTES: u64 = 64 << 10;
 
-/// All live allocations by base address, and the arrays, which have no address.
+/// All live allocations by base address, and the arrays, which have no address. What goes through the allocations of a
+/// task takes them in the order of allocation, since addresses differ from run to run.
 #[derive(Debug, Default)]
 pub struct Ledger {
     allocations: BTreeMap<u64, Allocation>,
     arrays: BTreeMap<u64, Held>,
     /// Start addresses of allocations that the compiler proves dead.
     dead: BTreeSet<u64>,
-    /// Start addresses of allocations without memory.
-    absent: BTreeSet<u64>,
+    /// Numbers and start addresses of allocations without memory.
+    absent: BTreeSet<(u64, u64)>,
+    /// Start addresses in the order of allocation.
+    in_order: BTreeMap<u64, u64>,
+    next: u64,
 }
 
 impl Ledger {
     pub fn insert(&mut self, span: Span, owner: TaskKey, frame: Option<FrameId>, origin: Origin) {
         let (on_host, on_device) = (Spans::default(), Spans::default());
-        let (is_away, set_device) = (false, 0);
-        self.restore(Allocation { span, owner, frame, origin, on_host, on_device, is_away, set_device });
+        let (number, is_away, set_device) = (self.next, false, 0);
+        self.next += 1;
+        self.restore(Allocation {
+            number,
+            span,
+            owner,
+            frame,
+            origin,
+            on_host,
+            on_device,
+            is_away,
+            set_device,
+        });
     }
 
     /// Records the device that the program had set at the allocation.
@@ -132,14 +149,18 @@ impl Ledger {
     /// Addresses of allocations made while the program had this device set, and whether it has allocations on others.
     pub fn on_set_device(&self, device: i32) -> (Vec<u64>, bool) {
         let (own, others): (Vec<_>, Vec<_>) =
-            self.allocations.values().partition(|allocation| allocation.set_device == device);
+            self.all().partition(|allocation| allocation.set_device == device);
         (own.into_iter().map(|allocation| allocation.span.start).collect(), !others.is_empty())
     }
 
     /// Restores an allocation that [`Self::remove`] took out.
     pub fn restore(&mut self, allocation: Allocation) {
         let base = allocation.span.start;
-        self.allocations.insert(base, allocation);
+        self.in_order.insert(allocation.number, base);
+        // Memory that was freed unseen, such as that of a graph, may still be entered at this address.
+        if let Some(old) = self.allocations.insert(base, allocation) {
+            self.in_order.remove(&old.number);
+        }
         self.note_absent(base);
     }
 
@@ -187,10 +208,11 @@ impl Ledger {
     }
 
     fn note_absent(&mut self, base: u64) {
-        let backing = self.allocations.get(&base).and_then(|allocation| allocation.origin.backing());
-        match backing {
-            None | Some(Backing::Present) => self.absent.remove(&base),
-            Some(Backing::Awaited | Backing::Gone) => self.absent.insert(base),
+        let Some(allocation) = self.allocations.get(&base) else { return };
+        let key = (allocation.number, base);
+        match allocation.origin.backing() {
+            None | Some(Backing::Present) => self.absent.remove(&key),
+            Some(Backing::Awaited | Backing::Gone) => self.absent.insert(key),
         };
     }
 
@@ -240,7 +262,7 @@ impl Ledger {
 
     /// All allocations without memory.
     pub fn absent(&self) -> impl Iterator<Item = &Allocation> + '_ {
-        self.absent.iter().filter_map(|base| self.allocations.get(base))
+        self.absent.iter().filter_map(|(_, base)| self.allocations.get(base))
     }
 
     /// Bytes that a task's mapped memory takes beyond what the program asked for.
@@ -266,8 +288,10 @@ impl Ledger {
 
     pub fn remove(&mut self, base: u64) -> Option<Allocation> {
         self.dead.remove(&base);
-        self.absent.remove(&base);
-        self.allocations.remove(&base)
+        let allocation = self.allocations.remove(&base)?;
+        self.absent.remove(&(allocation.number, base));
+        self.in_order.remove(&allocation.number);
+        Some(allocation)
     }
 
     pub fn clear(&mut self) {
@@ -275,6 +299,7 @@ impl Ledger {
         self.arrays.clear();
         self.dead.clear();
         self.absent.clear();
+        self.in_order.clear();
     }
 
     pub fn insert_array(&mut self, handle: u64, held: Held) {
@@ -314,12 +339,17 @@ impl Ledger {
 
     /// Address and origin of the allocations that the shim mapped itself.
     pub fn mapped(&self) -> Vec<(u64, Origin)> {
-        let all = self.allocations.values().map(|allocation| (allocation.span.start, allocation.origin));
+        let all = self.all().map(|allocation| (allocation.span.start, allocation.origin));
         all.filter(|(_, origin)| matches!(origin, Origin::Mapped { .. })).collect()
     }
 
     pub fn of_task(&self, owner: TaskKey) -> impl Iterator<Item = &Allocation> + '_ {
-        self.allocations.values().filter(move |allocation| allocation.owner == owner)
+        self.all().filter(move |allocation| allocation.owner == owner)
+    }
+
+    /// All allocations, in their order.
+    fn all(&self) -> impl Iterator<Item = &Allocation> + '_ {
+        self.in_order.values().filter_map(|base| self.allocations.get(base))
     }
 
     /// Bytes of the owner that were moved in and not sent away since.
@@ -472,5 +502,18 @@ mod tests {
             [span(1000, 10)],
             "written again, fetched again"
         );
+    }
+
+    /// A runtime may give later allocations lower addresses.
+    #[test]
+    fn buffers_move_in_in_the_order_of_their_allocation() {
+        let mut ledger = Ledger::default();
+        for start in [3000, 1000, 2000] {
+            ledger.insert(span(start, 10), owner(), None, Origin::REWRITTEN);
+            ledger.filled(span(start, 10));
+        }
+        let plan = ledger.plan_fetch(owner(), 30, &[2000], &[], Unwritten::Nothing);
+        let starts: Vec<u64> = plan.into_iter().map(|span| span.start).collect();
+        assert_eq!(starts, [2000, 3000, 1000]);
     }
 }

@@ -353,7 +353,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Moves data on the host in, and makes the pages of memory that was never written, as far as the grant allows. A
     /// failed prefetch is no error: the pages move by faults, later and slower.
-    pub(crate) fn fetch(&self, key: TaskKey, stream: StreamId, order: &buffers::Order, unwritten: Unwritten) {
+    pub(crate) fn fetch(
+        &self,
+        key: TaskKey,
+        stream: StreamId,
+        order: &buffers::Order<u64>,
+        unwritten: Unwritten,
+    ) {
         let (plan, device) = {
             let mut state = self.state.lock();
             let Some(terms) = state.task(key).map(|task| task.terms) else { return };

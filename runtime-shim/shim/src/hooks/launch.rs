@@ -192,14 +192,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Order in which a launch's buffers should be moved in before it; empty for a kernel that no module registered.
-    pub(crate) fn fetch_order(&self, launch: &Launch) -> buffers::Order {
+    pub(crate) fn fetch_order(&self, launch: &Launch) -> buffers::Order<u64> {
         let program = self.program.read();
         let Some(kernel) = program.kernel(launch.stub) else { return buffers::Order::default() };
         let words = self.runtime.argument_words(launch.args, &kernel.argument_sizes);
         let flags = buffers::flags_by_word(&kernel.argument_sizes, &kernel.argument_flags, words.len());
         let state = self.state.lock();
-        let base = |&word: &u64| state.ledger.find(word).map(|allocation| allocation.span.start);
-        buffers::order(words.iter().map(base).zip(flags))
+        let found = |&word: &u64| state.ledger.find(word).map(|found| (found.number, found.span.start));
+        let buffers::Order { first, sparse } = buffers::order(words.iter().map(found).zip(flags));
+        let starts = |found: Vec<(u64, u64)>| found.into_iter().map(|(_, start)| start).collect();
+        buffers::Order { first: starts(first), sparse: starts(sparse) }
     }
 
     /// Which unwritten memory is moved in before a task's kernel. A task with its full grant has room for all; in the
