@@ -5,6 +5,7 @@
 //! last runs. Trap: a belief is a guess, and a wrong one must cost time only. It may be applied only to memory whose
 //! contents can be moved away and return at any access, whether the shim sees the access or not.
 
+use crate::ledger::BufferId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -44,8 +45,7 @@ enum Source {
 #[derive(Debug)]
 pub struct Beliefs {
     source: Source,
-    /// Watched buffers by base address.
-    live: BTreeMap<u64, Watched>,
+    live: BTreeMap<BufferId, Watched>,
     /// Uses in this run by site, of all sites so far.
     seen: BTreeMap<u32, u64>,
 }
@@ -70,16 +70,16 @@ impl Beliefs {
     }
 
     /// Records the buffer of the next allocation site.
-    pub fn allocated(&mut self, base: u64) {
+    pub fn allocated(&mut self, buffer: BufferId) {
         let Some(site) = u32::try_from(self.seen.len()).ok().filter(|&site| site < SITES_MAX) else { return };
         self.seen.insert(site, 0);
-        self.live.insert(base, Watched { site, uses: 0 });
+        self.live.insert(buffer, Watched { site, uses: 0 });
     }
 
     /// Counts a use of each of these buffers by one call.
-    pub fn used(&mut self, bases: &[u64]) {
-        for base in bases {
-            if let Some(watched) = self.live.get_mut(base) {
+    pub fn used(&mut self, buffers: &[BufferId]) {
+        for buffer in buffers {
+            if let Some(watched) = self.live.get_mut(buffer) {
                 watched.uses = watched.uses.saturating_add(1);
                 self.seen.insert(watched.site, watched.uses);
             }
@@ -87,10 +87,10 @@ impl Beliefs {
     }
 
     /// Returns those of these buffers that are believed dead after the use just counted.
-    pub fn dead_among(&mut self, bases: &[u64]) -> Vec<u64> {
+    pub fn dead_among(&mut self, buffers: &[BufferId]) -> Vec<BufferId> {
         let mut dead = Vec::new();
-        for &base in bases {
-            let Some(watched) = self.live.get(&base) else { continue };
+        for &buffer in buffers {
+            let Some(watched) = self.live.get(&buffer) else { continue };
             let is_dead = match &mut self.source {
                 Source::Runs(sites) => sites
                     .get(&watched.site)
@@ -98,14 +98,14 @@ impl Beliefs {
                 Source::Chance(state) => next(state).is_multiple_of(3),
             };
             if is_dead {
-                dead.push(base);
+                dead.push(buffer);
             }
         }
         dead
     }
 
-    pub fn freed(&mut self, base: u64) {
-        self.live.remove(&base);
+    pub fn freed(&mut self, buffer: BufferId) {
+        self.live.remove(&buffer);
     }
 
     /// Forgets all buffers.
@@ -136,14 +136,23 @@ fn next(state: &mut u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::{Allocation, Ledger, Origin};
+    use crate::task::TaskKey;
+    use eager_proto::request::Slot;
+
+    fn buffers<const N: usize>() -> [BufferId; N] {
+        let owner = TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 };
+        let mut ledger = Ledger::default();
+        [(); N].map(|()| ledger.insert(Allocation::new(1, owner, None, Origin::REWRITTEN)))
+    }
 
     /// Runs a program that uses two buffers this often; returns the records kept afterwards.
     fn run(before: Sites, uses: [u64; 2]) -> Sites {
         let mut beliefs = Beliefs::of_runs(before);
-        for (base, uses) in [100, 200].into_iter().zip(uses) {
-            beliefs.allocated(base);
-            (0..uses).for_each(|_| beliefs.used(&[base]));
-            beliefs.freed(base);
+        for (buffer, uses) in buffers::<2>().into_iter().zip(uses) {
+            beliefs.allocated(buffer);
+            (0..uses).for_each(|_| beliefs.used(&[buffer]));
+            beliefs.freed(buffer);
         }
         beliefs.learnt().expect("learnt")
     }
@@ -154,14 +163,14 @@ mod tests {
         let twice = run(once.clone(), [3, 2]);
         assert_eq!(twice[&0], Learnt { uses: 3, runs: 2 });
         assert_eq!(twice[&1], Learnt { uses: 2, runs: 1 });
-        for (sites, believed) in [(once, vec![]), (twice, vec![100])] {
+        let both = buffers::<2>();
+        for (sites, believed) in [(once, vec![]), (twice, vec![both[0]])] {
             let mut beliefs = Beliefs::of_runs(sites);
-            beliefs.allocated(100);
-            beliefs.allocated(200);
+            both.into_iter().for_each(|buffer| beliefs.allocated(buffer));
             let mut dead = Vec::new();
             for _ in 0..3 {
-                beliefs.used(&[100, 200]);
-                dead.extend(beliefs.dead_among(&[100, 200]));
+                beliefs.used(&both);
+                dead.extend(beliefs.dead_among(&both));
             }
             assert_eq!(dead, believed);
         }
@@ -177,11 +186,12 @@ mod tests {
     fn beliefs_by_chance_are_the_same_for_a_seed_and_are_not_learnt_from() {
         let dead = |seed| {
             let mut beliefs = Beliefs::by_chance(seed);
-            beliefs.allocated(100);
+            let buffer = buffers::<1>();
+            beliefs.allocated(buffer[0]);
             let found: Vec<usize> = (0..50)
                 .map(|_| {
-                    beliefs.used(&[100]);
-                    beliefs.dead_among(&[100]).len()
+                    beliefs.used(&buffer);
+                    beliefs.dead_among(&buffer).len()
                 })
                 .collect();
             assert!(beliefs.learnt().is_none());

@@ -1,12 +1,34 @@
-//! The program's live device allocations: their owners, their kinds, and where their data was last put.
+//! A program's live device allocations by number: their owners, their kinds, and where their data was last put. The
+//! user knows their addresses or names.
 //!
-//! Trap: `on_host` and `on_device` record what the shim *requested* (copies it made, prefetches it issued), not the
-//! real residency: kernels move pages by faulting and the driver evicts without notice.
+//! Trap: `on_host` and `on_device` record what was *requested* (copies made, prefetches issued), not the real
+//! residency: kernels move pages by faulting and the driver evicts without notice.
 
 use crate::account::FrameId;
 use crate::spans::{Span, Spans};
 use crate::task::TaskKey;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Names an allocation; never reused. Ids are in the order of allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BufferId {
+    number: u64,
+    index: u32,
+}
+
+impl BufferId {
+    /// A number below the most allocations that were live at once; a later allocation may have it again.
+    pub fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// A range of an allocation, in bytes from its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    pub buffer: BufferId,
+    pub span: Span,
+}
 
 /// Kind of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,19 +72,13 @@ impl Origin {
 }
 
 /// A live allocation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocation {
-    /// Its place in the order of allocation; never reused.
-    pub number: u64,
-    pub span: Span,
+    pub bytes: u64,
     pub owner: TaskKey,
     /// The site that made the allocation, as its task counts it.
     pub frame: Option<FrameId>,
     pub origin: Origin,
-    /// Ranges filled by the host and not yet moved in.
-    pub on_host: Spans,
-    /// Ranges prefetched, and not written by the host since.
-    pub on_device: Spans,
     /// Believed dead: moved to the host, and not counted.
     pub is_away: bool,
     /// The device that the program had set at the allocation, in the program's numbers.
@@ -70,19 +86,48 @@ pub struct Allocation {
 }
 
 impl Allocation {
+    /// An allocation made while the program had its first device set.
+    pub fn new(bytes: u64, owner: TaskKey, frame: Option<FrameId>, origin: Origin) -> Allocation {
+        Allocation { bytes, owner, frame, origin, is_away: false, set_device: 0 }
+    }
+
     /// True if its memory is there, counted for its task, and the shim may free it.
     fn is_counted(&self) -> bool {
         self.origin.backing() == Some(Backing::Present) && !self.is_away
     }
+}
 
-    /// Managed memory that the shim has neither filled nor moved in. Empty for memory that needs no move.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    id: BufferId,
+    allocation: Allocation,
+    /// Ranges filled by the host and not yet moved in.
+    on_host: Spans,
+    /// Ranges prefetched, and not written by the host since.
+    on_device: Spans,
+    /// The compiler proves it dead.
+    is_dead: bool,
+}
+
+impl Entry {
+    /// Managed memory that was neither filled nor moved in. Empty for memory that needs no move.
     fn unwritten(&self) -> Spans {
         let mut left = Spans::default();
-        if self.origin == Origin::REWRITTEN {
-            left.insert(self.span);
+        if self.allocation.origin == Origin::REWRITTEN {
+            left.insert(Span { start: 0, bytes: self.allocation.bytes });
             self.on_host.iter().chain(self.on_device.iter()).for_each(|span| left.remove(span));
         }
         left
+    }
+}
+
+/// An allocation taken out of the ledger, with what it needs to be restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed(Entry);
+
+impl Removed {
+    pub fn allocation(&self) -> Allocation {
+        self.0.allocation
     }
 }
 
@@ -103,203 +148,162 @@ pub struct Held {
     pub bytes: u64,
 }
 
-/// A word that points at most this many bytes outside an allocation may mean it (specification S-716).
-const NEAR_BYTES: u64 = 64 << 10;
-
-/// All live allocations by base address, and the arrays, which have no address. What goes through the allocations of a
-/// task takes them in the order of allocation, since addresses differ from run to run.
+/// All live allocations by number, and the arrays by handle. What goes through the allocations of a task takes them in
+/// the order of allocation.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    allocations: BTreeMap<u64, Allocation>,
-    arrays: BTreeMap<u64, Held>,
-    /// Start addresses of allocations that the compiler proves dead.
-    dead: BTreeSet<u64>,
-    /// Numbers and start addresses of allocations without memory.
-    absent: BTreeSet<(u64, u64)>,
-    /// Start addresses in the order of allocation.
-    in_order: BTreeMap<u64, u64>,
+    slots: Vec<Option<Entry>>,
+    /// Free slots.
+    free: Vec<u32>,
     next: u64,
+    all: BTreeSet<BufferId>,
+    arrays: BTreeMap<u64, Held>,
+    /// Number of allocations that the compiler proves dead.
+    dead: usize,
+    /// Allocations without memory.
+    absent: BTreeSet<BufferId>,
 }
 
 impl Ledger {
-    pub fn insert(&mut self, span: Span, owner: TaskKey, frame: Option<FrameId>, origin: Origin) {
-        let (on_host, on_device) = (Spans::default(), Spans::default());
-        let (number, is_away, set_device) = (self.next, false, 0);
+    pub fn insert(&mut self, allocation: Allocation) -> BufferId {
+        let number = self.next;
         self.next += 1;
-        self.restore(Allocation {
-            number,
-            span,
-            owner,
-            frame,
-            origin,
-            on_host,
-            on_device,
-            is_away,
-            set_device,
+        self.enter(number, allocation, Spans::default(), Spans::default())
+    }
+
+    fn enter(&mut self, number: u64, allocation: Allocation, on_host: Spans, on_device: Spans) -> BufferId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            u32::try_from(self.slots.len() - 1).unwrap_or_else(|_| unreachable!("2^32 allocations"))
         });
+        let id = BufferId { number, index };
+        self.slots[id.index()] = Some(Entry { id, allocation, on_host, on_device, is_dead: false });
+        self.all.insert(id);
+        self.note_absent(id);
+        id
     }
 
-    /// Records the device that the program had set at the allocation.
-    pub fn set_device_of(&mut self, base: u64, device: i32) {
-        if let Some(allocation) = self.allocations.get_mut(&base) {
-            allocation.set_device = device;
-        }
+    /// Restores an allocation that [`Self::remove`] took out, at its place in the order. Its death is forgotten.
+    pub fn restore(&mut self, removed: Removed) -> BufferId {
+        let Entry { id, allocation, on_host, on_device, .. } = removed.0;
+        self.enter(id.number, allocation, on_host, on_device)
     }
 
-    /// Addresses of allocations made while the program had this device set, and whether it has allocations on others.
-    pub fn on_set_device(&self, device: i32) -> (Vec<u64>, bool) {
+    fn entry(&self, id: BufferId) -> Option<&Entry> {
+        self.slots.get(id.index())?.as_ref().filter(|entry| entry.id == id)
+    }
+
+    fn entry_mut(&mut self, id: BufferId) -> Option<&mut Entry> {
+        self.slots.get_mut(id.index())?.as_mut().filter(|entry| entry.id == id)
+    }
+
+    pub fn get(&self, id: BufferId) -> Option<&Allocation> {
+        Some(&self.entry(id)?.allocation)
+    }
+
+    /// Allocations made while the program had this device set, and whether it has allocations on others.
+    pub fn on_set_device(&self, device: i32) -> (Vec<BufferId>, bool) {
         let (own, others): (Vec<_>, Vec<_>) =
-            self.all().partition(|allocation| allocation.set_device == device);
-        (own.into_iter().map(|allocation| allocation.span.start).collect(), !others.is_empty())
+            self.entries().partition(|entry| entry.allocation.set_device == device);
+        (own.into_iter().map(|entry| entry.id).collect(), !others.is_empty())
     }
 
-    /// Restores an allocation that [`Self::remove`] took out.
-    pub fn restore(&mut self, allocation: Allocation) {
-        let base = allocation.span.start;
-        self.in_order.insert(allocation.number, base);
-        // Memory that was freed unseen, such as that of a graph, may still be entered at this address.
-        if let Some(old) = self.allocations.insert(base, allocation) {
-            self.in_order.remove(&old.number);
-        }
-        self.note_absent(base);
+    /// Records that an allocation is dead; returns it the first time.
+    pub fn declare_dead(&mut self, id: BufferId) -> Option<Allocation> {
+        let entry = self.entry_mut(id).filter(|entry| !entry.is_dead)?;
+        entry.is_dead = true;
+        let allocation = entry.allocation;
+        self.dead += 1;
+        Some(allocation)
     }
 
-    /// The allocation that starts at `base`.
-    pub fn get(&self, base: u64) -> Option<&Allocation> {
-        self.allocations.get(&base)
-    }
-
-    /// Records that an allocation is dead; returns its task and bytes the first time.
-    pub fn declare_dead(&mut self, base: u64) -> Option<(TaskKey, u64)> {
-        let allocation = self.allocations.get(&base)?;
-        let told = (allocation.owner, allocation.span.bytes);
-        self.dead.insert(base).then_some(told)
+    /// True if the compiler proves the allocation dead.
+    pub fn is_dead(&self, id: BufferId) -> bool {
+        self.entry(id).is_some_and(|entry| entry.is_dead)
     }
 
     /// A dead allocation whose memory can be freed.
-    pub fn dead_and_present(&self, base: u64) -> Option<&Allocation> {
-        let allocation = self.allocations.get(&base).filter(|_| self.dead.contains(&base))?;
-        allocation.is_counted().then_some(allocation)
+    pub fn dead_and_present(&self, id: BufferId) -> Option<&Allocation> {
+        let entry = self.entry(id).filter(|entry| entry.is_dead && entry.allocation.is_counted())?;
+        Some(&entry.allocation)
     }
 
     /// An allocation whose contents may move to the host and back at any access, and that has not moved yet.
-    pub fn movable(&self, base: u64) -> Option<&Allocation> {
-        self.allocations.get(&base).filter(|found| found.origin.is_rewritten() && found.is_counted())
+    pub fn movable(&self, id: BufferId) -> Option<&Allocation> {
+        self.get(id).filter(|found| found.origin.is_rewritten() && found.is_counted())
     }
 
     /// Records whether an allocation's contents are on the host.
-    pub fn set_away(&mut self, base: u64, is_away: bool) {
-        if let Some(allocation) = self.allocations.get_mut(&base) {
-            allocation.is_away = is_away;
+    pub fn set_away(&mut self, id: BufferId, is_away: bool) {
+        if let Some(entry) = self.entry_mut(id) {
+            entry.allocation.is_away = is_away;
         }
     }
 
     /// Records the memory behind an allocation's addresses.
-    pub fn set_backing(&mut self, base: u64, now: Backing) {
-        let Some(allocation) = self.allocations.get_mut(&base) else { return };
-        if let Origin::Mapped { backing, .. } | Origin::Rewritten { backing } = &mut allocation.origin {
+    pub fn set_backing(&mut self, id: BufferId, now: Backing) {
+        let Some(entry) = self.entry_mut(id) else { return };
+        if let Origin::Mapped { backing, .. } | Origin::Rewritten { backing } = &mut entry.allocation.origin {
             *backing = now;
             if now == Backing::Gone {
                 // None of its data is to be moved any more.
-                (allocation.on_host, allocation.on_device) = (Spans::default(), Spans::default());
+                (entry.on_host, entry.on_device) = (Spans::default(), Spans::default());
             }
-            self.note_absent(base);
+            self.note_absent(id);
         }
     }
 
-    fn note_absent(&mut self, base: u64) {
-        let Some(allocation) = self.allocations.get(&base) else { return };
-        let key = (allocation.number, base);
-        match allocation.origin.backing() {
-            None | Some(Backing::Present) => self.absent.remove(&key),
-            Some(Backing::Awaited | Backing::Gone) => self.absent.insert(key),
+    fn note_absent(&mut self, id: BufferId) {
+        match self.get(id).and_then(|allocation| allocation.origin.backing()) {
+            None | Some(Backing::Present) => self.absent.remove(&id),
+            Some(Backing::Awaited | Backing::Gone) => self.absent.insert(id),
         };
     }
 
-    /// True if calls must be searched for the addresses that they name, since some have no memory, or should not be
+    /// True if some allocations have no memory.
+    pub fn has_absent(&self) -> bool {
+        !self.absent.is_empty()
+    }
+
+    /// True if calls must be searched for the allocations that they name, since some have no memory, or should not be
     /// used any more.
     pub fn is_watched(&self) -> bool {
-        !self.absent.is_empty() || !self.dead.is_empty()
-    }
-
-    /// Allocations without memory that some words name. A word that points into no allocation also names awaited
-    /// allocations that it misses by at most `NEAR_BYTES`, since programs shift pointers to index from 1. A word
-    /// inside an allocation names only that one: where addresses touch, its neighbour would be requested as well, and
-    /// could be refused. A near miss never names a dead allocation.
-    pub fn absent_among(&self, words: &[u64]) -> Vec<Allocation> {
-        if self.absent.is_empty() {
-            return Vec::new();
-        }
-        let strays: Vec<u64> = words.iter().copied().filter(|word| self.find(*word).is_none()).collect();
-        let is_named = |allocation: &&Allocation| {
-            let Span { start, bytes } = allocation.span;
-            let end = start.saturating_add(bytes);
-            let is_awaited = allocation.origin.backing() == Some(Backing::Awaited);
-            let near = start.saturating_sub(NEAR_BYTES)..end.saturating_add(NEAR_BYTES);
-            words.iter().any(|word| (start..end).contains(word))
-                || is_awaited && strays.iter().any(|word| near.contains(word))
-        };
-        self.absent().filter(is_named).cloned().collect()
-    }
-
-    /// Awaited allocations within `NEAR_BYTES` of some words. Where addresses touch, a pointer shifted to index
-    /// from 1 points into the neighbour.
-    pub fn awaited_beside(&self, words: &[u64]) -> Vec<&Allocation> {
-        let is_beside = |allocation: &&Allocation| {
-            let Span { start, bytes } = allocation.span;
-            let near =
-                start.saturating_sub(NEAR_BYTES)..start.saturating_add(bytes).saturating_add(NEAR_BYTES);
-            allocation.origin.backing() == Some(Backing::Awaited)
-                && words.iter().any(|word| near.contains(word))
-        };
-        self.absent().filter(is_beside).collect()
+        self.has_absent() || self.dead > 0
     }
 
     /// Allocations of a task without memory.
-    pub fn absent_of(&self, owner: TaskKey) -> Vec<Allocation> {
-        self.absent().filter(|allocation| allocation.owner == owner).cloned().collect()
+    pub fn absent_of(&self, owner: TaskKey) -> Vec<(BufferId, Allocation)> {
+        let absent = self.absent().filter(|(_, allocation)| allocation.owner == owner);
+        absent.map(|(id, allocation)| (id, *allocation)).collect()
     }
 
     /// All allocations without memory.
-    pub fn absent(&self) -> impl Iterator<Item = &Allocation> + '_ {
-        self.absent.iter().filter_map(|(_, base)| self.allocations.get(base))
+    pub fn absent(&self) -> impl Iterator<Item = (BufferId, &Allocation)> + '_ {
+        self.absent.iter().filter_map(|&id| Some((id, self.get(id)?)))
     }
 
     /// Bytes that a task's mapped memory takes beyond what the program asked for.
     pub fn waste_of(&self, owner: TaskKey) -> u64 {
-        let waste = |allocation: &Allocation| match allocation.origin {
-            Origin::Mapped { reserved, .. } => reserved - allocation.span.bytes,
+        let waste = |(_, allocation): (_, &Allocation)| match allocation.origin {
+            Origin::Mapped { reserved, .. } => reserved - allocation.bytes,
             Origin::Plain | Origin::Rewritten { .. } | Origin::Program => 0,
         };
         self.of_task(owner).map(waste).sum()
     }
 
-    /// The dead allocations that some addresses point into.
-    pub fn dead_among(&self, addresses: &[u64]) -> Vec<Allocation> {
-        let used = self.pointed_at(addresses).into_iter();
-        used.filter(|allocation| self.dead.contains(&allocation.span.start)).cloned().collect()
+    pub fn remove(&mut self, id: BufferId) -> Option<Removed> {
+        self.entry(id)?;
+        let entry = self.slots[id.index()].take()?;
+        self.free.push(id.index);
+        self.all.remove(&id);
+        self.absent.remove(&id);
+        self.dead -= usize::from(entry.is_dead);
+        Some(Removed(entry))
     }
 
-    /// True if some addresses point into an allocation whose contents are lost.
-    pub fn is_lost_among(&self, addresses: &[u64]) -> bool {
-        let is_lost = |a: &&Allocation| a.origin.backing() == Some(Backing::Gone);
-        self.pointed_at(addresses).iter().any(is_lost)
-    }
-
-    pub fn remove(&mut self, base: u64) -> Option<Allocation> {
-        self.dead.remove(&base);
-        let allocation = self.allocations.remove(&base)?;
-        self.absent.remove(&(allocation.number, base));
-        self.in_order.remove(&allocation.number);
-        Some(allocation)
-    }
-
+    /// Forgets all allocations and arrays. Their ids name nothing any more.
     pub fn clear(&mut self) {
-        self.allocations.clear();
-        self.arrays.clear();
-        self.dead.clear();
-        self.absent.clear();
-        self.in_order.clear();
+        *self = Ledger { next: self.next, ..Ledger::default() };
     }
 
     pub fn insert_array(&mut self, handle: u64, held: Held) {
@@ -313,136 +317,116 @@ impl Ledger {
     /// Bytes of all memory that a task has.
     pub fn bytes_of(&self, owner: TaskKey) -> u64 {
         let arrays = self.arrays.values().filter(|held| held.owner == owner).map(|held| held.bytes);
-        self.of_task(owner).map(|allocation| allocation.span.bytes).chain(arrays).sum()
+        self.of_task(owner).map(|(_, allocation)| allocation.bytes).chain(arrays).sum()
     }
 
-    /// The allocation that `address` points into.
-    pub fn find(&self, address: u64) -> Option<&Allocation> {
-        let (_, allocation) = self.allocations.range(..=address).next_back()?;
-        allocation.span.holds(Span { start: address, bytes: 1 }).then_some(allocation)
-    }
-
-    /// The allocation that holds all of `span`.
-    pub fn find_span(&self, span: Span) -> Option<&Allocation> {
-        self.find(span.start).filter(|allocation| allocation.span.holds(span))
-    }
-
-    /// The distinct allocations that some words point into, in order of their base addresses.
-    pub fn pointed_at(&self, words: &[u64]) -> Vec<&Allocation> {
-        let bases: BTreeSet<u64> = words
-            .iter()
-            .filter_map(|&word| self.find(word))
-            .map(|allocation| allocation.span.start)
-            .collect();
-        bases.into_iter().filter_map(|base| self.get(base)).collect()
-    }
-
-    /// Address and origin of the allocations that the shim mapped itself.
-    pub fn mapped(&self) -> Vec<(u64, Origin)> {
-        let all = self.all().map(|allocation| (allocation.span.start, allocation.origin));
+    /// The allocations that the shim mapped itself.
+    pub fn mapped(&self) -> Vec<(BufferId, Origin)> {
+        let all = self.entries().map(|entry| (entry.id, entry.allocation.origin));
         all.filter(|(_, origin)| matches!(origin, Origin::Mapped { .. })).collect()
     }
 
-    pub fn of_task(&self, owner: TaskKey) -> impl Iterator<Item = &Allocation> + '_ {
-        self.all().filter(move |allocation| allocation.owner == owner)
+    pub fn of_task(&self, owner: TaskKey) -> impl Iterator<Item = (BufferId, &Allocation)> + '_ {
+        self.entries_of(owner).map(|entry| (entry.id, &entry.allocation))
+    }
+
+    fn entries_of(&self, owner: TaskKey) -> impl Iterator<Item = &Entry> + '_ {
+        self.entries().filter(move |entry| entry.allocation.owner == owner)
     }
 
     /// All allocations, in their order.
-    fn all(&self) -> impl Iterator<Item = &Allocation> + '_ {
-        self.in_order.values().filter_map(|base| self.allocations.get(base))
+    fn entries(&self) -> impl Iterator<Item = &Entry> + '_ {
+        self.all.iter().filter_map(|&id| self.entry(id))
     }
 
     /// Bytes of the owner that were moved in and not sent away since.
     fn moved(&self, owner: TaskKey) -> u64 {
-        let here = self.of_task(owner).filter(|allocation| !allocation.is_away);
-        here.map(|allocation| allocation.on_device.total_bytes()).sum()
+        let here = self.entries_of(owner).filter(|entry| !entry.allocation.is_away);
+        here.map(|entry| entry.on_device.total_bytes()).sum()
     }
 
     /// True if the owner has memory without pages, for which its grant has room.
     pub fn lacks_pages(&self, owner: TaskKey, grant: u64) -> bool {
-        self.moved(owner) < grant && self.of_task(owner).any(|allocation| !allocation.unwritten().is_empty())
+        self.moved(owner) < grant && self.entries_of(owner).any(|entry| !entry.unwritten().is_empty())
     }
 
     /// Detaches an allocation from its site, whose promise its future memory does not use.
-    pub fn leave_frame(&mut self, base: u64) {
-        if let Some(allocation) = self.allocations.get_mut(&base) {
-            allocation.frame = None;
+    pub fn leave_frame(&mut self, id: BufferId) {
+        if let Some(entry) = self.entry_mut(id) {
+            entry.allocation.frame = None;
         }
     }
 
-    /// Moves an allocation to another task, which had not announced it; returns its bytes, or 0 if there is none at
-    /// `base`.
-    pub fn hand_over(&mut self, base: u64, owner: TaskKey) -> u64 {
-        self.allocations.get_mut(&base).map_or(0, |allocation| {
-            (allocation.owner, allocation.frame) = (owner, None);
-            allocation.span.bytes
+    /// Moves an allocation to another task, which had not announced it; returns its bytes, or 0 if it is gone.
+    pub fn hand_over(&mut self, id: BufferId, owner: TaskKey) -> u64 {
+        self.entry_mut(id).map_or(0, |entry| {
+            (entry.allocation.owner, entry.allocation.frame) = (owner, None);
+            entry.allocation.bytes
         })
     }
 
-    /// Records that the host wrote `span`.
-    pub fn filled(&mut self, span: Span) {
-        let base = self.find_span(span).map(|allocation| allocation.span.start);
-        if let Some(allocation) = base.and_then(|base| self.allocations.get_mut(&base)) {
-            allocation.on_host.insert(span);
-            allocation.on_device.remove(span);
+    /// Records that the host wrote a part of an allocation.
+    pub fn filled(&mut self, part: Part) {
+        if let Some(entry) = self.entry_mut(part.buffer) {
+            entry.on_host.insert(part.span);
+            entry.on_device.remove(part.span);
         }
     }
 
-    /// Records that a copy puts data of the host into `span` of managed memory on the device.
-    pub fn moved_in(&mut self, span: Span) {
-        let base = self.find_span(span).map(|allocation| allocation.span.start);
-        let found = base.and_then(|base| self.allocations.get_mut(&base));
-        if let Some(allocation) = found.filter(|allocation| allocation.origin.is_rewritten()) {
-            allocation.on_host.remove(span);
-            allocation.on_device.insert(span);
+    /// Records that a copy puts data of the host into a part of managed memory on the device.
+    pub fn moved_in(&mut self, part: Part) {
+        let found = self.entry_mut(part.buffer);
+        if let Some(entry) = found.filter(|entry| entry.allocation.origin.is_rewritten()) {
+            entry.on_host.remove(part.span);
+            entry.on_device.insert(part.span);
         }
     }
 
-    /// True if `grant` has room for `span` beside what was moved in before.
-    pub fn fits(&self, owner: TaskKey, span: Span, grant: u64) -> bool {
+    /// True if `grant` has room for `part` beside what was moved in before.
+    pub fn fits(&self, owner: TaskKey, part: Part, grant: u64) -> bool {
         let mut new = Spans::default();
-        new.insert(span);
-        if let Some(allocation) = self.find_span(span) {
-            allocation.on_device.iter().for_each(|here| new.remove(here));
+        new.insert(part.span);
+        if let Some(entry) = self.entry(part.buffer) {
+            entry.on_device.iter().for_each(|here| new.remove(here));
         }
         self.moved(owner).saturating_add(new.total_bytes()) <= grant
     }
 
     /// Chooses what to move in, as much as `grant` leaves beside what was moved in before: data of `owner` on the host,
-    /// the allocations in `first` (base addresses) before the others, none of those in `not`; then the `unwritten`
-    /// memory that is asked for, which moves no data but gets its pages. Records the chosen spans as moved.
+    /// the allocations in `first` before the others, none of those in `not`; then the `unwritten` memory that is asked
+    /// for, which moves no data but gets its pages. Records the chosen parts as moved.
     pub fn plan_fetch(
         &mut self,
         owner: TaskKey,
         grant: u64,
-        first: &[u64],
-        not: &[u64],
+        first: &[BufferId],
+        not: &[BufferId],
         unwritten: Unwritten,
-    ) -> Vec<Span> {
+    ) -> Vec<Part> {
         let mut budget = grant.saturating_sub(self.moved(owner));
-        let others = self.of_task(owner).map(|allocation| allocation.span.start);
-        let order: Vec<u64> =
-            first.iter().copied().chain(others.filter(|base| !first.contains(base))).collect();
-        let filled = order.iter().map(|base| (*base, false));
-        let made = order.iter().filter(|base| match unwritten {
+        let others = self.of_task(owner).map(|(id, _)| id);
+        let order: Vec<BufferId> =
+            first.iter().copied().chain(others.filter(|id| !first.contains(id))).collect();
+        let filled = order.iter().map(|id| (*id, false));
+        let made = order.iter().filter(|id| match unwritten {
             Unwritten::Nothing => false,
-            Unwritten::First => first.contains(base),
+            Unwritten::First => first.contains(id),
             Unwritten::All => true,
         });
         let mut plan = Vec::new();
-        for (base, is_unwritten) in filled.chain(made.map(|base| (*base, true))) {
-            let Some(allocation) = self.allocations.get_mut(&base).filter(|a| a.owner == owner) else {
+        for (id, is_unwritten) in filled.chain(made.map(|id| (*id, true))) {
+            let Some(entry) = self.entry_mut(id).filter(|entry| entry.allocation.owner == owner) else {
                 continue;
             };
-            if not.contains(&base) || allocation.is_away {
+            if not.contains(&id) || entry.allocation.is_away {
                 continue;
             }
-            let source = if is_unwritten { allocation.unwritten() } else { allocation.on_host.clone() };
+            let source = if is_unwritten { entry.unwritten() } else { entry.on_host.clone() };
             for span in source.prefix(budget) {
-                allocation.on_host.remove(span);
-                allocation.on_device.insert(span);
+                entry.on_host.remove(span);
+                entry.on_device.insert(span);
                 budget -= span.bytes;
-                plan.push(span);
+                plan.push(Part { buffer: id, span });
             }
         }
         plan
@@ -458,62 +442,54 @@ mod tests {
         TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 }
     }
 
-    fn span(start: u64, bytes: u64) -> Span {
-        Span { start, bytes }
+    fn managed(ledger: &mut Ledger, bytes: u64) -> BufferId {
+        ledger.insert(Allocation::new(bytes, owner(), None, Origin::REWRITTEN))
     }
 
-    fn two_buffers() -> Ledger {
-        let mut ledger = Ledger::default();
-        ledger.insert(span(1000, 100), owner(), None, Origin::REWRITTEN);
-        ledger.insert(span(2000, 50), owner(), None, Origin::REWRITTEN);
-        ledger
+    fn part(buffer: BufferId, start: u64, bytes: u64) -> Part {
+        Part { buffer, span: Span { start, bytes } }
     }
 
-    #[test]
-    fn finds_by_interior_pointer_and_not_past_the_end() {
-        let ledger = two_buffers();
-        assert_eq!(ledger.find(1099).map(|a| a.span.start), Some(1000));
-        assert!(ledger.find(1100).is_none() && ledger.find(999).is_none());
-        assert!(ledger.find_span(span(1050, 51)).is_none(), "reaches past the end");
-        assert!(ledger.find_span(span(1050, u64::MAX)).is_none(), "wraps round");
-    }
-
-    #[test]
-    fn counts_each_buffer_once_however_many_arguments_point_into_it() {
-        let ledger = two_buffers();
-        let bytes: u64 = ledger.pointed_at(&[1000, 1001, 5, 2049]).iter().map(|a| a.span.bytes).sum();
-        assert_eq!(bytes, 150);
+    fn fetch(ledger: &mut Ledger, grant: u64, first: &[BufferId]) -> Vec<Part> {
+        ledger.plan_fetch(owner(), grant, first, &[], Unwritten::Nothing)
     }
 
     #[test]
     fn fetches_within_the_grant_and_the_rest_when_it_grows() {
-        let mut ledger = two_buffers();
-        ledger.filled(span(1000, 100));
-        ledger.filled(span(2000, 50));
-        assert_eq!(
-            ledger.plan_fetch(owner(), 80, &[2000], &[], Unwritten::Nothing),
-            [span(2000, 50), span(1000, 30)]
-        );
-        assert_eq!(ledger.plan_fetch(owner(), 80, &[], &[], Unwritten::Nothing), [], "the grant is used up");
-        assert_eq!(ledger.plan_fetch(owner(), 150, &[], &[], Unwritten::Nothing), [span(1030, 70)]);
-        ledger.filled(span(1000, 10));
-        assert_eq!(
-            ledger.plan_fetch(owner(), 150, &[], &[], Unwritten::Nothing),
-            [span(1000, 10)],
-            "written again, fetched again"
-        );
+        let mut ledger = Ledger::default();
+        let (a, b) = (managed(&mut ledger, 100), managed(&mut ledger, 50));
+        ledger.filled(part(a, 0, 100));
+        ledger.filled(part(b, 0, 50));
+        assert_eq!(fetch(&mut ledger, 80, &[b]), [part(b, 0, 50), part(a, 0, 30)]);
+        assert_eq!(fetch(&mut ledger, 80, &[]), [], "the grant is used up");
+        assert_eq!(fetch(&mut ledger, 150, &[]), [part(a, 30, 70)]);
+        ledger.filled(part(a, 0, 10));
+        assert_eq!(fetch(&mut ledger, 150, &[]), [part(a, 0, 10)], "written again, fetched again");
     }
 
-    /// A runtime may give later allocations lower addresses.
     #[test]
-    fn buffers_move_in_in_the_order_of_their_allocation() {
+    fn buffers_move_in_in_the_order_of_their_allocation_wherever_they_are_kept() {
         let mut ledger = Ledger::default();
-        for start in [3000, 1000, 2000] {
-            ledger.insert(span(start, 10), owner(), None, Origin::REWRITTEN);
-            ledger.filled(span(start, 10));
-        }
-        let plan = ledger.plan_fetch(owner(), 30, &[2000], &[], Unwritten::Nothing);
-        let starts: Vec<u64> = plan.into_iter().map(|span| span.start).collect();
-        assert_eq!(starts, [2000, 3000, 1000]);
+        let [a, b, c] = [(); 3].map(|()| managed(&mut ledger, 10));
+        ledger.remove(a).expect("a");
+        let taken = ledger.remove(b).expect("b");
+        let d = managed(&mut ledger, 10);
+        let b = ledger.restore(taken);
+        [b, c, d].into_iter().for_each(|id| ledger.filled(part(id, 0, 10)));
+        let plan = fetch(&mut ledger, 30, &[c]);
+        assert_eq!(plan.into_iter().map(|part| part.buffer).collect::<Vec<_>>(), [c, b, d]);
+    }
+
+    #[test]
+    fn the_id_of_a_freed_buffer_names_nothing_although_its_slot_is_used_again() {
+        let mut ledger = Ledger::default();
+        let old = managed(&mut ledger, 10);
+        ledger.remove(old).expect("live");
+        let new = managed(&mut ledger, 20);
+        assert_eq!(new.index(), old.index());
+        assert!(ledger.get(old).is_none() && ledger.remove(old).is_none());
+        ledger.clear();
+        let newest = managed(&mut ledger, 30);
+        assert_eq!((ledger.get(new), ledger.get(newest).map(|found| found.bytes)), (None, Some(30)));
     }
 }

@@ -5,6 +5,7 @@
 //! when it answers. Each event is owned by the thread that got it: a caller that does not destroy the events returned
 //! by [`DyingList::remove`] and [`DyingList::answer`] leaks them.
 
+use crate::ledger::BufferId;
 use crate::runtime::StreamId;
 
 /// How certain it is that a buffer is dead.
@@ -29,7 +30,7 @@ pub enum Until {
 #[derive(Debug)]
 pub struct Taken {
     number: u64,
-    pub address: u64,
+    pub buffer: BufferId,
     pub certainty: Certainty,
     /// Conditions that must all be met; `None`: not determined yet.
     pub until: Option<Vec<Until>>,
@@ -50,7 +51,7 @@ pub enum Answered {
 #[derive(Debug)]
 struct Dying {
     number: u64,
-    address: u64,
+    buffer: BufferId,
     certainty: Certainty,
     until: Option<Vec<Until>>,
     /// A thread holds `until` and queries the device.
@@ -70,27 +71,27 @@ impl DyingList {
         self.entries.is_empty()
     }
 
-    pub fn push(&mut self, address: u64, certainty: Certainty) {
+    pub fn push(&mut self, buffer: BufferId, certainty: Certainty) {
         let number = self.next;
         self.next += 1;
-        self.entries.push(Dying { number, address, certainty, until: None, is_taken: false });
+        self.entries.push(Dying { number, buffer, certainty, until: None, is_taken: false });
     }
 
     /// Takes those of the `wanted` buffers, oldest first, that no other thread is querying.
-    pub fn take(&mut self, wanted: impl Fn(u64) -> bool) -> Vec<Taken> {
-        let free = self.entries.iter_mut().filter(|entry| !entry.is_taken && wanted(entry.address));
+    pub fn take(&mut self, wanted: impl Fn(BufferId) -> bool) -> Vec<Taken> {
+        let free = self.entries.iter_mut().filter(|entry| !entry.is_taken && wanted(entry.buffer));
         let taken = free.map(|entry| {
             entry.is_taken = true;
-            let Dying { number, address, certainty, .. } = *entry;
-            Taken { number, address, certainty, until: entry.until.take() }
+            let Dying { number, buffer, certainty, .. } = *entry;
+            Taken { number, buffer, certainty, until: entry.until.take() }
         });
         taken.collect()
     }
 
     /// The oldest of the `wanted` buffers that no other thread is querying.
-    pub fn first(&self, wanted: impl Fn(u64) -> bool) -> Option<u64> {
+    pub fn first(&self, wanted: impl Fn(BufferId) -> bool) -> Option<BufferId> {
         let mut free = self.entries.iter().filter(|entry| !entry.is_taken);
-        free.find(|entry| wanted(entry.address)).map(|entry| entry.address)
+        free.find(|entry| wanted(entry.buffer)).map(|entry| entry.buffer)
     }
 
     /// Records a query's result: the conditions that are `left`.
@@ -108,8 +109,8 @@ impl DyingList {
 
     /// Removes buffers that keep their memory until they are freed. Returns the conditions that no thread holds.
     #[must_use]
-    pub fn remove(&mut self, gone: impl Fn(u64, Certainty) -> bool) -> Vec<Until> {
-        let removed = self.entries.extract_if(.., |entry| gone(entry.address, entry.certainty));
+    pub fn remove(&mut self, gone: impl Fn(BufferId, Certainty) -> bool) -> Vec<Until> {
+        let removed = self.entries.extract_if(.., |entry| gone(entry.buffer, entry.certainty));
         removed.filter_map(|entry| entry.until).flatten().collect()
     }
 
@@ -132,19 +133,25 @@ impl DyingList {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::{Allocation, Ledger, Origin};
+    use crate::task::TaskKey;
+    use eager_proto::request::Slot;
 
-    const DEAD: u64 = 0x100;
+    fn buffer() -> BufferId {
+        let owner = TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 };
+        Ledger::default().insert(Allocation::new(1, owner, None, Origin::Plain))
+    }
 
     #[test]
     fn one_thread_asks_about_a_buffer_and_hears_that_it_was_used_meanwhile() {
         let mut list = DyingList::default();
-        list.push(DEAD, Certainty::Proven);
+        list.push(buffer(), Certainty::Proven);
         let taken = list.take(|_| true).remove(0);
         assert!(list.take(|_| true).is_empty(), "another thread has it");
         assert_eq!(list.answer(&taken, vec![Until::Event(1)]), Answered::Waits);
         let taken = list.take(|_| true).remove(0);
         assert_eq!(taken.until, Some(vec![Until::Event(1)]));
-        assert_eq!(list.remove(|address, _| address == DEAD), [], "its events are with the thread that asks");
+        assert_eq!(list.remove(|dying, _| dying == buffer()), [], "its events are with the thread that asks");
         assert_eq!(list.answer(&taken, vec![Until::Event(1)]), Answered::Cancelled(vec![Until::Event(1)]));
         assert!(list.is_empty());
     }
@@ -152,7 +159,7 @@ mod tests {
     #[test]
     fn what_nobody_asks_about_is_removed_with_its_events() {
         let mut list = DyingList::default();
-        list.push(DEAD, Certainty::Believed);
+        list.push(buffer(), Certainty::Believed);
         let taken = list.take(|_| true).remove(0);
         list.answer(&taken, vec![Until::Event(1), Until::Idle(StreamId(7))]);
         assert_eq!(list.remove(|_, certainty| certainty == Certainty::Proven), []);

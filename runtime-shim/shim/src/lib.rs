@@ -5,6 +5,7 @@
 //! threads, or do anything before their first use. [`process::guarded`] ensures that, so an entry point that calls
 //! the shim without it breaks the promise.
 
+mod address_map;
 mod addresses;
 pub mod config;
 mod driver;

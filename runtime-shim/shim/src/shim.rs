@@ -8,7 +8,7 @@
 use crate::buffers;
 use crate::config::Config;
 use crate::host_memory::HostMemory;
-use crate::ledger::Unwritten;
+use crate::ledger::{BufferId, Unwritten};
 use crate::measure::Measurement;
 use crate::profile::Profile;
 use crate::program::Program;
@@ -357,15 +357,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         &self,
         key: TaskKey,
         stream: StreamId,
-        order: &buffers::Order<u64>,
+        order: &buffers::Order<BufferId>,
         unwritten: Unwritten,
     ) {
         let (plan, device) = {
             let mut state = self.state.lock();
             let Some(terms) = state.task(key).map(|task| task.terms) else { return };
             // Data of a task with its full grant is moved in whole, however it is used.
-            let not: &[u64] = if terms.eager() { &order.sparse } else { &[] };
-            let plan = state.ledger.plan_fetch(key, terms.grant, &order.first, not, unwritten);
+            let not: &[BufferId] = if terms.eager() { &order.sparse } else { &[] };
+            let plan = state.memory.plan_fetch(key, terms.grant, &order.first, not, unwritten);
             (plan, terms.device)
         };
         for span in plan {

@@ -7,9 +7,10 @@
 //! for the readers, and new readers wait behind it, so that the other order deadlocks.
 
 use crate::account::{Announced, FrameId};
+use crate::address_map::Memory;
 use crate::beliefs::Beliefs;
 use crate::dying::DyingList;
-use crate::ledger::{Ledger, Origin};
+use crate::ledger::Origin;
 use crate::runtime::{Copy, DeviceIndex, HostCopy, Setting, Span, StreamFlags, StreamId};
 use crate::task::{Kind, Lane, Phase, Task, TaskKey};
 use eager_proto::TASK_SLOTS;
@@ -88,7 +89,7 @@ pub struct State {
     /// Sequence of the end request that must be answered before the slot is used again.
     ended: [Option<u32>; TASK_SLOTS],
     generations: u64,
-    pub ledger: Ledger,
+    pub memory: Memory,
     pub streams: BTreeMap<StreamId, ProgramStream>,
     /// The program has streams, events or constants on the lazy task's device.
     pub pinned: bool,
@@ -249,7 +250,7 @@ impl State {
 
     /// Forgets all objects on the devices, after a reset.
     pub fn forget(&mut self) {
-        self.ledger.clear();
+        self.memory.clear();
         self.streams.clear();
         self.captures.clear();
         self.settings.clear();
@@ -298,7 +299,7 @@ impl State {
     /// True if calls must be searched for the addresses that they name.
     pub fn is_watched(&self) -> bool {
         let learns = self.beliefs.as_ref().is_some_and(Beliefs::is_watching);
-        self.ledger.is_watched() || !self.staged.is_empty() || learns
+        self.memory.ledger.is_watched() || !self.staged.is_empty() || learns
     }
 
     /// Drops the copies kept for an allocation whose contents will not be read.
@@ -355,7 +356,7 @@ impl State {
     /// Notes whether the task has managed memory whose pages the next kernel would have to make.
     pub fn note_pages(&mut self, key: TaskKey) {
         let Some(grant) = self.task(key).map(|task| task.terms.grant) else { return };
-        let lacks_pages = self.ledger.lacks_pages(key, grant);
+        let lacks_pages = self.memory.ledger.lacks_pages(key, grant);
         if let Some(task) = self.task_mut(key) {
             task.lacks_pages = lacks_pages;
         }

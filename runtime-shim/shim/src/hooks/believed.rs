@@ -6,7 +6,7 @@
 //! faults, uncounted.
 
 use crate::dying::Certainty;
-use crate::ledger::Allocation;
+use crate::ledger::{Allocation, BufferId};
 use crate::runtime::{Runtime, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
@@ -15,32 +15,31 @@ use crate::stats;
 use crate::task::{Phase, Release, Task};
 use std::collections::BTreeSet;
 
-/// Start addresses of the allocations that words point into; `None` where there are no beliefs, as in most programs,
+/// The allocations that words point into; `None` where there are no beliefs, as in most programs,
 /// so that their launches do not pay for the search.
-fn bases(state: &State, words: &[u64]) -> Option<Vec<u64>> {
+fn named(state: &State, words: &[u64]) -> Option<Vec<BufferId>> {
     state.beliefs.as_ref()?;
-    Some(state.ledger.pointed_at(words).into_iter().map(|allocation| allocation.span.start).collect())
+    Some(state.memory.named(words))
 }
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Called before a call that names these addresses: moves back what was moved to the host.
     pub(crate) fn note_uses(&self, thread: &mut Thread, words: &[u64]) {
-        let away: Vec<u64> = {
+        let away: Vec<BufferId> = {
             let mut state = self.state.lock();
-            let Some(mut bases) = bases(&state, words) else { return };
+            let Some(mut buffers) = named(&state, words) else { return };
             let Some(beliefs) = &mut state.beliefs else { return };
-            beliefs.used(&bases);
-            let named: BTreeSet<u64> = bases.iter().copied().collect();
+            beliefs.used(&buffers);
+            let used: BTreeSet<BufferId> = buffers.iter().copied().collect();
             // A mark made before this use no longer shows that the buffer is dead.
-            let is_over =
-                |address: u64, certainty| certainty == Certainty::Believed && named.contains(&address);
+            let is_over = |buffer, certainty| certainty == Certainty::Believed && used.contains(&buffer);
             let left = state.dying.remove(is_over);
-            bases.retain(|base| state.ledger.get(*base).is_some_and(|allocation| allocation.is_away));
+            buffers.retain(|buffer| state.memory.get(*buffer).is_some_and(|found| found.is_away));
             drop(state);
             self.forget_until(left);
-            bases
+            buffers
         };
-        away.into_iter().for_each(|base| self.bring_back(thread, base));
+        away.into_iter().for_each(|buffer| self.bring_back(thread, buffer));
     }
 
     /// Called after a call that names these addresses: buffers now believed dead are moved out once the device has
@@ -48,29 +47,33 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn believe(&self, thread: &mut Thread, words: &[u64]) {
         {
             let mut state = self.state.lock();
-            let Some(bases) = bases(&state, words) else { return };
+            let Some(buffers) = named(&state, words) else { return };
             let Some(beliefs) = &mut state.beliefs else { return };
-            let dead = beliefs.dead_among(&bases);
+            let dead = beliefs.dead_among(&buffers);
             if dead.is_empty() {
                 return;
             }
-            dead.into_iter().for_each(|address| state.dying.push(address, Certainty::Believed));
+            dead.into_iter().for_each(|buffer| state.dying.push(buffer, Certainty::Believed));
         }
         self.return_dying_memory(thread);
     }
 
     /// Moves a buffer's contents to the host. The caller has checked that the device has finished all earlier work on
     /// it.
-    pub(crate) fn send_away(&self, address: u64) {
+    pub(crate) fn send_away(&self, buffer: BufferId) {
         let _mapping = self.mapping.lock();
-        let found = self.state.lock().ledger.movable(address).cloned();
-        let Some(Allocation { owner, span, .. }) = found else { return };
+        let found = {
+            let state = self.state.lock();
+            state.memory.get(buffer).filter(|_| state.memory.ledger.movable(buffer).is_some())
+        };
+        let Some(found) = found else { return };
+        let (owner, span) = (found.owner, found.span());
         if self.runtime.move_to_host(span).is_err() {
             // The contents stay on the device, and counted.
             return;
         }
         let mut state = self.state.lock();
-        state.ledger.set_away(address, true);
+        state.memory.ledger.set_away(buffer, true);
         let pinned = state.pinned;
         let sent = |task: &mut Task| task.send_away(span.bytes, pinned);
         let release = state.task_mut(owner).map_or(Release::Nothing, sent);
@@ -82,17 +85,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Counts a buffer that is used after all, and moves it to the device. If the daemon refuses its memory, it stays
     /// uncounted on the host, and its pages move by faults: slow, but correct.
-    fn bring_back(&self, thread: &mut Thread, address: u64) {
+    fn bring_back(&self, thread: &mut Thread, buffer: BufferId) {
         let _mapping = self.mapping.lock();
         let (owner, span, device, more) = {
             let mut state = self.state.lock();
-            let found = state.ledger.get(address).filter(|allocation| allocation.is_away);
-            let Some((owner, span)) = found.map(|allocation| (allocation.owner, allocation.span)) else {
-                return;
-            };
+            let Some(found) = state.memory.get(buffer).filter(|found| found.is_away) else { return };
+            let (owner, span) = (found.owner, found.span());
             let Some(task) = state.task_mut(owner).filter(|task| task.phase == Phase::Bound) else { return };
             let (device, more) = (task.terms.device, task.account.bring_back(span.bytes));
-            state.ledger.set_away(address, false);
+            state.memory.ledger.set_away(buffer, false);
             (owner, span, device, more)
         };
         stats::count_believed_use();
@@ -101,7 +102,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             if let Some(task) = state.task_mut(owner) {
                 task.account.undo_bring_back(span.bytes, more);
             }
-            state.ledger.set_away(address, true);
+            state.memory.ledger.set_away(buffer, true);
             return;
         }
         if self.enter(thread, device).is_ok() {
@@ -112,11 +113,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Updates the task of an allocation that is freed while its contents are on the host.
     pub(crate) fn forget_away(&self, allocation: &Allocation) {
-        let Allocation { owner, span, .. } = *allocation;
+        let Allocation { owner, bytes, .. } = *allocation;
         debug_assert!(allocation.origin.is_rewritten());
         let mut state = self.state.lock();
         let pinned = state.pinned;
-        let gone = |task: &mut Task| task.forget_away(span.bytes, pinned);
+        let gone = |task: &mut Task| task.forget_away(bytes, pinned);
         let release = state.task_mut(owner).map_or(Release::Nothing, gone);
         let streams = self.release(&mut state, owner, release);
         drop(state);

@@ -80,7 +80,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 if copy.kind == CopyKind::HOST_TO_DEVICE
                     && let Some(span) = copy.dst_span()
                 {
-                    self.state.lock().ledger.moved_in(span);
+                    self.state.lock().memory.moved_in(span);
                 }
                 self.copy_on(thread, copy, device)
             }
@@ -164,8 +164,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.sync_with_daemon(thread);
         let mut state = self.state.lock();
         let span = fill.span();
-        let found = span.and_then(|span| state.ledger.find_span(span));
-        let Some(place) = found.map(|allocation| place(&state, allocation)) else {
+        let found = span.and_then(|span| state.memory.find_span(span));
+        let Some(place) = found.map(|found| place(&state, &found)) else {
             drop(state);
             return self.not_ours(thread);
         };
@@ -193,7 +193,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     fn filled(&self, thread: &mut Thread, owner: TaskKey, span: Span, bound: bool) -> Outcome<()> {
         virtual_clock::copied(span);
-        self.state.lock().ledger.filled(span);
+        self.state.lock().memory.filled(span);
         if bound {
             let device = self.state.lock().task(owner).map(|task| task.terms.device);
             if device.is_some_and(|device| self.enter(thread, device).is_ok()) {
@@ -298,8 +298,8 @@ fn place(state: &State, allocation: &Allocation) -> Place {
 
 fn route(state: &State, copy: &Copy) -> Route {
     let at = |span: Option<Span>| {
-        let allocation = span.and_then(|span| state.ledger.find_span(span));
-        allocation.map(|allocation| place(state, allocation))
+        let found = span.and_then(|span| state.memory.find_span(span));
+        found.map(|found| place(state, &found))
     };
     let asynchronous = !copy.order.blocks();
     match (copy.kind, at(copy.dst_span()), at(copy.src_span())) {
@@ -312,7 +312,7 @@ fn route(state: &State, copy: &Copy) -> Route {
             CopyKind::HOST_TO_DEVICE,
             Some(Place::Bound { owner, rewritten: true, grant: Some(grant), .. }),
             None,
-        ) if copy.dst_span().is_some_and(|span| !state.ledger.fits(owner, span, grant)) => {
+        ) if copy.dst_span().is_some_and(|span| !state.memory.fits(owner, span, grant)) => {
             Route::FillOnHost { owner, bound: true }
         }
         (CopyKind::DEVICE_TO_DEVICE, Some(Place::Unbound { owner }), Some(Place::Unbound { .. })) => {

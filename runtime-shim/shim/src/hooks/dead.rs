@@ -6,8 +6,9 @@
 //! on each busy stream, and memory is freed at the first hook, or end of a wait, that finds all events completed; and
 //! while there are dead buffers each launch searches its arguments, while without any it costs one load.
 
+use crate::address_map::Found;
 use crate::dying::{Answered, Certainty, Taken, Until};
-use crate::ledger::{Allocation, Backing, Held, Origin};
+use crate::ledger::{Allocation, Backing, BufferId, Held, Origin};
 use crate::runtime::{DeviceIndex, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
@@ -25,25 +26,26 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if address == 0 || self.bypass::<()>().is_some() {
             return;
         }
-        let never_used = {
+        let (dead, is_used) = {
             let mut state = self.state.lock();
-            let Some((owner, bytes)) = state.ledger.declare_dead(address) else { return };
-            trace::record_dead(owner.slot, bytes);
+            let Some(dead) = state.memory.at(address) else { return };
+            if state.memory.ledger.declare_dead(dead.id).is_none() {
+                return;
+            }
+            trace::record_dead(dead.owner.slot, dead.bytes);
             stats::count_dead();
-            let awaited = |a: &&Allocation| a.origin.backing() == Some(Backing::Awaited);
-            let never_used = state.ledger.get(address).filter(awaited).cloned();
-            if never_used.is_some() {
-                state.ledger.set_backing(address, Backing::Gone);
+            let is_used = dead.origin.backing() != Some(Backing::Awaited);
+            if !is_used {
+                state.memory.ledger.set_backing(dead.id, Backing::Gone);
             }
             self.note_watched(&state);
-            never_used
+            (dead, is_used)
         };
-        match never_used {
-            Some(allocation) => self.forgo(&allocation),
-            None => {
-                self.state.lock().dying.push(address, Certainty::Proven);
-                self.return_dying_memory(thread);
-            }
+        if is_used {
+            self.state.lock().dying.push(dead.id, Certainty::Proven);
+            self.return_dying_memory(thread);
+        } else {
+            self.forgo(&dead);
         }
     }
 
@@ -76,8 +78,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let answered = self.state.lock().dying.answer(dying, left);
         match (answered, dying.certainty) {
             (Answered::Waits, _) => {}
-            (Answered::Over, Certainty::Proven) => self.return_memory(dying.address),
-            (Answered::Over, Certainty::Believed) => self.send_away(dying.address),
+            (Answered::Over, Certainty::Proven) => self.return_memory(dying.buffer),
+            (Answered::Over, Certainty::Believed) => self.send_away(dying.buffer),
             (Answered::Cancelled(left), _) => self.forget_until(left),
         }
     }
@@ -106,22 +108,22 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Waits for dying buffers of the task that owns `base`, if `base` has no memory and needs what they hold: the
+    /// Waits for dying buffers of the task that owns `buffer`, if `buffer` has no memory and needs what they hold: the
     /// task has requested its live requirement, and more may be refused.
-    pub(crate) fn await_own_dying(&self, thread: &mut Thread, base: u64) {
-        if self.short_task(base).is_none() {
+    pub(crate) fn await_own_dying(&self, thread: &mut Thread, buffer: BufferId) {
+        if self.short_task(buffer).is_none() {
             return;
         }
         self.return_dying_memory(thread);
-        while let Some(key) = self.short_task(base) {
+        while let Some(key) = self.short_task(buffer) {
             let taken = {
                 let mut guard = self.state.lock();
                 let state = &mut *guard;
-                let ledger = &state.ledger;
-                let is_own = |address| ledger.get(address).is_some_and(|dying| dying.owner == key);
+                let ledger = &state.memory.ledger;
+                let is_own = |buffer| ledger.get(buffer).is_some_and(|dying| dying.owner == key);
                 // The oldest finishes first; the others keep their marks.
                 let oldest = state.dying.first(is_own);
-                oldest.map(|oldest| state.dying.take(|address| address == oldest))
+                oldest.map(|oldest| state.dying.take(|buffer| buffer == oldest))
             };
             let Some(taken) = taken else { return };
             for mut dying in taken {
@@ -142,12 +144,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// The bound task of a buffer without memory that would exceed its reservation with it; `None` during captures.
-    fn short_task(&self, base: u64) -> Option<TaskKey> {
+    fn short_task(&self, buffer: BufferId) -> Option<TaskKey> {
         let state = self.state.lock();
-        let awaited = |a: &&Allocation| a.origin.backing() == Some(Backing::Awaited);
-        let allocation = state.ledger.get(base).filter(awaited).filter(|_| state.captures.is_empty())?;
+        let awaited = |found: &&Allocation| found.origin.backing() == Some(Backing::Awaited);
+        let allocation =
+            state.memory.ledger.get(buffer).filter(awaited).filter(|_| state.captures.is_empty())?;
         let task = state.task(allocation.owner).filter(|task| task.phase == Phase::Bound)?;
-        task.account.is_short_of(allocation.span.bytes).then_some(task.key)
+        task.account.is_short_of(allocation.bytes).then_some(task.key)
     }
 
     /// Conditions to meet before the memory is freed: all work that was requested of the device so far.
@@ -175,24 +178,26 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    fn return_memory(&self, address: u64) {
+    fn return_memory(&self, buffer: BufferId) {
         let held = {
             let _mapping = self.mapping.lock();
-            let dead = self.state.lock().ledger.dead_and_present(address).cloned();
-            let Some(Allocation { owner, frame, span, origin, .. }) = dead else { return };
+            let dead = {
+                let state = self.state.lock();
+                state.memory.get(buffer).filter(|_| state.memory.ledger.dead_and_present(buffer).is_some())
+            };
+            let Some(Found { start, allocation, .. }) = dead else { return };
+            let Allocation { owner, frame, bytes, origin, .. } = allocation;
             let gone = match origin {
-                Origin::Mapped { reserved, .. } => {
-                    self.runtime.unmap_memory(Span { start: address, bytes: reserved })
-                }
-                Origin::Rewritten { .. } => self.runtime.discard(span),
+                Origin::Mapped { reserved, .. } => self.runtime.unmap_memory(Span { start, bytes: reserved }),
+                Origin::Rewritten { .. } => self.runtime.discard(Span { start, bytes }),
                 Origin::Plain | Origin::Program => return,
             };
             if gone.is_err() {
                 // The buffer keeps its memory until it is freed; a lost device is reported there.
                 return;
             }
-            self.state.lock().ledger.set_backing(address, Backing::Gone);
-            Held { owner, frame, bytes: span.bytes }
+            self.state.lock().memory.ledger.set_backing(buffer, Backing::Gone);
+            Held { owner, frame, bytes }
         };
         self.uncount(held);
     }
@@ -211,10 +216,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     fn watch(&self, lost: bool, addresses: &[u64], user: &str) {
         let used = {
             let mut state = self.state.lock();
-            let used = state.ledger.dead_among(addresses);
+            let used = state.memory.dead_among(addresses);
             // The condition was recorded before this use, so the buffer keeps its memory until it is freed.
-            let is_used = |address| used.iter().any(|allocation| allocation.span.start == address);
-            let left = state.dying.remove(|address, _| is_used(address));
+            let left = state.dying.remove(|buffer, _| used.iter().any(|found| found.id == buffer));
             drop(state);
             self.forget_until(left);
             used
@@ -250,8 +254,8 @@ struct Users {
 /// `None`: the buffer's memory is not to be freed, now or later.
 fn users(state: &State, dying: &Taken) -> Option<Users> {
     let allocation = match dying.certainty {
-        Certainty::Proven => state.ledger.dead_and_present(dying.address)?,
-        Certainty::Believed => state.ledger.movable(dying.address)?,
+        Certainty::Proven => state.memory.ledger.dead_and_present(dying.buffer)?,
+        Certainty::Believed => state.memory.ledger.movable(dying.buffer)?,
     };
     let task =
         state.task(allocation.owner).filter(|task| task.phase == Phase::Bound && task.terms.releases())?;

@@ -47,12 +47,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let bytes = copy.bytes.saturating_mul(copy.rows.count);
         let state = self.state.lock();
         let is_host =
-            copy.src != 0 && copy.src_span().is_some_and(|span| state.ledger.find(span.start).is_none());
+            copy.src != 0 && copy.src_span().is_some_and(|span| state.memory.find(span.start).is_none());
         let has_room = state.staged_bytes().saturating_add(bytes) <= self.config.staging_bytes;
         if !is_host || !has_room || bytes == 0 || !state.captures.is_empty() {
             return None;
         }
-        let target = copy.dst_span().and_then(|span| state.ledger.find_span(span))?;
+        let target = copy.dst_span().and_then(|span| state.memory.find_span(span))?;
         Some(target.owner).filter(|&owner| state.is_deferred(owner))
     }
 
@@ -73,10 +73,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 };
                 (state.staged.remove(next), state.task(key).map(|task: &Task| task.terms.device))
             };
-            let base = self.state.lock().ledger.find(staged.copy.dst).map(|allocation| allocation.span.start);
-            let Some((base, device)) = base.zip(device) else { continue };
+            let buffer = self.state.lock().memory.find(staged.copy.dst).map(|found| found.id);
+            let Some((buffer, device)) = buffer.zip(device) else { continue };
             let sent = self
-                .give_memory(thread, base)
+                .give_memory(thread, buffer)
                 .and_then(|()| self.enter(thread, device).map_err(Stop::Cuda))
                 .and_then(|()| self.copy_now(&staged.copy).map_err(Stop::Cuda));
             if let Err(stop) = sent {

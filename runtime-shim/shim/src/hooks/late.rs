@@ -7,10 +7,10 @@
 //! where it is made, so a task that requests more than the daemon ever grants must not be deferred.
 
 use crate::account::{Announced, FrameId};
-use crate::ledger::{Backing, Origin};
+use crate::ledger::{Allocation, Backing, Origin};
 use crate::outcome::Outcome;
 use crate::program::Program;
-use crate::runtime::{DeviceIndex, Geometry, Launch, Runtime, Span};
+use crate::runtime::{DeviceIndex, Geometry, Launch, Runtime};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
 use crate::state::Thread;
@@ -110,7 +110,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             by_name: true,
             is_captured: false,
             piece: self.common_granularity(),
-            wasted: self.state.lock().ledger.waste_of(key),
+            wasted: self.state.lock().memory.ledger.waste_of(key),
         };
         let Way::ByName { reserved: rounded } = Way::choose(&case) else { return None };
         let reserved = self.runtime.reserve(rounded).ok()?;
@@ -121,8 +121,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let mut state = self.state.lock();
         let origin = Origin::Mapped { reserved: rounded, backing: Backing::Awaited };
-        state.ledger.insert(Span { start: reserved.start, bytes }, key, Some(frame), origin);
-        state.ledger.set_device_of(reserved.start, thread.program_device);
+        let set_device = thread.program_device;
+        let allocation = Allocation { set_device, ..Allocation::new(bytes, key, Some(frame), origin) };
+        state.memory.insert(reserved.start, allocation);
         self.note_watched(&state);
         Some(Ok(reserved.start))
     }
@@ -321,9 +322,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let own = state.innermost(thread).map(|open| open.key);
             let is_others =
                 |key| own != Some(key) && state.task(key).is_some_and(|task| task.account.is_open());
-            let owners = state.ledger.absent_among(words).into_iter().map(|a| a.owner);
+            let owners = state.memory.absent_among(words).into_iter().map(|found| found.owner);
             let owners = owners.filter(|&key| !is_others(key));
-            let named = state.ledger.pointed_at(words).into_iter().map(|a| a.owner);
+            let named = state.memory.pointed_at(words).into_iter().map(|found| found.owner);
             owners.chain(named).collect()
         };
         for owner in owners {
@@ -350,7 +351,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Prepares a copy or memset, and reports it if it uses a dead buffer.
     pub(crate) fn prepare_call(&self, thread: &mut Thread, addresses: &[u64]) -> Result<(), Stop> {
-        let lost = self.state.lock().ledger.is_lost_among(addresses);
+        let lost = self.state.lock().memory.is_lost_among(addresses);
         self.prepare(thread, addresses)?;
         self.watch_addresses(lost, addresses);
         Ok(())

@@ -5,11 +5,12 @@
 //! last launch ([`State::settled_launch`](crate::state::State::settled_launch)) there is one lock, a load per task,
 //! no allocation and no system call; arguments are read only where the decision depends on them.
 
+use crate::address_map::Found;
 use crate::buffers;
-use crate::ledger::Unwritten;
+use crate::ledger::{BufferId, Unwritten};
 use crate::outcome::{Outcome, Why};
 use crate::profile::KernelSize;
-use crate::runtime::{CudaResult, Launch, Runtime, Span, StreamId};
+use crate::runtime::{CudaResult, Launch, Runtime, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop, answered};
 use crate::state::{State, Thread};
@@ -33,7 +34,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         self.poll_dying(thread);
         let words = self.arguments(launch);
-        let lost = self.state.lock().ledger.is_lost_among(&words);
+        let lost = self.state.lock().memory.is_lost_among(&words);
         if let Err(stop) = self.prepare_launch(thread, launch) {
             return self.stopped(stop);
         }
@@ -173,7 +174,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             drop(state);
             let words = self.arguments(launch);
             state = self.state.lock();
-            let owners = state.ledger.pointed_at(&words).into_iter().map(|allocation| allocation.owner);
+            let owners = state.memory.pointed_at(&words).into_iter().map(|found| found.owner);
             let has_device =
                 |phase: Phase| phase.is_deferred() || matches!(phase, Phase::Bound | Phase::Asking);
             let found = |key: &TaskKey| state.task(*key).is_some_and(|task| has_device(task.phase));
@@ -192,16 +193,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Order in which a launch's buffers should be moved in before it; empty for a kernel that no module registered.
-    pub(crate) fn fetch_order(&self, launch: &Launch) -> buffers::Order<u64> {
+    pub(crate) fn fetch_order(&self, launch: &Launch) -> buffers::Order<BufferId> {
         let program = self.program.read();
         let Some(kernel) = program.kernel(launch.stub) else { return buffers::Order::default() };
         let words = self.runtime.argument_words(launch.args, &kernel.argument_sizes);
         let flags = buffers::flags_by_word(&kernel.argument_sizes, &kernel.argument_flags, words.len());
         let state = self.state.lock();
-        let found = |&word: &u64| state.ledger.find(word).map(|found| (found.number, found.span.start));
-        let buffers::Order { first, sparse } = buffers::order(words.iter().map(found).zip(flags));
-        let starts = |found: Vec<(u64, u64)>| found.into_iter().map(|(_, start)| start).collect();
-        buffers::Order { first: starts(first), sparse: starts(sparse) }
+        let buffer = |&word: &u64| state.memory.find(word).map(|found| found.id);
+        buffers::order(words.iter().map(buffer).zip(flags))
     }
 
     /// Which unwritten memory is moved in before a task's kernel. A task with its full grant has room for all; in the
@@ -233,29 +232,29 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         let Some(lazy) = lazy else { return Ok(()) };
         let words = self.arguments(launch);
-        let taken: Vec<Span> = {
+        let taken: Vec<Found> = {
             let state = self.state.lock();
-            let used = state.ledger.pointed_at(&words).into_iter().filter(|a| a.owner == lazy);
-            used.map(|allocation| allocation.span).collect()
+            state.memory.pointed_at(&words).into_iter().filter(|found| found.owner == lazy).collect()
         };
-        for span in taken {
-            self.hand_over(thread, key, span)?;
+        for found in taken {
+            self.hand_over(thread, key, &found)?;
         }
         Ok(())
     }
 
-    fn hand_over(&self, thread: &mut Thread, key: TaskKey, span: Span) -> Result<(), Stop> {
+    fn hand_over(&self, thread: &mut Thread, key: TaskKey, found: &Found) -> Result<(), Stop> {
         // Not counted against a promise, since a site announces only its own allocations.
-        self.extend(thread, key, span.bytes)?;
+        self.extend(thread, key, found.bytes)?;
         let (device, streams) = {
             let mut state = self.state.lock();
-            let before = state.ledger.get(span.start).map(|allocation| allocation.owner);
+            let before = state.memory.get(found.id).map(|found| found.owner);
             let Some(before) = before.filter(|&before| before != key && state.task(key).is_some()) else {
-                let release = state.task(key).map_or(Release::Nothing, |task| task.release(span.bytes, true));
+                let release =
+                    state.task(key).map_or(Release::Nothing, |task| task.release(found.bytes, true));
                 self.release(&mut state, key, release);
                 return Ok(());
             };
-            let bytes = state.ledger.hand_over(span.start, key);
+            let bytes = state.memory.ledger.hand_over(found.id, key);
             // Another thread may have requested the previous owner, so the daemon may know it by now.
             let pinned = state.pinned;
             let release =
@@ -267,9 +266,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         self.destroy(streams);
         self.enter(thread, device).map_err(Stop::Cuda)?;
-        let _ = self.runtime.prefer_device(span, device);
+        let _ = self.runtime.prefer_device(found.span(), device);
         let stream = self.fill_stream(key);
-        let order = buffers::Order { first: vec![span.start], sparse: Vec::new() };
+        let order = buffers::Order { first: vec![found.id], sparse: Vec::new() };
         self.fetch(key, stream, &order, Unwritten::First);
         Ok(())
     }
@@ -328,8 +327,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let words = self.runtime.argument_words(launch.args, &kernel.argument_sizes);
         let state = self.state.lock();
         let flags = buffers::flags_by_word(&kernel.argument_sizes, &kernel.argument_flags, words.len());
-        let allocation = |&word: &u64| state.ledger.find(word).map(|a| (a.span.start, a.span.bytes));
-        let used = buffers::used(words.iter().map(allocation).zip(flags));
+        let buffer = |&word: &u64| state.memory.find(word).map(|found| (found.id, found.bytes));
+        let used = buffers::used(words.iter().map(buffer).zip(flags));
         self.profile.size(&kernel.name, used.bytes, used.access)
     }
 

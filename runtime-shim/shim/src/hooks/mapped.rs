@@ -4,7 +4,8 @@
 //! call that names addresses without memory must get it before it is made; otherwise kernels fault.
 
 use crate::account::Taken;
-use crate::ledger::{Allocation, Backing, Held, Origin};
+use crate::address_map::Found;
+use crate::ledger::{Allocation, Backing, BufferId, Held, Origin};
 use crate::outcome::Outcome;
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Span};
 use crate::scheduler::Scheduler;
@@ -62,11 +63,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let is_mapped = |origin| matches!(origin, Origin::Mapped { .. });
         let origin = {
             let mut state = self.state.lock();
-            let origin =
-                state.ledger.get(address).map(|allocation| allocation.origin).filter(|o| is_mapped(*o))?;
-            state.ledger.remove(address);
+            let found = state.memory.at(address).filter(|found| is_mapped(found.origin))?;
+            state.memory.remove(found.id);
             self.note_watched(&state);
-            origin
+            found.origin
         };
         // `cudaFree` waits for the device as well.
         let waited = self.runtime.device_synchronize();
@@ -74,24 +74,24 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Tells the daemon of a freed allocation, unless it was told when the allocation was found dead.
-    pub(crate) fn uncount_freed(&self, allocation: &Allocation) {
-        let Allocation { owner, frame, span, origin, .. } = *allocation;
+    pub(crate) fn uncount_freed(&self, found: &Found) {
+        let Allocation { owner, frame, bytes, origin, is_away, .. } = found.allocation;
         match origin {
-            _ if allocation.is_away => self.forget_away(allocation),
+            _ if is_away => self.forget_away(&found.allocation),
             _ if origin.backing() == Some(Backing::Gone) => {}
-            _ if origin.backing() == Some(Backing::Awaited) => self.forgo(allocation),
-            _ => self.uncount(Held { owner, frame, bytes: span.bytes }),
+            _ if origin.backing() == Some(Backing::Awaited) => self.forgo(found),
+            _ => self.uncount(Held { owner, frame, bytes }),
         }
     }
 
     /// Uncounts memory that was expected and will never be mapped.
-    pub(crate) fn forgo(&self, allocation: &Allocation) {
-        let Allocation { owner, frame, span, .. } = *allocation;
+    pub(crate) fn forgo(&self, found: &Found) {
+        let Allocation { owner, frame, bytes, .. } = found.allocation;
         let mut state = self.state.lock();
-        state.unstage(span);
+        state.unstage(found.span());
         self.note_watched(&state);
         let pinned = state.pinned;
-        let forgone = |task: &mut Task| task.forgo(frame, span.bytes, pinned);
+        let forgone = |task: &mut Task| task.forgo(frame, bytes, pinned);
         let release = state.task_mut(owner).map_or(Release::Nothing, forgone);
         let streams = self.release(&mut state, owner, release);
         drop(state);
@@ -100,63 +100,64 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Maps memory to the addresses that a call names, of tasks that are bound.
     pub(crate) fn give_memory_to_named(&self, thread: &mut Thread, words: &[u64]) -> Result<(), Stop> {
-        let absent = self.state.lock().ledger.absent_among(words);
-        absent.into_iter().try_for_each(|allocation| self.give_memory(thread, allocation.span.start))?;
-        let beside: Vec<u64> = {
+        let absent = self.state.lock().memory.absent_among(words);
+        absent.into_iter().try_for_each(|found| self.give_memory(thread, found.id))?;
+        let beside: Vec<BufferId> = {
             let state = self.state.lock();
-            let has_room = |found: &&Allocation| {
+            let has_room = |found: &Found| {
                 let task = state.task(found.owner).filter(|task| task.phase == Phase::Bound);
-                task.is_some_and(|task| !task.account.is_short_of(found.span.bytes))
+                task.is_some_and(|task| !task.account.is_short_of(found.bytes))
             };
-            let beside = state.ledger.awaited_beside(words).into_iter().filter(has_room);
-            beside.map(|found| found.span.start).collect()
+            let beside = state.memory.awaited_beside(words).into_iter().filter(has_room);
+            beside.map(|found| found.id).collect()
         };
         // The words may or may not mean these neighbours, so a failure here fails nothing.
-        beside.into_iter().for_each(|base| _ = self.give_memory_if_reserved(thread, base));
+        beside.into_iter().for_each(|buffer| _ = self.give_memory_if_reserved(thread, buffer));
         Ok(())
     }
 
     /// Maps memory for an allocation, unless the bytes would have to be requested.
-    fn give_memory_if_reserved(&self, thread: &mut Thread, base: u64) -> CudaResult<bool> {
+    fn give_memory_if_reserved(&self, thread: &mut Thread, buffer: BufferId) -> CudaResult<bool> {
         let _mapping = self.mapping.lock();
-        let Some((_, bytes, coming)) = self.count_coming(base) else { return Ok(true) };
-        let backed = if coming.more == 0 { self.map_memory(thread, base) } else { Ok(false) };
+        let Some((_, bytes, coming)) = self.count_coming(buffer) else { return Ok(true) };
+        let backed = if coming.more == 0 { self.map_memory(thread, buffer) } else { Ok(false) };
         if backed != Ok(true) {
-            self.uncount_coming(base, bytes, coming, false);
+            self.uncount_coming(buffer, bytes, coming, false);
         }
         backed
     }
 
     /// Maps memory for all allocations of a task.
     pub(crate) fn give_memory_to_all(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
-        let absent = self.state.lock().ledger.absent_of(key);
+        let absent = self.state.lock().memory.ledger.absent_of(key);
         // Dead buffers stay without memory until they are named.
-        let awaited = absent.into_iter().filter(|a| a.origin.backing() == Some(Backing::Awaited));
-        awaited.map(|a| a.span.start).try_for_each(|start| self.give_memory(thread, start))
+        let awaited =
+            absent.into_iter().filter(|(_, found)| found.origin.backing() == Some(Backing::Awaited));
+        awaited.map(|(buffer, _)| buffer).try_for_each(|buffer| self.give_memory(thread, buffer))
     }
 
     /// Maps memory for an allocation without any. Bytes that its task has not reserved are requested; the answer
     /// comes at once.
-    pub(crate) fn give_memory(&self, thread: &mut Thread, base: u64) -> Result<(), Stop> {
-        self.await_own_dying(thread, base);
+    pub(crate) fn give_memory(&self, thread: &mut Thread, buffer: BufferId) -> Result<(), Stop> {
+        self.await_own_dying(thread, buffer);
         // Held until the memory is there: two threads may name it.
         let _mapping = self.mapping.lock();
-        let Some((owner, bytes, coming)) = self.count_coming(base) else { return Ok(()) };
+        let Some((owner, bytes, coming)) = self.count_coming(buffer) else { return Ok(()) };
         match self.ask_extension(thread, owner, coming.more) {
             Ok(None) => {}
             Ok(Some(reason)) => {
-                self.uncount_coming(base, bytes, coming, false);
-                return self.handle_refused_memory(base, bytes, &reason);
+                self.uncount_coming(buffer, bytes, coming, false);
+                return self.handle_refused_memory(buffer, bytes, &reason);
             }
             Err(stop) => {
-                self.uncount_coming(base, bytes, coming, false);
+                self.uncount_coming(buffer, bytes, coming, false);
                 return Err(stop);
             }
         }
-        match self.map_memory(thread, base) {
+        match self.map_memory(thread, buffer) {
             Ok(true) => Ok(()),
             Ok(false) => {
-                self.uncount_coming(base, bytes, coming, true);
+                self.uncount_coming(buffer, bytes, coming, true);
                 self.reporter.report_once("full", || {
                     let size = shown::size(bytes);
                     format!("the device has no room for {size} that the daemon granted: another process uses memory that is not counted")
@@ -164,7 +165,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Err(self.out_of_memory())
             }
             Err(error) => {
-                self.uncount_coming(base, bytes, coming, true);
+                self.uncount_coming(buffer, bytes, coming, true);
                 Err(Stop::Cuda(error))
             }
         }
@@ -172,8 +173,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Handles the daemon's refusal of memory for an allocation: managed memory stays uncounted, and is moved by page
     /// faults.
-    fn handle_refused_memory(&self, base: u64, bytes: u64, reason: &str) -> Result<(), Stop> {
-        let is_managed = self.state.lock().ledger.get(base).is_some_and(|found| found.origin.is_rewritten());
+    fn handle_refused_memory(&self, buffer: BufferId, bytes: u64, reason: &str) -> Result<(), Stop> {
+        let is_managed =
+            self.state.lock().memory.get(buffer).is_some_and(|found| found.origin.is_rewritten());
         if is_managed {
             return Ok(());
         }
@@ -182,28 +184,28 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Counts memory that is about to be mapped; `None`: it is there already, or its task has no device.
-    fn count_coming(&self, base: u64) -> Option<(TaskKey, u64, Coming)> {
+    fn count_coming(&self, buffer: BufferId) -> Option<(TaskKey, u64, Coming)> {
         let mut state = self.state.lock();
-        let Allocation { owner, span, origin, .. } = *state.ledger.get(base)?;
+        let Allocation { owner, bytes, origin, .. } = *state.memory.ledger.get(buffer)?;
         let backing = origin.backing()?;
         let task = state.task_mut(owner).filter(|task| task.phase == Phase::Bound);
         let coming = match backing {
             Backing::Present => return None,
-            Backing::Awaited => Coming { more: task?.account.hold(span.bytes), anew: None },
+            Backing::Awaited => Coming { more: task?.account.hold(bytes), anew: None },
             Backing::Gone => {
-                let taken = task?.account.take(None, span.bytes);
-                state.ledger.leave_frame(base);
+                let taken = task?.account.take(None, bytes);
+                state.memory.ledger.leave_frame(buffer);
                 Coming { more: taken.more, anew: Some(taken) }
             }
         };
-        Some((owner, span.bytes, coming))
+        Some((owner, bytes, coming))
     }
 
     /// Undoes [`count_coming`](Self::count_coming). `is_granted`: the daemon holds what was requested, and is told to
     /// release it.
-    fn uncount_coming(&self, base: u64, bytes: u64, coming: Coming, is_granted: bool) {
+    fn uncount_coming(&self, buffer: BufferId, bytes: u64, coming: Coming, is_granted: bool) {
         let mut state = self.state.lock();
-        let Some(owner) = state.ledger.get(base).map(|allocation| allocation.owner) else { return };
+        let Some(owner) = state.memory.ledger.get(buffer).map(|found| found.owner) else { return };
         let pinned = state.pinned;
         let release = state.task_mut(owner).map_or(Release::Nothing, |task| {
             match coming.anew {
@@ -218,26 +220,25 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Maps memory to an allocation; false if the device has no room.
-    fn map_memory(&self, thread: &mut Thread, base: u64) -> CudaResult<bool> {
+    fn map_memory(&self, thread: &mut Thread, buffer: BufferId) -> CudaResult<bool> {
         let found = {
             let state = self.state.lock();
-            let allocation = state.ledger.get(base);
-            let device = allocation.and_then(|a| state.task(a.owner)).map(|task| task.terms.device);
-            allocation.map(|allocation| allocation.origin).zip(device)
+            let found = state.memory.get(buffer).filter(|found| found.origin.backing().is_some());
+            found.and_then(|found| Some((found, state.task(found.owner)?.terms.device)))
         };
-        let Some((origin, device)) = found.filter(|(origin, _)| origin.backing().is_some()) else {
+        let Some((Found { start, allocation: Allocation { origin, .. }, .. }, device)) = found else {
             return Err(CudaError::INVALID_VALUE);
         };
         if origin.backing() != Some(Backing::Present) {
             // Managed memory is moved by page faults.
             if let Origin::Mapped { reserved, .. } = origin {
                 self.enter(thread, device)?;
-                if self.runtime.map_memory(Span { start: base, bytes: reserved }, device)?.is_none() {
+                if self.runtime.map_memory(Span { start, bytes: reserved }, device)?.is_none() {
                     return Ok(false);
                 }
             }
             let mut state = self.state.lock();
-            state.ledger.set_backing(base, Backing::Present);
+            state.memory.ledger.set_backing(buffer, Backing::Present);
             self.note_watched(&state);
         }
         Ok(true)
@@ -256,18 +257,18 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let _mapping = self.mapping.lock();
         let (absent, staged) = {
             let mut state = self.state.lock();
-            let awaited = |a: &&Allocation| a.origin.backing() == Some(Backing::Awaited);
+            let awaited = |found: &Found| found.origin.backing() == Some(Backing::Awaited);
             let device =
-                |a: &Allocation| state.task(a.owner).map_or(DeviceIndex(0), |task| task.terms.device);
+                |found: &Found| state.task(found.owner).map_or(DeviceIndex(0), |task| task.terms.device);
             let absent: Vec<_> =
-                state.ledger.absent().filter(awaited).map(|a| (a.clone(), device(a))).collect();
+                state.memory.absent().filter(awaited).map(|found| (found, device(&found))).collect();
             (absent, std::mem::take(&mut state.staged))
         };
-        for (allocation, device) in absent {
-            let Origin::Mapped { reserved, .. } = allocation.origin else { continue };
-            let start = allocation.span.start;
-            if self.runtime.map_memory(Span { start, bytes: reserved }, device) == Ok(Some(())) {
-                self.state.lock().ledger.set_backing(start, Backing::Present);
+        for (found, device) in absent {
+            let Origin::Mapped { reserved, .. } = found.origin else { continue };
+            let addresses = Span { start: found.start, bytes: reserved };
+            if self.runtime.map_memory(addresses, device) == Ok(Some(())) {
+                self.state.lock().memory.ledger.set_backing(found.id, Backing::Present);
             }
         }
         for staged in staged {

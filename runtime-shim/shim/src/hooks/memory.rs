@@ -1,6 +1,7 @@
 //! Allocation and free: chooses the owner and the kind of an allocation, and updates the daemon.
 
 use crate::account::{FrameId, Taken};
+use crate::address_map::{Found, TakenOut};
 use crate::ledger::{Allocation, Held, Origin};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Order, Pitched, Runtime, Span, StreamId};
@@ -46,6 +47,11 @@ impl CountedAllocation {
             device: Some(terms.device),
             set_device,
         }
+    }
+
+    pub(super) fn allocation(&self, bytes: u64, origin: Origin) -> Allocation {
+        let set_device = self.set_device;
+        Allocation { set_device, ..Allocation::new(bytes, self.key, self.frame, origin) }
     }
 }
 
@@ -215,53 +221,53 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // Programs call this to make a context, but the daemon has not chosen a device for one.
             return Outcome::Handled(());
         }
-        let Some(owner) = self.state.lock().ledger.get(address).map(|allocation| allocation.owner) else {
+        let Some(found) = self.state.lock().memory.at(address) else {
             return self.not_ours(thread);
         };
-        if let Err(error) = self.wait_for_users(thread, address) {
+        if let Err(error) = self.wait_for_users(thread, &found) {
             return Outcome::Fail(error);
         }
         // Removed from the ledger before it is freed, since another thread may get the same address at once.
-        let Some(allocation) = self.take_out(owner, address) else {
+        let Some(taken) = self.take_out(found) else {
             return Outcome::PassThrough(Why::NotOurs);
         };
-        if let Err(error) = self.free_memory(address, allocation.origin) {
-            self.put_back(allocation);
+        if let Err(error) = self.free_memory(address, taken.found.origin) {
+            self.put_back(taken);
             return Outcome::Fail(error);
         }
-        self.uncount_freed(&allocation);
+        self.uncount_freed(&taken.found);
         Outcome::Handled(())
     }
 
     /// Removes an allocation from the ledger, with the copies kept for it and its entry among the dying buffers.
-    pub(crate) fn take_out(&self, owner: TaskKey, address: u64) -> Option<Allocation> {
-        let (allocation, left) = loop {
-            drop(self.lock_settled(owner));
+    pub(crate) fn take_out(&self, found: Found) -> Option<TakenOut> {
+        let (taken, left) = loop {
+            drop(self.lock_settled(found.owner));
             // The mapping lock excludes a thread that maps or frees this allocation's memory: it has counted the
             // memory, and must find the allocation when it finishes. Its request is answered at once. A task that is
             // being requested may wait for long, so that is awaited above, without this lock.
             let _mapping = self.mapping.lock();
             let mut state = self.state.lock();
-            if state.task(owner).is_some_and(|task| task.phase == Phase::Asking) {
+            if state.task(found.owner).is_some_and(|task| task.phase == Phase::Asking) {
                 continue;
             }
-            let allocation = state.ledger.remove(address)?;
-            state.unstage(allocation.span);
+            let taken = state.memory.remove(found.id)?;
+            state.unstage(found.span());
             if let Some(beliefs) = &mut state.beliefs {
-                beliefs.freed(address);
+                beliefs.freed(found.id);
             }
-            let left = state.dying.remove(|dying, _| dying == address);
+            let left = state.dying.remove(|dying, _| dying == found.id);
             self.note_watched(&state);
-            break (allocation, left);
+            break (taken, left);
         };
         self.forget_until(left);
-        Some(allocation)
+        Some(taken)
     }
 
     /// Restores an allocation that could not be freed.
-    pub(crate) fn put_back(&self, allocation: Allocation) {
+    pub(crate) fn put_back(&self, taken: TakenOut) {
         let mut state = self.state.lock();
-        state.ledger.restore(allocation);
+        state.memory.restore(taken);
         self.note_watched(&state);
     }
 
@@ -280,11 +286,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Waits for the device of the task that owns the memory. Managed memory may have been allocated while another
     /// device was current than the one its task was bound to, and CUDA does not promise that `cudaFree` waits for any
     /// device but the current one.
-    fn wait_for_users(&self, thread: &mut Thread, address: u64) -> CudaResult<()> {
+    fn wait_for_users(&self, thread: &mut Thread, found: &Found) -> CudaResult<()> {
         let user = {
             let state = self.state.lock();
-            let managed = state.ledger.get(address).filter(|allocation| allocation.origin != Origin::Plain);
-            let owner = managed.and_then(|allocation| state.task(allocation.owner));
+            let managed = Some(found).filter(|found| found.origin != Origin::Plain);
+            let owner = managed.and_then(|found| state.task(found.owner));
             owner.filter(|task| task.phase == Phase::Bound).map(|task| task.key)
         };
         user.map_or(Ok(()), |key| self.quiesce(thread, key, Order::Blocking))
@@ -430,10 +436,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         origin: Origin,
     ) -> CudaResult<M> {
         if let Ok(made) = made {
-            let span = Span { start: made.start(), bytes };
             let mut state = self.state.lock();
-            state.ledger.insert(span, counted.key, counted.frame, origin);
-            state.ledger.set_device_of(span.start, counted.set_device);
+            let buffer = state.memory.insert(made.start(), counted.allocation(bytes, origin));
             if origin.is_rewritten()
                 && let Some(task) = state.task_mut(counted.key)
             {
@@ -444,7 +448,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 && origin.is_rewritten()
                 && let Some(beliefs) = &mut state.beliefs
             {
-                beliefs.allocated(span.start);
+                beliefs.allocated(buffer);
                 self.note_watched(&state);
             }
         } else {

@@ -429,8 +429,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let (device, spans) = {
             let state = self.state.lock();
             let Some(terms) = state.task(key).map(|task| task.terms) else { return };
-            let rewritten = state.ledger.of_task(key).filter(|a| a.origin.is_rewritten());
-            (terms.device, rewritten.map(|allocation| allocation.span).collect::<Vec<Span>>())
+            let rewritten = state.memory.of_task(key).filter(|found| found.origin.is_rewritten());
+            (terms.device, rewritten.map(|found| found.span()).collect::<Vec<Span>>())
         };
         if spans.is_empty() {
             return;

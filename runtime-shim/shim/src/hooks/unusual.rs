@@ -6,10 +6,11 @@
 //! streams idle. It must be *uncounted* at once: managed memory can be paged out, and a loop of allocations and frees
 //! in one stream would otherwise seem to need all of them together.
 
+use crate::address_map::{Found, Memory};
 use crate::hooks::memory::CountedAllocation;
-use crate::ledger::{Allocation, Held, Ledger, Origin};
+use crate::ledger::{Held, Origin};
 use crate::outcome::{Outcome, Why};
-use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Span, StreamId};
+use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::{Thread, Unfreed};
@@ -41,29 +42,29 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // Recorded as a free node: the memory is needed again whenever the graph runs, so it stays counted.
             return Outcome::PassThrough(Why::Captured);
         }
-        let owner = self.state.lock().ledger.get(address).map(|allocation| allocation.owner);
-        let Some(allocation) = owner.and_then(|owner| self.take_out(owner, address)) else {
+        let found = self.state.lock().memory.at(address);
+        let Some(taken) = found.and_then(|found| self.take_out(found)) else {
             return Outcome::PassThrough(Why::NotOurs);
         };
-        let freed = match allocation.origin {
+        let freed = match taken.found.origin {
             Origin::Plain => self.runtime.free_async(address, stream),
             Origin::Mapped { .. } | Origin::Rewritten { .. } | Origin::Program => {
-                self.free_later(thread, &allocation, stream)
+                self.free_later(thread, &taken.found, stream)
             }
         };
         if let Err(error) = freed {
-            self.put_back(allocation);
+            self.put_back(taken);
             return Outcome::Fail(error);
         }
-        self.uncount_freed(&allocation);
+        self.uncount_freed(&taken.found);
         Outcome::Handled(())
     }
 
-    fn free_later(&self, thread: &mut Thread, allocation: &Allocation, stream: StreamId) -> CudaResult<()> {
-        let (address, origin) = (allocation.span.start, allocation.origin);
+    fn free_later(&self, thread: &mut Thread, found: &Found, stream: StreamId) -> CudaResult<()> {
+        let (address, origin) = (found.start, found.origin);
         let unfreed = {
             let state = self.state.lock();
-            let bound = state.task(allocation.owner).filter(|task| task.phase == Phase::Bound);
+            let bound = state.task(found.owner).filter(|task| task.phase == Phase::Bound);
             bound.map(|task| {
                 let own = task.stream.map(|own| own.id).filter(|_| stream.is_legacy());
                 let streams = [stream].into_iter().chain(own).collect();
@@ -111,8 +112,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 }
             })
         };
-        self.malloc_plain(thread, bytes, make, |ledger, counted, handle| {
-            ledger.insert_array(handle, Held { owner: counted.key, frame: counted.frame, bytes });
+        self.malloc_plain(thread, bytes, make, |memory, counted, handle| {
+            memory.ledger.insert_array(handle, Held { owner: counted.key, frame: counted.frame, bytes });
         })
     }
 
@@ -127,13 +128,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return bypass;
         }
         self.sync_with_daemon(thread);
-        let Some(held) = self.state.lock().ledger.remove_array(handle) else {
+        let Some(held) = self.state.lock().memory.ledger.remove_array(handle) else {
             return Outcome::PassThrough(Why::NotOurs);
         };
         let freed = free();
         match freed {
             Ok(()) => self.uncount(held),
-            Err(_) => self.state.lock().ledger.insert_array(handle, held),
+            Err(_) => self.state.lock().memory.ledger.insert_array(handle, held),
         }
         freed.into()
     }
@@ -146,9 +147,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         bytes: u64,
         make: impl FnOnce() -> CudaResult<u64>,
     ) -> Outcome<()> {
-        self.malloc_plain(thread, bytes, make, |ledger, counted, start| {
-            ledger.insert(Span { start, bytes }, counted.key, counted.frame, Origin::Plain);
-            ledger.set_device_of(start, counted.set_device);
+        self.malloc_plain(thread, bytes, make, |memory, counted, start| {
+            memory.insert(start, counted.allocation(bytes, Origin::Plain));
         })
     }
 
@@ -158,7 +158,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         thread: &mut Thread,
         bytes: u64,
         make: impl FnOnce() -> CudaResult<u64>,
-        count: impl FnOnce(&mut Ledger, CountedAllocation, u64),
+        count: impl FnOnce(&mut Memory, CountedAllocation, u64),
     ) -> Outcome<()> {
         match self.on_a_device(thread) {
             Outcome::PassThrough(Why::AsItIs) => {}
@@ -170,7 +170,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         let made = make();
         match made {
-            Ok(handle) => count(&mut self.state.lock().ledger, counted, handle),
+            Ok(handle) => count(&mut self.state.lock().memory, counted, handle),
             Err(_) => self.uncount_allocation(counted, bytes, true),
         }
         made.map(drop).into()
@@ -186,7 +186,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         self.sync_with_daemon(thread);
         let state = self.state.lock();
-        let Some(task) = state.ledger.find(address).and_then(|found| state.task(found.owner)) else {
+        let Some(task) = state.memory.find(address).and_then(|found| state.task(found.owner)) else {
             return Hint::AsItIs;
         };
         match task.phase {

@@ -2,6 +2,7 @@
 
 use super::fakes::Decision;
 use super::*;
+use crate::ledger::{Allocation, Origin};
 use eager_proto::request::RequestBody;
 
 /// An over-subscribed task of 2,000 bytes with a grant of 500, under a daemon that wants dead memory back.
@@ -72,13 +73,8 @@ fn an_address_that_is_allocated_again_is_a_new_buffer() {
     bench.free(first);
     let mut state = bench.shim.state.lock();
     let owner = state.lazy();
-    state.ledger.insert(
-        crate::runtime::Span { start: first, bytes: 40 },
-        owner,
-        None,
-        crate::ledger::Origin::Plain,
-    );
-    assert!(state.ledger.dead_among(&[first]).is_empty());
+    state.memory.insert(first, Allocation::new(40, owner, None, Origin::Plain));
+    assert!(state.memory.dead_among(&[first]).is_empty());
 }
 
 #[test]

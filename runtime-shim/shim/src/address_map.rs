@@ -1,0 +1,284 @@
+//! The addresses of the program's allocations, beside the client's ledger, which knows them by number: what the
+//! arguments of a call name.
+//!
+//! Trap: another thread may free an allocation and get its address again for the next one, so an address may be kept
+//! only while the lock is held. What outlasts the lock is a [`BufferId`], which then names nothing.
+
+use crate::ledger::{Allocation, Backing, BufferId, Ledger, Origin, Part, Removed, Unwritten};
+use crate::runtime::Span;
+use crate::task::TaskKey;
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+/// A word that points at most this many bytes outside an allocation may mean it (specification S-716).
+const NEAR_BYTES: u64 = 64 << 10;
+
+/// A live allocation with its address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    pub id: BufferId,
+    pub start: u64,
+    pub allocation: Allocation,
+}
+
+impl Deref for Found {
+    type Target = Allocation;
+
+    fn deref(&self) -> &Allocation {
+        &self.allocation
+    }
+}
+
+impl Found {
+    pub fn span(&self) -> Span {
+        Span { start: self.start, bytes: self.bytes }
+    }
+
+    fn holds(&self, address: u64) -> bool {
+        self.span().holds(Span { start: address, bytes: 1 })
+    }
+
+    fn is_near(&self, address: u64) -> bool {
+        let Span { start, bytes } = self.span();
+        let end = start.saturating_add(bytes);
+        (start.saturating_sub(NEAR_BYTES)..end.saturating_add(NEAR_BYTES)).contains(&address)
+    }
+}
+
+/// An allocation taken out, with its address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakenOut {
+    pub found: Found,
+    removed: Removed,
+}
+
+/// The program's live allocations.
+#[derive(Debug, Default)]
+pub struct Memory {
+    pub ledger: Ledger,
+    by_start: BTreeMap<u64, BufferId>,
+    /// Start addresses by [`BufferId::index`]; those of free indices are stale.
+    starts: Vec<u64>,
+}
+
+impl Memory {
+    pub fn insert(&mut self, start: u64, allocation: Allocation) -> BufferId {
+        let id = self.ledger.insert(allocation);
+        self.note_start(id, start);
+        id
+    }
+
+    fn note_start(&mut self, id: BufferId, start: u64) {
+        if self.starts.len() <= id.index() {
+            self.starts.resize(id.index() + 1, 0);
+        }
+        self.starts[id.index()] = start;
+        // Memory that was freed unseen, such as that of a graph, may still be entered at this address.
+        if let Some(old) = self.by_start.insert(start, id) {
+            self.ledger.remove(old);
+        }
+    }
+
+    pub fn remove(&mut self, id: BufferId) -> Option<TakenOut> {
+        let found = self.get(id)?;
+        self.by_start.remove(&found.start);
+        Some(TakenOut { found, removed: self.ledger.remove(id)? })
+    }
+
+    /// Restores an allocation that [`Self::remove`] took out.
+    pub fn restore(&mut self, taken: TakenOut) {
+        let id = self.ledger.restore(taken.removed);
+        self.note_start(id, taken.found.start);
+    }
+
+    pub fn clear(&mut self) {
+        self.ledger.clear();
+        self.by_start.clear();
+    }
+
+    pub fn get(&self, id: BufferId) -> Option<Found> {
+        let allocation = *self.ledger.get(id)?;
+        Some(Found { id, start: self.start_of(id), allocation })
+    }
+
+    /// The address of a live allocation.
+    fn start_of(&self, id: BufferId) -> u64 {
+        self.starts[id.index()]
+    }
+
+    /// The allocation that starts at an address.
+    pub fn at(&self, start: u64) -> Option<Found> {
+        self.get(*self.by_start.get(&start)?)
+    }
+
+    /// The allocation that `address` points into.
+    pub fn find(&self, address: u64) -> Option<Found> {
+        let (_, &id) = self.by_start.range(..=address).next_back()?;
+        self.get(id).filter(|found| found.holds(address))
+    }
+
+    /// The allocation that holds all of `span`.
+    pub fn find_span(&self, span: Span) -> Option<Found> {
+        self.find(span.start).filter(|found| found.span().holds(span))
+    }
+
+    /// The distinct allocations that some words point into, in order of their addresses.
+    pub fn pointed_at(&self, words: &[u64]) -> Vec<Found> {
+        let found: BTreeMap<u64, Found> =
+            words.iter().filter_map(|&word| self.find(word)).map(|found| (found.start, found)).collect();
+        found.into_values().collect()
+    }
+
+    /// Ids of [`Self::pointed_at`].
+    pub fn named(&self, words: &[u64]) -> Vec<BufferId> {
+        self.pointed_at(words).into_iter().map(|found| found.id).collect()
+    }
+
+    /// Allocations without memory that some words name. A word that points into no allocation also names awaited
+    /// allocations that it misses by at most `NEAR_BYTES`, since programs shift pointers to index from 1. A word
+    /// inside an allocation names only that one: where addresses touch, its neighbour would be requested as well, and
+    /// could be refused. A near miss never names a dead allocation.
+    pub fn absent_among(&self, words: &[u64]) -> Vec<Found> {
+        if !self.ledger.has_absent() {
+            return Vec::new();
+        }
+        let strays: Vec<u64> = words.iter().copied().filter(|word| self.find(*word).is_none()).collect();
+        let is_named = |found: &Found| {
+            let is_awaited = found.origin.backing() == Some(Backing::Awaited);
+            words.iter().any(|&word| found.holds(word))
+                || is_awaited && strays.iter().any(|&word| found.is_near(word))
+        };
+        self.absent().filter(is_named).collect()
+    }
+
+    /// Awaited allocations within `NEAR_BYTES` of some words. Where addresses touch, a pointer shifted to index
+    /// from 1 points into the neighbour.
+    pub fn awaited_beside(&self, words: &[u64]) -> Vec<Found> {
+        let is_beside = |found: &Found| {
+            found.origin.backing() == Some(Backing::Awaited) && words.iter().any(|&word| found.is_near(word))
+        };
+        self.absent().filter(is_beside).collect()
+    }
+
+    /// All allocations without memory.
+    pub fn absent(&self) -> impl Iterator<Item = Found> + '_ {
+        self.ledger.absent().map(|(id, &allocation)| Found { id, start: self.start_of(id), allocation })
+    }
+
+    /// The dead allocations that some addresses point into.
+    pub fn dead_among(&self, addresses: &[u64]) -> Vec<Found> {
+        self.pointed_at(addresses).into_iter().filter(|found| self.ledger.is_dead(found.id)).collect()
+    }
+
+    /// True if some addresses point into an allocation whose contents are lost.
+    pub fn is_lost_among(&self, addresses: &[u64]) -> bool {
+        self.pointed_at(addresses).iter().any(|found| found.origin.backing() == Some(Backing::Gone))
+    }
+
+    pub fn of_task(&self, owner: TaskKey) -> impl Iterator<Item = Found> + '_ {
+        let all = self.ledger.of_task(owner);
+        all.map(|(id, &allocation)| Found { id, start: self.start_of(id), allocation })
+    }
+
+    /// Address and origin of the allocations that the shim mapped itself.
+    pub fn mapped(&self) -> Vec<(u64, Origin)> {
+        self.ledger.mapped().into_iter().map(|(id, origin)| (self.start_of(id), origin)).collect()
+    }
+
+    /// Addresses of allocations made while the program had this device set, and whether it has allocations on others.
+    pub fn on_set_device(&self, device: i32) -> (Vec<u64>, bool) {
+        let (own, has_others) = self.ledger.on_set_device(device);
+        (own.into_iter().map(|id| self.start_of(id)).collect(), has_others)
+    }
+
+    /// The part of an allocation that is all of `span`.
+    fn part(&self, span: Span) -> Option<Part> {
+        let found = self.find_span(span)?;
+        Some(Part { buffer: found.id, span: Span { start: span.start - found.start, bytes: span.bytes } })
+    }
+
+    /// Records that the host wrote `span`.
+    pub fn filled(&mut self, span: Span) {
+        if let Some(part) = self.part(span) {
+            self.ledger.filled(part);
+        }
+    }
+
+    /// Records that a copy puts data of the host into `span` on the device.
+    pub fn moved_in(&mut self, span: Span) {
+        if let Some(part) = self.part(span) {
+            self.ledger.moved_in(part);
+        }
+    }
+
+    /// True if `grant` has room for `span`, of an allocation of `owner`, beside what was moved in before.
+    pub fn fits(&self, owner: TaskKey, span: Span, grant: u64) -> bool {
+        self.part(span).is_some_and(|part| self.ledger.fits(owner, part, grant))
+    }
+
+    /// As [`Ledger::plan_fetch`], in addresses.
+    pub fn plan_fetch(
+        &mut self,
+        owner: TaskKey,
+        grant: u64,
+        first: &[BufferId],
+        not: &[BufferId],
+        unwritten: Unwritten,
+    ) -> Vec<Span> {
+        let plan = self.ledger.plan_fetch(owner, grant, first, not, unwritten);
+        let address = |part: Part| Span { start: self.start_of(part.buffer) + part.span.start, ..part.span };
+        plan.into_iter().map(address).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eager_proto::request::Slot;
+
+    fn two_buffers() -> Memory {
+        let owner = TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 };
+        let mut memory = Memory::default();
+        for (start, bytes) in [(2000, 50), (1000, 100)] {
+            memory.insert(start, Allocation::new(bytes, owner, None, Origin::REWRITTEN));
+        }
+        memory
+    }
+
+    #[test]
+    fn finds_by_interior_pointer_and_not_past_the_end() {
+        let memory = two_buffers();
+        assert_eq!(memory.find(1099).map(|found| found.start), Some(1000));
+        assert!(memory.find(1100).is_none() && memory.find(999).is_none());
+        let holder = |start, bytes| memory.find_span(Span { start, bytes });
+        assert!(holder(1050, 51).is_none(), "reaches past the end");
+        assert!(holder(1050, u64::MAX).is_none(), "wraps round");
+    }
+
+    #[test]
+    fn counts_each_buffer_once_however_many_arguments_point_into_it() {
+        let memory = two_buffers();
+        let bytes: u64 = memory.pointed_at(&[1000, 1001, 5, 2049]).iter().map(|found| found.bytes).sum();
+        assert_eq!(bytes, 150);
+    }
+
+    #[test]
+    fn what_moves_in_is_named_by_its_address() {
+        let mut memory = two_buffers();
+        memory.filled(Span { start: 1010, bytes: 20 });
+        let owner = memory.find(1010).expect("allocated").owner;
+        let plan = memory.plan_fetch(owner, 15, &[], &[], Unwritten::Nothing);
+        assert_eq!(plan, [Span { start: 1010, bytes: 15 }]);
+        assert!(memory.fits(owner, Span { start: 1000, bytes: 25 }, 25), "partly there already");
+    }
+
+    #[test]
+    fn an_allocation_that_could_not_be_freed_is_restored_with_its_address() {
+        let mut memory = two_buffers();
+        let id = memory.at(1000).expect("allocated").id;
+        let taken = memory.remove(id).expect("live");
+        assert!(memory.find(1000).is_none() && memory.get(id).is_none());
+        memory.restore(taken);
+        assert_eq!(memory.find(1050).map(|found| (found.start, found.bytes)), Some((1000, 100)));
+    }
+}
