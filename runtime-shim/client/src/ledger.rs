@@ -150,7 +150,7 @@ pub struct Held {
 
 /// All live allocations by number, and the arrays by handle. What goes through the allocations of a task takes them in
 /// the order of allocation.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Ledger {
     slots: Vec<Option<Entry>>,
     /// Free slots.
@@ -345,9 +345,10 @@ impl Ledger {
         here.map(|entry| entry.on_device.total_bytes()).sum()
     }
 
-    /// True if the owner has memory without pages, for which its grant has room.
+    /// True if the owner has memory on its device without pages, for which its grant has room.
     pub fn lacks_pages(&self, owner: TaskKey, grant: u64) -> bool {
-        self.moved(owner) < grant && self.entries_of(owner).any(|entry| !entry.unwritten().is_empty())
+        let mut here = self.entries_of(owner).filter(|entry| !entry.allocation.is_away);
+        self.moved(owner) < grant && here.any(|entry| !entry.unwritten().is_empty())
     }
 
     /// Detaches an allocation from its site, whose promise its future memory does not use.
@@ -478,6 +479,18 @@ mod tests {
         [b, c, d].into_iter().for_each(|id| ledger.filled(part(id, 0, 10)));
         let plan = fetch(&mut ledger, 30, &[c]);
         assert_eq!(plan.into_iter().map(|part| part.buffer).collect::<Vec<_>>(), [c, b, d]);
+    }
+
+    #[test]
+    fn memory_that_is_away_lacks_no_pages() {
+        let mut ledger = Ledger::default();
+        let buffer = managed(&mut ledger, 10);
+        for (is_away, lacks_pages) in [(false, true), (true, false), (false, true)] {
+            ledger.set_away(buffer, is_away);
+            assert_eq!(ledger.lacks_pages(owner(), 5), lacks_pages);
+            let plan = ledger.clone().plan_fetch(owner(), 5, &[], &[], Unwritten::All);
+            assert_eq!(plan.is_empty(), is_away, "nothing of it is moved in");
+        }
     }
 
     #[test]
