@@ -7,7 +7,12 @@
 use crate::account::FrameId;
 use crate::spans::{Span, Spans};
 use crate::task::TaskKey;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use sums::{Share, Sums};
+
+mod sums;
+#[cfg(test)]
+mod tests;
 
 /// Names an allocation; never reused. Ids are in the order of allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,6 +115,24 @@ struct Entry {
 }
 
 impl Entry {
+    fn share(&self) -> Share {
+        let Allocation { bytes, owner, origin, is_away, .. } = self.allocation;
+        let written = self.on_host.total_bytes().saturating_add(self.on_device.total_bytes());
+        Share {
+            owner,
+            bytes,
+            wasted: match origin {
+                Origin::Mapped { reserved, .. } => reserved - bytes,
+                Origin::Plain | Origin::Rewritten { .. } | Origin::Program => 0,
+            },
+            moved: if is_away { 0 } else { self.on_device.total_bytes() },
+            has_data: !is_away && !self.on_host.is_empty(),
+            lacks_pages: !is_away && origin == Origin::REWRITTEN && written < bytes,
+            is_absent: matches!(origin.backing(), Some(Backing::Awaited | Backing::Gone)),
+            is_dead: self.is_dead,
+        }
+    }
+
     /// Managed memory that was neither filled nor moved in. Empty for memory that needs no move.
     fn unwritten(&self) -> Spans {
         let mut left = Spans::default();
@@ -149,19 +172,19 @@ pub struct Held {
 }
 
 /// All live allocations by number, and the arrays by handle. What goes through the allocations of a task takes them in
-/// the order of allocation.
+/// the order of allocation. Only [`Self::mapped`], [`Self::on_set_device`] and what returns allocations without memory
+/// visit those of other tasks.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     slots: Vec<Option<Entry>>,
     /// Free slots.
     free: Vec<u32>,
     next: u64,
-    all: BTreeSet<BufferId>,
     arrays: BTreeMap<u64, Held>,
-    /// Number of allocations that the compiler proves dead.
-    dead: usize,
-    /// Allocations without memory.
-    absent: BTreeSet<BufferId>,
+    sums: Sums,
+    /// Number of times that an allocation was looked at.
+    #[cfg(test)]
+    visits: std::cell::Cell<u64>,
 }
 
 impl Ledger {
@@ -177,9 +200,9 @@ impl Ledger {
             u32::try_from(self.slots.len() - 1).unwrap_or_else(|_| unreachable!("2^32 allocations"))
         });
         let id = BufferId { number, index };
-        self.slots[id.index()] = Some(Entry { id, allocation, on_host, on_device, is_dead: false });
-        self.all.insert(id);
-        self.note_absent(id);
+        let entry = Entry { id, allocation, on_host, on_device, is_dead: false };
+        self.sums.add(id, &entry.share());
+        self.slots[id.index()] = Some(entry);
         id
     }
 
@@ -190,11 +213,20 @@ impl Ledger {
     }
 
     fn entry(&self, id: BufferId) -> Option<&Entry> {
+        #[cfg(test)]
+        self.visits.set(self.visits.get() + 1);
         self.slots.get(id.index())?.as_ref().filter(|entry| entry.id == id)
     }
 
-    fn entry_mut(&mut self, id: BufferId) -> Option<&mut Entry> {
-        self.slots.get_mut(id.index())?.as_mut().filter(|entry| entry.id == id)
+    /// Changes an allocation, and the sums that it is part of.
+    fn change<T>(&mut self, id: BufferId, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        #[cfg(test)]
+        self.visits.set(self.visits.get() + 1);
+        let entry = self.slots.get_mut(id.index())?.as_mut().filter(|entry| entry.id == id)?;
+        let before = entry.share();
+        let result = change(entry);
+        self.sums.replace(id, &before, &entry.share());
+        Some(result)
     }
 
     pub fn get(&self, id: BufferId) -> Option<&Allocation> {
@@ -203,18 +235,18 @@ impl Ledger {
 
     /// Allocations made while the program had this device set, and whether it has allocations on others.
     pub fn on_set_device(&self, device: i32) -> (Vec<BufferId>, bool) {
-        let (own, others): (Vec<_>, Vec<_>) =
-            self.entries().partition(|entry| entry.allocation.set_device == device);
-        (own.into_iter().map(|entry| entry.id).collect(), !others.is_empty())
+        let all = self.sums.all().filter_map(|id| Some((id, self.get(id)?.set_device)));
+        let (own, others): (Vec<_>, Vec<_>) = all.partition(|(_, set)| *set == device);
+        (own.into_iter().map(|(id, _)| id).collect(), !others.is_empty())
     }
 
     /// Records that an allocation is dead; returns it the first time.
     pub fn declare_dead(&mut self, id: BufferId) -> Option<Allocation> {
-        let entry = self.entry_mut(id).filter(|entry| !entry.is_dead)?;
-        entry.is_dead = true;
-        let allocation = entry.allocation;
-        self.dead += 1;
-        Some(allocation)
+        self.entry(id).filter(|entry| !entry.is_dead)?;
+        self.change(id, |entry| {
+            entry.is_dead = true;
+            entry.allocation
+        })
     }
 
     /// True if the compiler proves the allocation dead.
@@ -235,40 +267,33 @@ impl Ledger {
 
     /// Records whether an allocation's contents are on the host.
     pub fn set_away(&mut self, id: BufferId, is_away: bool) {
-        if let Some(entry) = self.entry_mut(id) {
-            entry.allocation.is_away = is_away;
-        }
+        self.change(id, |entry| entry.allocation.is_away = is_away);
     }
 
     /// Records the memory behind an allocation's addresses.
     pub fn set_backing(&mut self, id: BufferId, now: Backing) {
-        let Some(entry) = self.entry_mut(id) else { return };
-        if let Origin::Mapped { backing, .. } | Origin::Rewritten { backing } = &mut entry.allocation.origin {
-            *backing = now;
-            if now == Backing::Gone {
-                // None of its data is to be moved any more.
-                (entry.on_host, entry.on_device) = (Spans::default(), Spans::default());
+        self.change(id, |entry| {
+            if let Origin::Mapped { backing, .. } | Origin::Rewritten { backing } =
+                &mut entry.allocation.origin
+            {
+                *backing = now;
+                if now == Backing::Gone {
+                    // None of its data is to be moved any more.
+                    (entry.on_host, entry.on_device) = (Spans::default(), Spans::default());
+                }
             }
-            self.note_absent(id);
-        }
-    }
-
-    fn note_absent(&mut self, id: BufferId) {
-        match self.get(id).and_then(|allocation| allocation.origin.backing()) {
-            None | Some(Backing::Present) => self.absent.remove(&id),
-            Some(Backing::Awaited | Backing::Gone) => self.absent.insert(id),
-        };
+        });
     }
 
     /// True if some allocations have no memory.
     pub fn has_absent(&self) -> bool {
-        !self.absent.is_empty()
+        self.sums.has_absent()
     }
 
     /// True if calls must be searched for the allocations that they name, since some have no memory, or should not be
     /// used any more.
     pub fn is_watched(&self) -> bool {
-        self.has_absent() || self.dead > 0
+        self.has_absent() || self.sums.has_dead()
     }
 
     /// Allocations of a task without memory.
@@ -279,25 +304,19 @@ impl Ledger {
 
     /// All allocations without memory.
     pub fn absent(&self) -> impl Iterator<Item = (BufferId, &Allocation)> + '_ {
-        self.absent.iter().filter_map(|&id| Some((id, self.get(id)?)))
+        self.sums.absent().filter_map(|id| Some((id, self.get(id)?)))
     }
 
     /// Bytes that a task's mapped memory takes beyond what the program asked for.
     pub fn waste_of(&self, owner: TaskKey) -> u64 {
-        let waste = |(_, allocation): (_, &Allocation)| match allocation.origin {
-            Origin::Mapped { reserved, .. } => reserved - allocation.bytes,
-            Origin::Plain | Origin::Rewritten { .. } | Origin::Program => 0,
-        };
-        self.of_task(owner).map(waste).sum()
+        self.sums.wasted(owner)
     }
 
     pub fn remove(&mut self, id: BufferId) -> Option<Removed> {
         self.entry(id)?;
         let entry = self.slots[id.index()].take()?;
         self.free.push(id.index);
-        self.all.remove(&id);
-        self.absent.remove(&id);
-        self.dead -= usize::from(entry.is_dead);
+        self.sums.remove(id, &entry.share());
         Some(Removed(entry))
     }
 
@@ -307,80 +326,67 @@ impl Ledger {
     }
 
     pub fn insert_array(&mut self, handle: u64, held: Held) {
+        self.remove_array(handle);
         self.arrays.insert(handle, held);
+        self.sums.add_array(held);
     }
 
     pub fn remove_array(&mut self, handle: u64) -> Option<Held> {
-        self.arrays.remove(&handle)
+        let held = self.arrays.remove(&handle)?;
+        self.sums.remove_array(held);
+        Some(held)
     }
 
     /// Bytes of all memory that a task has.
     pub fn bytes_of(&self, owner: TaskKey) -> u64 {
-        let arrays = self.arrays.values().filter(|held| held.owner == owner).map(|held| held.bytes);
-        self.of_task(owner).map(|(_, allocation)| allocation.bytes).chain(arrays).sum()
+        self.sums.bytes(owner)
     }
 
     /// The allocations that the shim mapped itself.
     pub fn mapped(&self) -> Vec<(BufferId, Origin)> {
-        let all = self.entries().map(|entry| (entry.id, entry.allocation.origin));
+        let all = self.sums.all().filter_map(|id| Some((id, self.get(id)?.origin)));
         all.filter(|(_, origin)| matches!(origin, Origin::Mapped { .. })).collect()
     }
 
     pub fn of_task(&self, owner: TaskKey) -> impl Iterator<Item = (BufferId, &Allocation)> + '_ {
-        self.entries_of(owner).map(|entry| (entry.id, &entry.allocation))
-    }
-
-    fn entries_of(&self, owner: TaskKey) -> impl Iterator<Item = &Entry> + '_ {
-        self.entries().filter(move |entry| entry.allocation.owner == owner)
-    }
-
-    /// All allocations, in their order.
-    fn entries(&self) -> impl Iterator<Item = &Entry> + '_ {
-        self.all.iter().filter_map(|&id| self.entry(id))
-    }
-
-    /// Bytes of the owner that were moved in and not sent away since.
-    fn moved(&self, owner: TaskKey) -> u64 {
-        let here = self.entries_of(owner).filter(|entry| !entry.allocation.is_away);
-        here.map(|entry| entry.on_device.total_bytes()).sum()
+        self.sums.of_task(owner).filter_map(|id| Some((id, self.get(id)?)))
     }
 
     /// True if the owner has memory on its device without pages, for which its grant has room.
     pub fn lacks_pages(&self, owner: TaskKey, grant: u64) -> bool {
-        let mut here = self.entries_of(owner).filter(|entry| !entry.allocation.is_away);
-        self.moved(owner) < grant && here.any(|entry| !entry.unwritten().is_empty())
+        self.sums.moved(owner) < grant && self.sums.next(owner, Kind::Unwritten, None).is_some()
     }
 
     /// Detaches an allocation from its site, whose promise its future memory does not use.
     pub fn leave_frame(&mut self, id: BufferId) {
-        if let Some(entry) = self.entry_mut(id) {
-            entry.allocation.frame = None;
-        }
+        self.change(id, |entry| entry.allocation.frame = None);
     }
 
     /// Moves an allocation to another task, which had not announced it; returns its bytes, or 0 if it is gone.
     pub fn hand_over(&mut self, id: BufferId, owner: TaskKey) -> u64 {
-        self.entry_mut(id).map_or(0, |entry| {
+        let given = self.change(id, |entry| {
             (entry.allocation.owner, entry.allocation.frame) = (owner, None);
             entry.allocation.bytes
-        })
+        });
+        given.unwrap_or(0)
     }
 
     /// Records that the host wrote a part of an allocation.
     pub fn filled(&mut self, part: Part) {
-        if let Some(entry) = self.entry_mut(part.buffer) {
+        self.change(part.buffer, |entry| {
             entry.on_host.insert(part.span);
             entry.on_device.remove(part.span);
-        }
+        });
     }
 
     /// Records that a copy puts data of the host into a part of managed memory on the device.
     pub fn moved_in(&mut self, part: Part) {
-        let found = self.entry_mut(part.buffer);
-        if let Some(entry) = found.filter(|entry| entry.allocation.origin.is_rewritten()) {
-            entry.on_host.remove(part.span);
-            entry.on_device.insert(part.span);
-        }
+        self.change(part.buffer, |entry| {
+            if entry.allocation.origin.is_rewritten() {
+                entry.on_host.remove(part.span);
+                entry.on_device.insert(part.span);
+            }
+        });
     }
 
     /// True if `grant` has room for `part` beside what was moved in before.
@@ -390,7 +396,7 @@ impl Ledger {
         if let Some(entry) = self.entry(part.buffer) {
             entry.on_device.iter().for_each(|here| new.remove(here));
         }
-        self.moved(owner).saturating_add(new.total_bytes()) <= grant
+        self.sums.moved(owner).saturating_add(new.total_bytes()) <= grant
     }
 
     /// Chooses what to move in, as much as `grant` leaves beside what was moved in before: data of `owner` on the host,
@@ -404,105 +410,59 @@ impl Ledger {
         not: &[BufferId],
         unwritten: Unwritten,
     ) -> Vec<Part> {
-        let mut budget = grant.saturating_sub(self.moved(owner));
-        let others = self.of_task(owner).map(|(id, _)| id);
-        let order: Vec<BufferId> =
-            first.iter().copied().chain(others.filter(|id| !first.contains(id))).collect();
-        let filled = order.iter().map(|id| (*id, false));
-        let made = order.iter().filter(|id| match unwritten {
-            Unwritten::Nothing => false,
-            Unwritten::First => first.contains(id),
-            Unwritten::All => true,
-        });
-        let mut plan = Vec::new();
-        for (id, is_unwritten) in filled.chain(made.map(|id| (*id, true))) {
-            let Some(entry) = self.entry_mut(id).filter(|entry| entry.allocation.owner == owner) else {
-                continue;
-            };
-            if not.contains(&id) || entry.allocation.is_away {
-                continue;
-            }
-            let source = if is_unwritten { entry.unwritten() } else { entry.on_host.clone() };
-            for span in source.prefix(budget) {
-                entry.on_host.remove(span);
-                entry.on_device.insert(span);
-                budget -= span.bytes;
-                plan.push(Part { buffer: id, span });
+        let mut plan = Plan { parts: Vec::new(), budget: grant.saturating_sub(self.sums.moved(owner)) };
+        let (made_first, made_others) = (unwritten != Unwritten::Nothing, unwritten == Unwritten::All);
+        for (kind, with_first, with_others) in
+            [(Kind::Data, true, true), (Kind::Unwritten, made_first, made_others)]
+        {
+            let own = first.iter().filter(|id| self.get(**id).is_some_and(|found| found.owner == owner));
+            let own: Vec<BufferId> = own.copied().filter(|id| with_first && !not.contains(id)).collect();
+            own.into_iter().for_each(|id| self.take(id, kind, &mut plan));
+            let mut last = None;
+            while plan.budget > 0
+                && with_others
+                && let Some(id) = self.sums.next(owner, kind, last)
+            {
+                last = Some(id);
+                if !not.contains(&id) {
+                    self.take(id, kind, &mut plan);
+                }
             }
         }
-        plan
+        plan.parts
+    }
+
+    /// Plans to move in what an allocation has of this kind, within the plan's budget.
+    fn take(&mut self, id: BufferId, kind: Kind, plan: &mut Plan) {
+        self.change(id, |entry| {
+            if entry.allocation.is_away {
+                return;
+            }
+            let source = match kind {
+                Kind::Data => entry.on_host.prefix(plan.budget),
+                Kind::Unwritten => entry.unwritten().prefix(plan.budget),
+            };
+            for span in source {
+                entry.on_host.remove(span);
+                entry.on_device.insert(span);
+                plan.budget -= span.bytes;
+                plan.parts.push(Part { buffer: id, span });
+            }
+        });
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use eager_proto::request::Slot;
+/// What can be moved in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Data of the host.
+    Data,
+    /// Memory that neither the host nor a copy has written.
+    Unwritten,
+}
 
-    fn owner() -> TaskKey {
-        TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 }
-    }
-
-    fn managed(ledger: &mut Ledger, bytes: u64) -> BufferId {
-        ledger.insert(Allocation::new(bytes, owner(), None, Origin::REWRITTEN))
-    }
-
-    fn part(buffer: BufferId, start: u64, bytes: u64) -> Part {
-        Part { buffer, span: Span { start, bytes } }
-    }
-
-    fn fetch(ledger: &mut Ledger, grant: u64, first: &[BufferId]) -> Vec<Part> {
-        ledger.plan_fetch(owner(), grant, first, &[], Unwritten::Nothing)
-    }
-
-    #[test]
-    fn fetches_within_the_grant_and_the_rest_when_it_grows() {
-        let mut ledger = Ledger::default();
-        let (a, b) = (managed(&mut ledger, 100), managed(&mut ledger, 50));
-        ledger.filled(part(a, 0, 100));
-        ledger.filled(part(b, 0, 50));
-        assert_eq!(fetch(&mut ledger, 80, &[b]), [part(b, 0, 50), part(a, 0, 30)]);
-        assert_eq!(fetch(&mut ledger, 80, &[]), [], "the grant is used up");
-        assert_eq!(fetch(&mut ledger, 150, &[]), [part(a, 30, 70)]);
-        ledger.filled(part(a, 0, 10));
-        assert_eq!(fetch(&mut ledger, 150, &[]), [part(a, 0, 10)], "written again, fetched again");
-    }
-
-    #[test]
-    fn buffers_move_in_in_the_order_of_their_allocation_wherever_they_are_kept() {
-        let mut ledger = Ledger::default();
-        let [a, b, c] = [(); 3].map(|()| managed(&mut ledger, 10));
-        ledger.remove(a).expect("a");
-        let taken = ledger.remove(b).expect("b");
-        let d = managed(&mut ledger, 10);
-        let b = ledger.restore(taken);
-        [b, c, d].into_iter().for_each(|id| ledger.filled(part(id, 0, 10)));
-        let plan = fetch(&mut ledger, 30, &[c]);
-        assert_eq!(plan.into_iter().map(|part| part.buffer).collect::<Vec<_>>(), [c, b, d]);
-    }
-
-    #[test]
-    fn memory_that_is_away_lacks_no_pages() {
-        let mut ledger = Ledger::default();
-        let buffer = managed(&mut ledger, 10);
-        for (is_away, lacks_pages) in [(false, true), (true, false), (false, true)] {
-            ledger.set_away(buffer, is_away);
-            assert_eq!(ledger.lacks_pages(owner(), 5), lacks_pages);
-            let plan = ledger.clone().plan_fetch(owner(), 5, &[], &[], Unwritten::All);
-            assert_eq!(plan.is_empty(), is_away, "nothing of it is moved in");
-        }
-    }
-
-    #[test]
-    fn the_id_of_a_freed_buffer_names_nothing_although_its_slot_is_used_again() {
-        let mut ledger = Ledger::default();
-        let old = managed(&mut ledger, 10);
-        ledger.remove(old).expect("live");
-        let new = managed(&mut ledger, 20);
-        assert_eq!(new.index(), old.index());
-        assert!(ledger.get(old).is_none() && ledger.remove(old).is_none());
-        ledger.clear();
-        let newest = managed(&mut ledger, 30);
-        assert_eq!((ledger.get(new), ledger.get(newest).map(|found| found.bytes)), (None, Some(30)));
-    }
+/// What is chosen to be moved in, and what the grant still has room for.
+struct Plan {
+    parts: Vec<Part>,
+    budget: u64,
 }

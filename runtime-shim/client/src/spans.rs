@@ -22,11 +22,13 @@ impl Span {
 pub struct Spans {
     /// Start to end (exclusive).
     ranges: BTreeMap<u64, u64>,
+    /// Sum of the ranges.
+    bytes: u64,
 }
 
 impl Spans {
     pub fn total_bytes(&self) -> u64 {
-        self.ranges.iter().map(|(start, end)| end - start).sum()
+        self.bytes
     }
 
     pub fn is_empty(&self) -> bool {
@@ -51,9 +53,11 @@ impl Spans {
             .collect();
         for key in joined {
             let its_end = self.ranges.remove(&key).unwrap_or(key);
+            self.bytes -= its_end - key;
             (start, end) = (start.min(key), end.max(its_end));
         }
         self.ranges.insert(start, end);
+        self.bytes += end - start;
     }
 
     /// Removes a range, splitting ranges that cross its borders.
@@ -70,6 +74,7 @@ impl Spans {
             .collect();
         for (its_start, its_end) in cut {
             self.ranges.remove(&its_start);
+            self.bytes -= its_end.min(end) - its_start.max(start);
             if its_start < start {
                 self.ranges.insert(its_start, start);
             }
