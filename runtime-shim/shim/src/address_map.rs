@@ -142,22 +142,30 @@ impl Memory {
         if !self.ledger.has_absent() {
             return Vec::new();
         }
-        let strays: Vec<u64> = words.iter().copied().filter(|word| self.find(*word).is_none()).collect();
-        let is_named = |found: &Found| {
-            let is_awaited = found.origin.backing() == Some(Backing::Awaited);
-            words.iter().any(|&word| found.holds(word))
-                || is_awaited && strays.iter().any(|&word| found.is_near(word))
-        };
-        self.absent().filter(is_named).collect()
+        let named = words.iter().flat_map(|&word| match self.find(word) {
+            Some(found) => vec![found],
+            None => self.awaited_near(word),
+        });
+        let is_absent =
+            |found: &Found| matches!(found.origin.backing(), Some(Backing::Awaited | Backing::Gone));
+        in_order(named.filter(is_absent))
     }
 
     /// Awaited allocations within `NEAR_BYTES` of some words. Where addresses touch, a pointer shifted to index
     /// from 1 points into the neighbour.
     pub fn awaited_beside(&self, words: &[u64]) -> Vec<Found> {
-        let is_beside = |found: &Found| {
-            found.origin.backing() == Some(Backing::Awaited) && words.iter().any(|&word| found.is_near(word))
-        };
-        self.absent().filter(is_beside).collect()
+        if !self.ledger.has_absent() {
+            return Vec::new();
+        }
+        in_order(words.iter().flat_map(|&word| self.awaited_near(word)))
+    }
+
+    /// Awaited allocations that a word misses by at most `NEAR_BYTES`, or points into. Allocations do not overlap, so
+    /// these lie side by side.
+    fn awaited_near(&self, word: u64) -> Vec<Found> {
+        let before = self.by_start.range(..=word.saturating_add(NEAR_BYTES)).rev();
+        let near = before.filter_map(|(_, &id)| self.get(id)).take_while(|found| found.is_near(word));
+        near.filter(|found| found.origin.backing() == Some(Backing::Awaited)).collect()
     }
 
     /// All allocations without memory.
@@ -231,10 +239,17 @@ impl Memory {
     }
 }
 
+/// Each allocation once, in the order of allocation.
+fn in_order(found: impl Iterator<Item = Found>) -> Vec<Found> {
+    let by_id: BTreeMap<BufferId, Found> = found.map(|found| (found.id, found)).collect();
+    by_id.into_values().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use eager_proto::request::Slot;
+    use proptest::prelude::*;
 
     fn two_buffers() -> Memory {
         let owner = TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 };
@@ -280,5 +295,61 @@ mod tests {
         assert!(memory.find(1000).is_none() && memory.get(id).is_none());
         memory.restore(taken);
         assert_eq!(memory.find(1050).map(|found| (found.start, found.bytes)), Some((1000, 100)));
+    }
+
+    /// Bytes between allocations, then bytes and state of each: `None` is plain memory.
+    fn allocations() -> impl Strategy<Value = Vec<(u64, u64, Option<Backing>)>> {
+        let distance = prop_oneof![Just(0), 1..2 * NEAR_BYTES, Just(NEAR_BYTES), Just(3 * NEAR_BYTES)];
+        let bytes = prop_oneof![1_u64..1000, Just(NEAR_BYTES), Just(3 * NEAR_BYTES)];
+        let state = prop::option::of(prop_oneof![
+            3 => Just(Backing::Awaited),
+            1 => Just(Backing::Present),
+            1 => Just(Backing::Gone),
+        ]);
+        prop::collection::vec((distance, bytes, state), 0..12)
+    }
+
+    proptest! {
+        /// Compares with the definition, applied to each allocation.
+        #[test]
+        fn words_name_what_they_point_into_and_awaited_memory_that_they_miss_narrowly(
+            allocations in allocations(),
+            words in prop::collection::vec((0_usize..12, -2..3_i64, -1..2_i64), 1..4),
+        ) {
+            let owner = TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 };
+            let mut memory = Memory::default();
+            let mut end = 4 * NEAR_BYTES;
+            let mut edges = vec![end];
+            for (distance, bytes, state) in allocations {
+                let start = end + distance;
+                end = start + bytes;
+                edges.extend([start, end]);
+                let origin = state.map_or(Origin::Plain, |backing| Origin::Mapped { reserved: bytes, backing });
+                memory.insert(start, Allocation::new(bytes, owner, None, origin));
+            }
+            let near = NEAR_BYTES.cast_signed();
+            let words: Vec<u64> = words
+                .into_iter()
+                .map(|(edge, far, by)| edges[edge % edges.len()].saturating_add_signed(far * near + by))
+                .collect();
+            let all: Vec<Found> = memory.of_task(owner).collect();
+            let points_into = |found: &Found, word: u64| (found.start..found.start + found.bytes).contains(&word);
+            let is_stray = |word: u64| !all.iter().any(|found| points_into(found, word));
+            let is_near = |found: &Found, word: u64| {
+                (found.start - NEAR_BYTES..found.start + found.bytes + NEAR_BYTES).contains(&word)
+            };
+            let among = all.iter().copied().filter(|found| match found.origin.backing() {
+                None | Some(Backing::Present) => false,
+                Some(Backing::Gone) => words.iter().any(|&word| points_into(found, word)),
+                Some(Backing::Awaited) => words
+                    .iter()
+                    .any(|&word| points_into(found, word) || is_stray(word) && is_near(found, word)),
+            });
+            prop_assert_eq!(memory.absent_among(&words), among.collect::<Vec<_>>());
+            let beside = all.iter().copied().filter(|found| {
+                found.origin.backing() == Some(Backing::Awaited) && words.iter().any(|&word| is_near(found, word))
+            });
+            prop_assert_eq!(memory.awaited_beside(&words), beside.collect::<Vec<_>>());
+        }
     }
 }
