@@ -138,6 +138,7 @@ impl Cluster {
             uid: 1000,
             label: String::new(),
             informed: false,
+            same_process: None,
         });
         let request = TaskRequest {
             requirement: Bytes(size * self.unit.0),

@@ -303,7 +303,13 @@ mod tests {
             let (client, task) = (ClientId(self.clients), TaskId(self.clients));
             self.step(
                 second,
-                Event::ClientConnected { client, uid: 0, label: program.into(), informed: true },
+                Event::ClientConnected {
+                    client,
+                    uid: 0,
+                    label: program.into(),
+                    informed: true,
+                    same_process: None,
+                },
             );
             self.step(second, Event::TaskBegin { task, client, request: request(gib) });
             self.clients
@@ -321,7 +327,13 @@ mod tests {
 
         fn expected_by(&mut self, uid: u32, program: &str, gib: u64) -> Option<(u64, u64)> {
             let client = ClientId(1 << 32);
-            let event = Event::ClientConnected { client, uid, label: program.into(), informed: true };
+            let event = Event::ClientConnected {
+                client,
+                uid,
+                label: program.into(),
+                informed: true,
+                same_process: None,
+            };
             self.history.note(Nanos(0), &event, &[]);
             let Estimate { remaining, hold } = self.history.estimate(client, &request(gib))?;
             Some((remaining.0 / 1_000_000_000, hold.0 / 1_000_000_000))

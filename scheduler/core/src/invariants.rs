@@ -19,8 +19,8 @@ pub enum Violation {
     SumDiffers { device: DeviceId, ledger: Bytes, held: Bytes },
     #[error("{device}: its count of programs with a context and no memory so far is wrong")]
     IdleDiffers { device: DeviceId },
-    #[error("{device}: {counted} programs are counted there, there are {actual}")]
-    ProgramsDiffer { device: DeviceId, counted: u32, actual: usize },
+    #[error("{device}: its list of programs with a context is wrong")]
+    ProgramsDiffer { device: DeviceId },
     #[error("{device}: contexts in the ledger are {ledger}, its clients need {needed}")]
     ContextsDiffer { device: DeviceId, ledger: Bytes, needed: Bytes },
     #[error("{device}: lists tasks that are not bound to it, or misses one that is")]
@@ -204,11 +204,14 @@ fn check_sums(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
     if held != granted {
         return Err(Violation::SumDiffers { device: id, ledger: granted, held });
     }
-    let clients = scheduler.state().clients.values().filter(|client| client.contexts.contains(&id)).count();
-    if clients != device.programs as usize {
-        return Err(Violation::ProgramsDiffer { device: id, counted: device.programs, actual: clients });
+    let mut programs: BTreeMap<ClientId, u32> = BTreeMap::new();
+    for client in scheduler.state().clients.values().filter(|client| client.contexts.contains(&id)) {
+        *programs.entry(client.program()).or_default() += 1;
     }
-    let needed = Bytes(scheduler.options().context_bytes.0.saturating_mul(clients as u64));
+    if programs != device.programs {
+        return Err(Violation::ProgramsDiffer { device: id });
+    }
+    let needed = Bytes(scheduler.options().context_bytes.0.saturating_mul(programs.len() as u64));
     if needed != contexts {
         return Err(Violation::ContextsDiffer { device: id, ledger: contexts, needed });
     }

@@ -33,13 +33,18 @@ impl State {
         self.reindex(id);
     }
 
-    /// Bytes that a task of this client costs on this device besides its grant: a context's, or 0 if the client has one
-    /// there.
+    /// Bytes that a task of this client costs on this device besides its grant: a context's, or 0 if the client's program
+    /// has one there.
     pub fn context_cost(&self, device: DeviceId, client: ClientId, context_bytes: Bytes) -> Bytes {
-        match self.clients.get(&client) {
-            Some(client) if client.contexts.contains(&device) => Bytes::ZERO,
+        match self.devices.get(&device) {
+            Some(device) if self.has_program(device, client) => Bytes::ZERO,
             _ => context_bytes,
         }
+    }
+
+    /// True if the client's program has a context on the device.
+    pub(crate) fn has_program(&self, device: &Device, client: ClientId) -> bool {
+        self.clients.get(&client).is_some_and(|client| device.programs.contains_key(&client.program()))
     }
 
     /// Binds a task and reserves its grant. Returns its class; None, with nothing changed, if the books do not allow
@@ -113,12 +118,12 @@ impl State {
         true
     }
 
-    /// Counts a client among the programs of a device, unless it is counted there already.
+    /// Counts a client with its program on a device, unless it is counted there already.
     fn note_context(&mut self, id: ClientId, on: DeviceId) {
-        let mut is_new = false;
-        self.change_client(id, |client| is_new = client.contexts.insert(on));
-        if let Some(device) = self.devices.get_mut(&on).filter(|_| is_new) {
-            device.programs = device.programs.saturating_add(1);
+        let mut new_of = None;
+        self.change_client(id, |client| new_of = client.contexts.insert(on).then(|| client.program()));
+        if let Some((program, device)) = new_of.zip(self.devices.get_mut(&on)) {
+            *device.programs.entry(program).or_default() += 1;
         }
     }
 
@@ -323,9 +328,10 @@ impl State {
         self.frozen.remove(&id);
         client.idle_on.iter().for_each(|&device| self.count_idle(device, client.uid, -1));
         for &device in &client.contexts {
-            if let Some(device) = self.devices.get_mut(&device) {
+            if let Some(device) = self.devices.get_mut(&device)
+                && device.remove_client_of(client.program())
+            {
                 device.contexts = device.contexts.saturating_sub(context_bytes);
-                device.programs = device.programs.saturating_sub(1);
             }
             self.reindex(device);
         }

@@ -34,9 +34,9 @@ pub struct Device {
     pub lost: bool,
     /// Bytes set aside for the contexts of clients that are or were bound here.
     pub contexts: Bytes,
-    /// Number of those clients.
+    /// Programs of those clients ([`Client::program`]), with the number of their clients here.
     #[serde(skip)]
-    pub programs: u32,
+    pub programs: BTreeMap<ClientId, u32>,
     /// By user, how many of those clients have held no memory on any device so far.
     #[serde(skip)]
     pub idle: BTreeMap<u32, u32>,
@@ -116,6 +116,17 @@ impl Device {
         self.capacity.saturating_sub(granted).saturating_sub(self.unaccounted)
     }
 
+    /// Counts one client of a program less; true if it was the last.
+    pub(crate) fn remove_client_of(&mut self, program: ClientId) -> bool {
+        let Some(clients) = self.programs.get_mut(&program) else { return false };
+        *clients = clients.saturating_sub(1);
+        let is_last = *clients == 0;
+        if is_last {
+            self.programs.remove(&program);
+        }
+        is_last
+    }
+
     /// Bytes of the device that over-subscribed tasks leave to others: one of `parts` equal parts, or 0 if `parts` is
     /// None.
     pub(crate) fn left_to_others(&self, parts: Option<u64>) -> Bytes {
@@ -132,6 +143,9 @@ pub struct Client {
     /// See [`crate::event::Event::ClientConnected`].
     #[serde(default)]
     pub informed: bool,
+    /// The first client of its process, if that is another one.
+    #[serde(default)]
+    pub(crate) first_of_process: Option<ClientId>,
     #[serde(skip)]
     pub tasks: BTreeSet<TaskId>,
     /// Devices on which the ledger has set memory aside for its context.
@@ -152,6 +166,11 @@ pub struct Client {
 }
 
 impl Client {
+    /// Names the program: the first client of its process, connected or not.
+    pub fn program(&self) -> ClientId {
+        self.first_of_process.unwrap_or(self.id)
+    }
+
     /// True if it has a context on a device and no waiting task: sooner or later it gives memory back.
     pub fn will_free_memory(&self) -> bool {
         self.waiting == 0 && !self.contexts.is_empty()
@@ -445,21 +464,20 @@ impl<'a> View<'a> {
         takes && !task.request.barred.has(device.id)
     }
 
-    /// True if the program has the device, or has none and this one takes another program. A drained device keeps the
-    /// programs that it has.
+    /// True if the program has the device, or has none and this one takes another program (specification S-114). A
+    /// drained device keeps the programs that it has.
     fn takes_program(&self, device: &Device, client: ClientId, most: u32) -> bool {
-        let has = self.state.clients.get(&client).is_some_and(|client| client.contexts.contains(&device.id));
-        if has {
+        if self.state.has_program(device, client) {
             return View { ignores_drains: true, ..*self }.takes_tasks(device);
         }
-        device.programs < most && !self.has_device(client) && self.takes_tasks(device)
+        let has_place = device.programs.len() < most as usize;
+        has_place && !self.has_device(client) && self.takes_tasks(device)
     }
 
-    /// True if the client has a context on a device that is not lost.
+    /// True if the client's program has a context on a device that is not lost.
     pub(crate) fn has_device(&self, client: ClientId) -> bool {
-        let contexts = self.state.clients.get(&client).map(|client| &client.contexts);
-        let mut devices = contexts.into_iter().flatten().filter_map(|id| self.state.devices.get(id));
-        devices.any(|device| !device.lost)
+        let mut devices = self.state.devices.values().filter(|device| !device.lost);
+        devices.any(|device| self.state.has_program(device, client))
     }
 
     /// Bytes that a waiting task could be granted on the device, after its program's context is paid for. None if the

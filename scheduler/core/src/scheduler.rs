@@ -294,8 +294,8 @@ impl Scheduler {
         }
         match event {
             Event::DeviceAdded { device, profile } => self.add_device(device, profile),
-            Event::ClientConnected { client, uid, label, informed } => {
-                self.add_client(client, uid, label, informed)
+            Event::ClientConnected { client, uid, label, informed, same_process } => {
+                self.add_client(client, uid, label, informed, same_process)
             }
             Event::ClientGone { client } => self.drop_client(client),
             Event::TaskBegin { task, client, request } => self.begin(task, client, request),
@@ -343,7 +343,7 @@ impl Scheduler {
             drained: false,
             lost: false,
             contexts: Bytes::ZERO,
-            programs: 0,
+            programs: BTreeMap::new(),
             idle: BTreeMap::new(),
             foreign: Seen::default(),
             unaccounted: Bytes::ZERO,
@@ -369,15 +369,24 @@ impl Scheduler {
         Ok(())
     }
 
-    fn add_client(&mut self, id: ClientId, uid: u32, label: String, informed: bool) -> Result<(), Anomaly> {
+    fn add_client(
+        &mut self,
+        id: ClientId,
+        uid: u32,
+        label: String,
+        informed: bool,
+        same_process: Option<ClientId>,
+    ) -> Result<(), Anomaly> {
         if self.state.clients.contains_key(&id) {
             return Err(Anomaly::DuplicateClient);
         }
+        let earlier = same_process.and_then(|earlier| self.state.clients.get(&earlier));
         let client = Client {
             id,
             uid,
             label,
             informed,
+            first_of_process: earlier.filter(|earlier| earlier.uid == uid).map(Client::program),
             tasks: BTreeSet::new(),
             contexts: BTreeSet::new(),
             idle_on: BTreeSet::new(),

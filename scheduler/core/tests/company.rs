@@ -16,7 +16,13 @@ fn step(scheduler: &mut Scheduler, second: u64, event: Event) {
 }
 
 fn comes(client: u64, informed: bool) -> Event {
-    Event::ClientConnected { client: ClientId(client), uid: 1000, label: "x".into(), informed }
+    Event::ClientConnected {
+        client: ClientId(client),
+        uid: 1000,
+        label: "x".into(),
+        informed,
+        same_process: None,
+    }
 }
 
 fn goes(client: u64) -> Event {

@@ -36,7 +36,13 @@ impl Run {
         run.step(Event::DeviceAdded { device: DeviceId(0), profile });
         for (client, uid) in [(0, ANNA), (1, BERT)] {
             let label = "x".to_owned();
-            run.step(Event::ClientConnected { client: ClientId(client), uid, label, informed: false });
+            run.step(Event::ClientConnected {
+                client: ClientId(client),
+                uid,
+                label,
+                informed: false,
+                same_process: None,
+            });
         }
         run
     }

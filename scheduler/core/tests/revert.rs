@@ -34,7 +34,13 @@ impl Run {
             faults_stall: false,
         };
         run.step(Event::DeviceAdded { device: DeviceId(0), profile });
-        run.step(Event::ClientConnected { client: ClientId(0), uid: 1, label: "x".into(), informed: false });
+        run.step(Event::ClientConnected {
+            client: ClientId(0),
+            uid: 1,
+            label: "x".into(),
+            informed: false,
+            same_process: None,
+        });
         run
     }
 

@@ -46,6 +46,7 @@ pub fn state(bytes: &[u8]) {
             uid: client.uid,
             label: client.label,
             informed: false,
+            same_process: None,
         });
         for (index, slot) in client.slots {
             let restored = TaskSlot::restored(&slot);
@@ -112,6 +113,7 @@ impl Harness {
             uid: 1,
             label: "fuzz".into(),
             informed: false,
+            same_process: None,
         });
         harness
     }

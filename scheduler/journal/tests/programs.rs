@@ -33,7 +33,13 @@ fn device() -> Event {
 }
 
 fn client(id: u64, label: &str) -> Event {
-    Event::ClientConnected { client: ClientId(id), uid: 0, label: label.into(), informed: false }
+    Event::ClientConnected {
+        client: ClientId(id),
+        uid: 0,
+        label: label.into(),
+        informed: false,
+        same_process: None,
+    }
 }
 
 fn begin(id: u64, gib: u64) -> Event {

@@ -168,6 +168,7 @@ fn policy() -> PolicyRow {
         reverted: String::new(),
         queue: "largest-first".into(),
         eager: false,
+        by_program: false,
         gate: "none".into(),
         known: vec!["case".into(), "eager-opt".into()],
     }

@@ -186,7 +186,7 @@ impl<'a> World<'a> {
             self.ready.push_back(job);
             let (client, informed) = (self.clients[job].id, self.jobs[job].informed);
             let label = self.jobs[job].name.clone();
-            self.step(Event::ClientConnected { client, uid: 0, label, informed })?;
+            self.step(Event::ClientConnected { client, uid: 0, label, informed, same_process: None })?;
             self.clients[job].start(self.scheduler.habits_of_newcomer(informed));
         }
         Ok(())

@@ -79,7 +79,8 @@ impl<'a> World<'a> {
         Ok(true)
     }
 
-    /// True while a program has no device yet that the policy gives to whole programs: it asks before its first step.
+    /// True while a program has no device yet that the policy gives to whole programs: it asks before its first step
+    /// (specification S-114).
     pub(crate) fn asks_from_start(&self, index: usize) -> bool {
         let client = &self.clients[index];
         let has_device = client.device.is_some() && client.foothold.is_none();

@@ -1,5 +1,6 @@
 //! Programs under a daemon: memory, order, and the numbers that are published of them.
 
+mod assigned;
 mod closed_gate;
 mod contexts;
 mod dead_memory;

@@ -58,7 +58,13 @@ mod tests {
     }
 
     fn connected(client: u64, label: &str) -> Event {
-        Event::ClientConnected { client: ClientId(client), uid: 0, label: label.to_owned(), informed: false }
+        Event::ClientConnected {
+            client: ClientId(client),
+            uid: 0,
+            label: label.to_owned(),
+            informed: false,
+            same_process: None,
+        }
     }
 
     fn begin(task: u64, client: u64) -> Event {

@@ -58,17 +58,20 @@ pub fn queue(rows: &[QueueRow], after: &[AfterRow], user: impl Fn(u32) -> String
 
 /// Formats `eager policy`.
 pub fn policy(row: &PolicyRow) -> String {
-    let PolicyRow { policy, about, configured, reverted, queue, eager, gate, known } = row;
+    let PolicyRow { policy, about, configured, reverted, queue, eager, by_program, gate, known } = row;
     let source = match (reverted.as_str(), policy == configured) {
         ("", true) => "as configured".to_owned(),
         ("", false) => format!("set while the daemon runs; configured is {configured}"),
         (why, _) => format!("in the place of {configured}: {why}"),
     };
     let starts = if *eager { "starts tasks that do not fit" } else { "starts what fits only" };
+    let given = if *by_program { ", gives devices to whole programs" } else { "" };
     let known = known.join(", ");
     // A daemon of the previous release does not send it.
     let about = if about.is_empty() { String::new() } else { format!("a task starts {about}\n") };
-    format!("policy {policy} ({source})\n{about}queue {queue}, gate {gate}, {starts}\nknown: {known}\n")
+    format!(
+        "policy {policy} ({source})\n{about}queue {queue}, gate {gate}, {starts}{given}\nknown: {known}\n"
+    )
 }
 
 #[cfg(test)]
@@ -127,6 +130,7 @@ PLACE  TASK   PID  USER  LABEL     FUNCTION  CLASS    NEEDS   WAIT  EXPECTED  WH
             reverted: String::new(),
             queue: "largest-first".into(),
             eager: false,
+            by_program: false,
             gate: "none".into(),
             known: vec!["case".into(), "eager-opt".into()],
         };
@@ -138,6 +142,8 @@ PLACE  TASK   PID  USER  LABEL     FUNCTION  CLASS    NEEDS   WAIT  EXPECTED  WH
         let reverted = PolicyRow { reverted: "eager-opt panicked".into(), ..set };
         let said = "policy case (in the place of eager-opt: eager-opt panicked)\n";
         assert_eq!(policy(&reverted), format!("{said}{rest}"));
+        let of_programs = PolicyRow { by_program: true, ..reverted.clone() };
+        assert!(policy(&of_programs).contains("starts what fits only, gives devices to whole programs\n"));
         let old = PolicyRow { about: String::new(), ..reverted };
         assert!(!policy(&old).contains("a task starts"));
     }

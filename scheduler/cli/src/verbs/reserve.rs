@@ -32,7 +32,7 @@ const SAY_AFTER: Duration = Duration::from_secs(1);
 /// What a program reserves.
 #[derive(Debug)]
 pub struct Wanted {
-    /// Bytes on each device.
+    /// Bytes on each device; 0: only the device.
     pub memory: Size,
     pub count: usize,
     /// Print nothing while the reservation waits.
@@ -43,6 +43,7 @@ impl Wanted {
     /// Names the reservation on the device of an index, for messages.
     fn name(&self, index: usize) -> String {
         match self.count {
+            _ if self.memory == Size(0) => "the program's device".to_owned(),
             1 => self.memory.to_string(),
             count => format!("{}, GPU {} of {count}", self.memory, index + 1),
         }

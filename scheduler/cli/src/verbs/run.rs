@@ -10,6 +10,7 @@ use crate::{fail, library, say};
 use anyhow::Context;
 use clap::Args;
 use eager_gpu_model::{card_list, parse_nonnegative};
+use eager_proto::admin::{AdminReply, AdminRequest};
 use eager_proto::hello::Hello;
 use eager_proto::newcomer::ENV_ON_NO_DAEMON;
 use eager_proto::{
@@ -165,18 +166,21 @@ pub fn run(flags: RunFlags) -> ExitCode {
     }
 }
 
-/// Waits for another task and for reserved memory, where the flags ask for it.
+/// Waits for another task and for reserved memory, where the flags ask for it, or for the device that the policy gives to
+/// the program.
 fn wait_and_reserve(flags: &RunFlags, target: &Target, mut command: Command) -> anyhow::Result<Command> {
     let Target::Daemon { socket, vgpu } = target else { return Ok(command) };
     let place = DaemonPlace { run_dir: socket.parent().unwrap_or(Path::new("/")).into() };
     if let Some(task) = flags.after {
         reserve::wait_for_end(&place, task, &label(flags))?;
     }
+    let hello = || {
+        let priority = flags.priority.unwrap_or_default();
+        Hello::new(&label(flags)).with_priority(priority).held_by_process()
+    };
     if let Some(memory) = flags.mem {
         let wanted = Wanted { memory, count: usize::from(flags.gpus.unwrap_or(1)), is_quiet: flags.quiet };
-        let priority = flags.priority.unwrap_or_default();
-        let hello = Hello::new(&label(flags)).with_priority(priority).held_by_process();
-        let reservation = reserve::reserve(&place, socket, &hello, &wanted)?;
+        let reservation = reserve::reserve(&place, socket, &hello(), &wanted)?;
         let names = reservation.cuda_names()?;
         if vgpu.is_some() {
             command.env(ENV_VGPU_VISIBLE, &names);
@@ -185,8 +189,18 @@ fn wait_and_reserve(flags: &RunFlags, target: &Target, mut command: Command) -> 
         // Otherwise the program, if compiled by eagercc, would reserve its memory a second time.
         command.env(ENV_DISABLE, "1");
         reservation.hand_over()?;
+    } else if gives_devices_to_programs(&place) {
+        // The program's own requests come at its first use of CUDA. Both are of one process, and so of one program.
+        let wanted = Wanted { memory: Size(0), count: 1, is_quiet: flags.quiet };
+        reserve::reserve(&place, socket, &hello(), &wanted)?.hand_over()?;
     }
     Ok(command)
+}
+
+/// True if a program is to wait for its device before it starts (specification S-114). False if the daemon does not say.
+fn gives_devices_to_programs(place: &DaemonPlace) -> bool {
+    let reply = place.ask_patiently(&AdminRequest::Policy);
+    matches!(reply, Ok(AdminReply::Policy { policy }) if policy.by_program)
 }
 
 /// Returns the label by the shim's rule: the flag, else the environment, else the executable's name.

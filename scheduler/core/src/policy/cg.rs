@@ -22,12 +22,13 @@ pub(super) const POLICY: PolicyDef = PolicyDef {
 };
 
 fn place(view: View<'_>, task: &Task) -> Placement {
-    let load = |device: &&Device| (device.programs, device.granted, device.id);
+    let load = |device: &&Device| (device.programs.len(), device.granted, device.id);
     let best = placement::with_room(view, task).map(|(device, _)| device).min_by_key(load);
     let programs_per_device = view.options.programs_per_device;
-    let Some(&Device { id: device, programs, .. }) = best else {
+    let Some(Device { id, programs, .. }) = best else {
         return placement::no_room_or(view, task, Reason::DevicesFull { programs_per_device });
     };
+    let (device, programs) = (*id, programs.len() as u32);
     let reason = if view.has_device(task.client) {
         Reason::StaysWithProgram { device }
     } else {

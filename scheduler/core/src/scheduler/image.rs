@@ -199,7 +199,7 @@ impl Scheduler {
                 self.state.drained.insert(id);
             }
             // An image that was not written to a file still has the sums; they are taken anew.
-            let device = Device { programs: 0, watched: 0, warps: 0, ..device };
+            let device = Device { programs: BTreeMap::new(), watched: 0, warps: 0, ..device };
             if self.state.devices.insert(id, device).is_some() {
                 return Err(InvalidImage::Twice { what: id.to_string() });
             }
@@ -265,9 +265,12 @@ impl Scheduler {
         tasks.into_iter().for_each(|id| self.state.recount(id));
         let clients: Vec<ClientId> = self.state.clients.keys().copied().collect();
         clients.into_iter().for_each(|id| self.state.recount_idle(id));
-        for id in self.state.clients.values().flat_map(|client| &client.contexts) {
-            if let Some(device) = self.state.devices.get_mut(id) {
-                device.programs = device.programs.saturating_add(1);
+        for client in self.state.clients.values() {
+            let devices = client.contexts.iter().copied();
+            for id in devices {
+                if let Some(device) = self.state.devices.get_mut(&id) {
+                    *device.programs.entry(client.program()).or_default() += 1;
+                }
             }
         }
         let devices: Vec<DeviceId> = self.state.devices.keys().copied().collect();

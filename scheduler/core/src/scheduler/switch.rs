@@ -62,9 +62,11 @@ impl Scheduler {
         next.state.drained = self.state.drained.clone();
         next.uninformed_gone = self.uninformed_gone;
         for client in self.state.clients.values() {
-            let _ = next.add_client(client.id, client.uid, client.label.clone(), client.informed);
+            let _ = next.add_client(client.id, client.uid, client.label.clone(), client.informed, None);
             if let Some(new) = next.state.clients.get_mut(&client.id) {
                 new.has_held = client.has_held;
+                // Also where the first client of the process has gone.
+                new.first_of_process = client.first_of_process;
             }
             for &device in &client.contexts {
                 next.state.keep_context(client.id, device, self.options.context_bytes);

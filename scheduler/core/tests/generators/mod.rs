@@ -147,7 +147,10 @@ pub fn any_event() -> impl Strategy<Value = Event> {
     });
     prop_oneof![
         1 => (0u32..3, any_bytes()).prop_map(|(id, capacity)| device(id, capacity)),
-        3 => client().prop_map(|client| Event::ClientConnected { client, uid: client.0 as u32 % 3, label: "x".into(), informed: false }),
+        3 => (client(), prop::option::weighted(0.3, client())).prop_map(|(client, same_process)| {
+            let (uid, label) = (client.0 as u32 % 3, "x".into());
+            Event::ClientConnected { client, uid, label, informed: false, same_process }
+        }),
         1 => client().prop_map(|client| Event::ClientGone { client }),
         10 => (task(), client(), request)
             .prop_map(|(task, client, request)| Event::TaskBegin { task, client, request }),

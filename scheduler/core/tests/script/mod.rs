@@ -8,7 +8,7 @@
 //! option {"context_bytes":1}  further options, as JSON
 //! gpu 0 16GiB [stalls]        a device with this capacity, on which a fault stops all kernels
 //! at 2.5                      seconds; for all that follows
-//! client 1 [uid=7]            a program connects
+//! client 1 [uid=7] [with=2]   a program connects; it is of the same process as client 2
 //! begin 7 of 1 4GiB [warps=N] [lazy] [managed] [whole] [not=0,2] [runs=SECONDS [holds=SECONDS]]
 //! extend 7 1GiB | shrink 7 1GiB | launched-all 7 | end 7 | busy 7 | idle 7 | promoted 7 | gone 1 | tick
 //! observed 0 foreign=2GiB 1=3GiB   in use on GPU 0: by processes that are no clients, by client 1
@@ -149,6 +149,7 @@ fn task_event(words: &Words<'_>) -> Option<Event> {
             uid: words.value("uid=").map_or(1000, |uid| uid.parse().expect("a uid")),
             label: format!("job{}", words.number(1)),
             informed: false,
+            same_process: words.value("with=").map(|other| ClientId(other.parse().expect("a client"))),
         },
         "gone" => Event::ClientGone { client: words.client() },
         "frozen" => Event::Frozen { client: words.client() },

@@ -209,6 +209,7 @@ impl Dispatch {
         pages: Option<ClientPages>,
     ) {
         let (uid, label, informed) = (kept.uid, kept.label.clone(), kept.informed);
+        let same_process = self.state.kept().first_of_process(&kept).map(ClientId);
         let slots = TaskSlots::default();
         let client = Client {
             label: label.clone(),
@@ -225,7 +226,7 @@ impl Dispatch {
         self.core.ended.enter(id, client.peer.pid, uid, &label, decided, wall);
         self.clients.insert(id, client);
         self.state.client(id.0, kept);
-        self.step(Event::ClientConnected { client: id, uid, label, informed }, None);
+        self.step(Event::ClientConnected { client: id, uid, label, informed, same_process }, None);
     }
 
     /// Puts a slot of an earlier daemon back.

@@ -155,11 +155,16 @@ impl Dispatch {
         let clients: Vec<Event> = self
             .clients
             .iter()
-            .map(|(id, client)| Event::ClientConnected {
-                client: *id,
-                uid: client.peer.uid,
-                label: client.label.clone(),
-                informed: self.state.kept().clients.get(&id.0).is_some_and(|kept| kept.informed),
+            .map(|(id, client)| {
+                let kept = self.state.kept().clients.get(&id.0);
+                let first = kept.and_then(|own| self.state.kept().first_of_process(own));
+                Event::ClientConnected {
+                    client: *id,
+                    uid: client.peer.uid,
+                    label: client.label.clone(),
+                    informed: kept.is_some_and(|kept| kept.informed),
+                    same_process: first.filter(|first| *first < id.0).map(ClientId),
+                }
             })
             .collect();
         clients.into_iter().for_each(|event| self.step(event, None));

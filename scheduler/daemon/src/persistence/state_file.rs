@@ -124,6 +124,13 @@ enum Line {
 }
 
 impl Kept {
+    /// The first client of the same process as this one; none where `/proc` does not tell processes apart.
+    pub fn first_of_process(&self, own: &KeptClient) -> Option<u64> {
+        let is_same = |kept: &KeptClient| (kept.pid, kept.started) == (own.pid, own.started);
+        let mut clients = self.clients.iter().filter(|_| own.started != 0);
+        clients.find(|(_, kept)| is_same(kept)).map(|(id, _)| *id)
+    }
+
     /// Clients with the devices on which they have contexts, each pair once.
     pub fn contexts(&self) -> impl Iterator<Item = (ClientId, DeviceId)> + '_ {
         self.clients.iter().flat_map(|(&id, client)| {

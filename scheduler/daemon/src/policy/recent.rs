@@ -178,7 +178,13 @@ pub mod tests {
             for client in 1..=3 {
                 let label = format!("program {client}");
                 run.ended.enter(ClientId(client), 0, 0, &label, run.now(), 0);
-                run.step(Event::ClientConnected { client: ClientId(client), uid: 0, label, informed: false });
+                run.step(Event::ClientConnected {
+                    client: ClientId(client),
+                    uid: 0,
+                    label,
+                    informed: false,
+                    same_process: None,
+                });
             }
             run
         }

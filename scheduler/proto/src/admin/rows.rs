@@ -168,6 +168,9 @@ pub struct PolicyRow {
     pub queue: String,
     /// The policy starts tasks that do not fit.
     pub eager: bool,
+    /// The policy gives a device to a program, from its start to its end.
+    #[serde(default)]
+    pub by_program: bool,
     /// When kernels of such tasks may start: `none` (always), `barrier`, `per-kernel`, `turns`.
     pub gate: String,
     /// All policies.
