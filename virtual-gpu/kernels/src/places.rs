@@ -33,6 +33,23 @@ pub(crate) fn note(context: &Context, function: Value) {
 /// Headers that define CUDA's device functions, such as `atomicCAS` and `__nanosleep`.
 const CUDA_HEADERS: &[&str] = &["/lib/clang/", "/include/crt/", "/include/device_", "/include/sm_"];
 
+/// Folders of headers that come with a compiler, CUDA or the system.
+const LIBRARY_HEADERS: &[&str] = &[
+    "/include/cccl/",
+    "/include/cub/",
+    "/include/thrust/",
+    "/include/cuda/",
+    "/include/cooperative_groups",
+    "/include/curand",
+];
+
+/// True if the line itself, wherever it is called from, is in a header of a library.
+pub(crate) fn is_in_library(place: &str) -> bool {
+    let file = place.split(" (called at ").next().unwrap_or(place);
+    let parts = CUDA_HEADERS.iter().chain(LIBRARY_HEADERS);
+    file.starts_with("/usr/include/") || parts.into_iter().any(|part| file.contains(part))
+}
+
 /// Text of a place: the line itself, and the line in the kernel from which it is reached. Inside a device function of
 /// CUDA it is the line that calls it.
 fn describe(places: &[String]) -> Option<String> {
@@ -64,10 +81,17 @@ pub(crate) fn constant(context: &Context, module: &Module, place: &str) -> Value
 
 #[cfg(test)]
 mod tests {
-    use super::describe;
+    use super::{describe, is_in_library};
 
     fn described(places: &[&str]) -> Option<String> {
         describe(&places.iter().map(|&place| place.to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_line_in_a_library_is_one_wherever_it_is_called_from() {
+        assert!(is_in_library("/opt/cuda/include/cccl/cub/agent/agent_radix_sort.cuh:7 (called at k.cu:3)"));
+        assert!(!is_in_library("k.h:7 (called at /opt/cuda/include/cub/device.cuh:9)"));
+        assert!(!is_in_library("include/mine.h:7"));
     }
 
     #[test]

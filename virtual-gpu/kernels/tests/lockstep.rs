@@ -262,7 +262,23 @@ fn it_is_told_where_and_what_to_do() {
     }
 }
 
-/// Checks that the test above can fail: threads that run one after the other give other results.
+/// The user of a library cannot change it: steps are made, and nothing is said.
+#[test]
+fn lines_of_a_library_are_not_told() {
+    for (file, told) in
+        [("/opt/cuda/include/cub/warp/warp_scan.cuh", false), ("/home/me/warp_scan.cuh", true)]
+    {
+        let source = format!("#line 1 \"{file}\"\n{RELYING}");
+        let Some(program) = program(&source, &Options::default()) else { return };
+        for name in NAMES {
+            let note = program.converted.report.notes.iter().find(|note| note.kernel.contains(name));
+            assert_eq!(note.is_some(), told, "{name} in {file}: {note:?}");
+            assert_eq!(result(&program, name, 64), expected(name, &input(64)), "{name} in {file}");
+        }
+    }
+}
+
+/// Checks that the tests above can fail: threads that run one after the other give other results.
 #[test]
 fn without_steps_it_is_wrong() {
     let off = Options { lock_step: LockStep::Off, ..Options::default() };

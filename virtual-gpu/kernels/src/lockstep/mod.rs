@@ -24,7 +24,7 @@ const BLOCKS_MAX: usize = 2048;
 /// Number of places named in a note.
 const PLACES_MAX: usize = 4;
 
-/// Inserts steps where `kernel` relies on them, and returns those places: each `file:line` once.
+/// Inserts steps where `kernel` relies on them, and returns those places outside of libraries: each `file:line` once.
 pub(crate) fn insert_steps(lowering: Lowering, kernel: Value) -> Vec<String> {
     let way = lowering.options.lock_step;
     let blocks = kernel.blocks().len();
@@ -49,11 +49,14 @@ pub(crate) fn insert_steps(lowering: Lowering, kernel: Value) -> Vec<String> {
             said.push(place);
         }
     }
+    let are_known = !said.is_empty();
+    // Libraries keep CUDA's rules by means that are not seen here, and their users cannot change them.
+    said.retain(|place| !places::is_in_library(place));
     said.sort_by_key(|place| line_of(place));
     said.truncate(PLACES_MAX);
     let steps = steps_of_cycles(&order, &relying, |block| waiting.contains(&order.blocks[block]));
     insert_step_calls(lowering, &order, &relying, &steps);
-    if said.is_empty() && !relying.is_empty() { vec!["an unknown line".to_owned()] } else { said }
+    if !are_known && !relying.is_empty() { vec!["an unknown line".to_owned()] } else { said }
 }
 
 /// Line number of a place, for sorting: `f.cu:9` comes before `f.cu:10`.
