@@ -22,6 +22,13 @@ __global__ void crooked(char *bytes) { *(double *)(bytes + 4) = 1; }
 
 __global__ void wait_for(volatile int *flag) { while (!*flag) {} }
 
+__global__ void part(float *out) {
+    if (threadIdx.x % 2) __syncthreads();
+    out[threadIdx.x] = 1;
+    __syncthreads();
+    out[threadIdx.x ^ 1] = 2;
+}
+
 static void say(const char *what, cudaError_t status) { printf("%s: %s\n", what, cudaGetErrorName(status)); }
 
 int main(int argc, char **argv) {
@@ -48,6 +55,7 @@ int main(int argc, char **argv) {
     }
     if (strcmp(wrong, "shared") == 0) reverse<<<1, 64, 64 * sizeof(float)>>>(in, out);
     if (strcmp(wrong, "crooked") == 0) crooked<<<1, 1>>>((char *)out);
+    for (int i = 0; i < 2 && strcmp(wrong, "parted") == 0; i++) part<<<2, 64>>>(out);
     if (strncmp(wrong, "endless", 7) == 0) wait_for<<<1, 32>>>((int *)out);
     say("launch", cudaDeviceSynchronize());
     say("copy", cudaMemset(out, 0, sizeof(float)));

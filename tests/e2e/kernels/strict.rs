@@ -59,6 +59,14 @@ fn strict_mode_names_what_is_wrong_and_where() {
         ),
         ("crooked", "cudaErrorMisalignedAddress", ["wrong.cu:21:", "which is not a multiple of 8"]),
         (
+            "parted",
+            "cudaErrorLaunchFailure",
+            [
+                "wrong.cu:26: thread (1, 0, 0) of block (0, 0, 0) waits at this barrier, thread (0, 0, 0) at that of ",
+                "wrong.cu:28; all threads of a block must call the same __syncthreads()",
+            ],
+        ),
+        (
             "unwritten",
             "cudaSuccess",
             ["wrong.cu:11: thread (222, 0, 0) of block (3, 0, 0) reads 4 bytes", "which was never written"],
@@ -75,6 +83,25 @@ fn strict_mode_names_what_is_wrong_and_where() {
         assert!(parts.iter().all(|part| lines[0].contains(part)), "{wrong}: {said}");
     }
     assert_eq!(output_of(&program, "beyond", &[("EAGER_VGPU_STRICT", "0")]), calls("cudaSuccess"));
+}
+
+#[test]
+fn threads_at_different_barriers_are_warned_of_once_without_strict_mode() {
+    if !has_toolchain("threads at different barriers") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let said = output_of(&built(folder.path(), &[]), "parted", &[]);
+    let lines: Vec<&str> = said.strip_prefix(&calls("cudaSuccess")).unwrap_or(&said).lines().collect();
+    let [line] = lines[..] else { panic!("{said}") };
+    assert!(
+        line.starts_with("eager virtual GPU: warning: kernel part: threads of one block wait "),
+        "{line}"
+    );
+    assert!(
+        ["wrong.cu:26 and of ", "wrong.cu:28 at the same time"].iter().all(|part| line.contains(part)),
+        "{line}"
+    );
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn run_kernel(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
         );
         let races = strict.map_or(Ok(()), |strict| strict.after_launch(name));
         let op = ran.map_err(|failure| {
-            if let (Some(strict), LaunchFailure::Strict(_)) = (strict, &failure) {
+            if let (Some(strict), LaunchFailure::Strict(_) | LaunchFailure::Parted(_)) = (strict, &failure) {
                 strict.count_failed_launch();
             }
             log_line(format_args!("kernel {}: {failure}", readable(name)));
@@ -190,6 +190,8 @@ fn code_of(failure: &LaunchFailure) -> Code {
         LaunchFailure::Fault(Fault::Stuck(_) | Fault::TimeOut) => Code::cudaErrorLaunchTimeout,
         LaunchFailure::Assertion => Code::cudaErrorAssert,
         LaunchFailure::Fault(Fault::Division) | LaunchFailure::Trap => Code::cudaErrorLaunchFailure,
+        // A GPU may hang, go on, or give wrong results.
+        LaunchFailure::Parted(_) => Code::cudaErrorLaunchFailure,
         // A GPU reports the same for accesses outside a surface; for a destroyed object it reports less or nothing.
         LaunchFailure::Image(_) => Code::cudaErrorIllegalAddress,
         LaunchFailure::Strict(finding) => match finding.problem {

@@ -65,6 +65,8 @@ pub mod access_class {
     pub const EVENT_BARRIER: u32 = 1;
     /// The thread executes a fence.
     pub const EVENT_FENCE: u32 = 2;
+    /// Threads of the block wait at its barrier in two places: the access's place, and the text that its object is.
+    pub const EVENT_PARTED: u32 = 3;
 }
 
 /// Encoding of a texture or surface access: the argument `form` of [`Helpers::image`].

@@ -19,7 +19,7 @@ use crate::abi::{self, KernelEntry, dynamic_shared_offset};
 use crate::cluster::Clusters;
 use crate::fault::{self, Fault, Running};
 use crate::image::{ImageFault, Objects};
-use crate::strict::{Finding, Strict};
+use crate::strict::{Finding, Parted, Strict};
 use crate::touch::TouchMap;
 use crate::turns::{Turns, WaitingAt};
 use crate::worker::{Grid, TrapUnwind, WORKSPACE_BYTES, Worker};
@@ -85,6 +85,9 @@ pub enum LaunchFailure {
     /// Strict mode rejected an access; otherwise like a trap.
     #[error("{0}")]
     Strict(Box<Finding>),
+    /// Strict mode found threads at one barrier in two places; otherwise like a trap.
+    #[error("{0}")]
+    Parted(Box<Parted>),
     /// Some thread misused a texture or surface; otherwise like a trap.
     #[error("{0}")]
     Image(Box<ImageFault>),
@@ -114,6 +117,8 @@ struct Job {
     defect: Mutex<Option<Box<dyn Any + Send>>>,
     cost: [AtomicU64; 3],
     waiting_at: Arc<WaitingAt>,
+    /// Two places of one barrier at which threads of a block have waited, the first that were seen.
+    parted: Mutex<Option<[String; 2]>>,
 }
 
 // SAFETY: the pointers of a job (name, arguments, touch map, state of strict mode) are only read, and
@@ -160,6 +165,7 @@ impl Job {
             defect: Mutex::new(None),
             cost: Default::default(),
             waiting_at,
+            parted: Mutex::new(None),
         }
     }
 
@@ -201,6 +207,10 @@ impl Job {
             Ok(finding) => return self.failed(LaunchFailure::Strict(finding)),
             Err(payload) => payload,
         };
+        let payload = match payload.downcast::<Parted>() {
+            Ok(parted) => return self.failed(LaunchFailure::Parted(parted)),
+            Err(payload) => payload,
+        };
         let payload = match payload.downcast::<ImageFault>() {
             Ok(fault) => return self.failed(LaunchFailure::Image(fault)),
             Err(payload) => payload,
@@ -223,6 +233,9 @@ impl Job {
     fn take_results(&self, worker: &mut Worker, touch: Option<&TouchMap>) {
         for (sum, counted) in self.cost.iter().zip(worker.counters()) {
             sum.fetch_add(counted, Relaxed);
+        }
+        if let Some(places) = worker.parted() {
+            *self.parted.lock() = Some(places);
         }
         if let Some(touch) = touch {
             worker.merge_touches(touch);
@@ -337,6 +350,7 @@ pub struct Executor {
     /// Workers of calling threads, kept for their buffers.
     idle: Mutex<Vec<Worker>>,
     waiting_at: Arc<WaitingAt>,
+    parted: Mutex<Option<[String; 2]>>,
 }
 
 impl std::fmt::Debug for Executor {
@@ -360,6 +374,7 @@ impl Executor {
             turn: Mutex::new(()),
             idle: Mutex::default(),
             waiting_at: Arc::default(),
+            parted: Mutex::default(),
         };
         for index in 1..workers.get() {
             let pool = executor.pool.clone();
@@ -404,9 +419,22 @@ impl Executor {
             self.pool.post(&job, self.threads.len());
             self.work_here(&job);
             self.pool.wait();
-            return job.outcome();
+            return self.outcome(&job);
+        }
+        self.outcome(&job)
+    }
+
+    fn outcome(&self, job: &Job) -> Result<LaunchCost, LaunchFailure> {
+        if let Some(places) = job.parted.lock().take() {
+            *self.parted.lock() = Some(places);
         }
         job.outcome()
+    }
+
+    /// Returns and clears the `file:line` of two `__syncthreads()` at which threads of one block have waited at the same
+    /// time, in a launch without strict mode since the last call. Some forms of kernels do not see it.
+    pub fn take_parted(&self) -> Option<[String; 2]> {
+        self.parted.lock().take()
     }
 
     fn work_here(&self, job: &Job) {

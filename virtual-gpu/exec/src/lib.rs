@@ -5,6 +5,7 @@
 //! call, not when the launch starts.
 
 pub mod abi;
+mod buffer;
 mod cluster;
 mod executor;
 mod fault;

@@ -217,15 +217,14 @@ fn reduce(operation: WaitKind, values: impl Iterator<Item = u32>) -> u32 {
 /// Completes operations of a whole block, given that no warp can continue by itself. If blocks may wait for each other,
 /// a block in which threads have only yielded lets other blocks run first.
 pub fn next_round(block: &mut [Wait], blocks_may_wait: bool) -> Round {
-    next_round_with(block, blocks_may_wait, &mut |_, _| {})
+    next_round_with(block, blocks_may_wait, &mut |_| {})
 }
 
-/// [`next_round`] with a callback for each released barrier: a mask of the warps that met there, and whether they were
-/// all live threads.
+/// [`next_round`] with a callback for each released barrier.
 pub(crate) fn next_round_with(
     block: &mut [Wait],
     blocks_may_wait: bool,
-    on_release: &mut dyn FnMut(u32, bool),
+    on_release: &mut dyn FnMut(Met),
 ) -> Round {
     let alive = block.iter().filter(|wait| kind(wait) != WaitKind::Exited).count();
     if alive == 0 {
@@ -234,7 +233,7 @@ pub(crate) fn next_round_with(
     let mut released = false;
     for barrier in 0..NAMED_BARRIERS as u32 {
         if let Some(warps) = release_barrier(block, barrier, alive) {
-            on_release(warps.mask, warps.all);
+            on_release(warps);
             released = true;
         }
     }
@@ -289,6 +288,8 @@ fn release_barrier(block: &mut [Wait], barrier: u32, alive: usize) -> Option<Met
     }
     let at_it =
         block.iter().enumerate().filter(|(_, wait)| kind(wait) == WaitKind::Barrier && wait.mask == barrier);
+    let is_whole = barrier == 0 && wanted == 0;
+    let places = is_whole.then(|| places_of(at_it.clone().map(|(_, wait)| wait))).flatten();
     let mask =
         at_it.fold(0, |mask, (thread, _)| mask | 1_u32.checked_shl((thread / WARP) as u32).unwrap_or(0));
     for wait in block.iter_mut().filter(waits) {
@@ -299,11 +300,22 @@ fn release_barrier(block: &mut [Wait], barrier: u32, alive: usize) -> Option<Met
         };
         wait.kind = WaitKind::Nothing as u32;
     }
-    Some(Met { mask, all: here == alive })
+    Some(Met { mask, all: here == alive, places })
 }
 
-/// The warps whose threads met at a barrier.
-struct Met {
-    mask: u32,
-    all: bool,
+/// The first two different places at which threads wait, if there are two and the kernel names them.
+fn places_of<'a>(mut waits: impl Iterator<Item = &'a Wait>) -> Option<[u64; 2]> {
+    let first = waits.find(|wait| wait.result != 0)?.result;
+    let other = waits.find(|wait| wait.result != 0 && wait.result != first)?;
+    Some([first, other.result])
+}
+
+/// Threads that met at a barrier.
+pub(crate) struct Met {
+    /// The warps that had threads among them.
+    pub mask: u32,
+    /// They were all that have not exited.
+    pub all: bool,
+    /// Two different places at which they waited, if the kernel names them.
+    pub places: Option<[u64; 2]>,
 }

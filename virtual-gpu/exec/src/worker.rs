@@ -6,24 +6,20 @@
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ops::Range;
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::ptr::NonNull;
 
 use parking_lot::Mutex;
 
-use crate::abi::{ACCESS_WRITES, Assertion, BlockContext, BlockFn, ClusterView, Helpers, Wait};
+use crate::abi::{ACCESS_WRITES, Assertion, BlockContext, BlockFn, ClusterView, Helpers, Wait, access_class};
+use crate::buffer::{BUFFER_ALIGN, Buffer};
 use crate::cluster;
 use crate::fault::{self, Fault, InHelper, Standstill};
 use crate::image::{self, Objects};
 use crate::printf::device_vprintf;
 use crate::races::{BlockRaces, Detector};
 use crate::schedule::{self, Round, WARP};
-use crate::strict::{self, Access, Own, SharedBytes, Strict};
+use crate::strict::{self, Access, Meetings, Own, SharedBytes, Strict};
 use crate::tensor;
 use crate::touch::TouchMap;
-
-/// Alignment of shared memory and of coroutine frames, in bytes (the ABI promises 128 and 64).
-const BUFFER_ALIGN: usize = 128;
 
 /// Size of the shared memory after the program's own, zero when a block starts, that CUDA reserves for cooperative
 /// groups (`%reserved_smem_offset_1`, PTX ISA).
@@ -99,6 +95,8 @@ pub(crate) struct Worker {
     names_waits: bool,
     /// Two threads that wait for each other, once the block is stuck.
     standstill: Option<Standstill>,
+    /// Addresses of the texts of two places of one barrier at which threads of a block have waited; 0 until then.
+    parted: [usize; 2],
     /// A thread had yielded when the block last stopped.
     yielded: bool,
     /// Texture and surface objects of the launch.
@@ -116,6 +114,7 @@ struct Checked {
     strict: *const Mutex<Strict>,
     shared_bytes: SharedBytes,
     races: BlockRaces,
+    meetings: Meetings,
 }
 
 impl Checked {
@@ -174,6 +173,7 @@ impl Worker {
             blocks_may_wait: false,
             names_waits: false,
             standstill: None,
+            parted: [0; 2],
             yielded: false,
             objects: std::ptr::null(),
             cluster: std::ptr::null(),
@@ -187,9 +187,10 @@ impl Worker {
             strict: std::ptr::from_ref(strict),
             shared_bytes: SharedBytes::new(grid.shared_bytes),
             races: BlockRaces::new(grid.shared_bytes),
+            meetings: Meetings::default(),
         });
         self.blocks_may_wait = grid.blocks_may_wait;
-        (self.names_waits, self.standstill) = (grid.names_waits, None);
+        (self.names_waits, self.standstill, self.parted) = (grid.names_waits, None, [0; 2]);
         self.objects = grid.objects;
         (self.cluster, self.context.cluster) = (std::ptr::null(), std::ptr::null());
         let marks = touch.map_or(2, TouchMap::mark_count);
@@ -244,6 +245,7 @@ impl Worker {
         if let Some(checked) = self.strict.as_mut() {
             if !go_on {
                 checked.shared_bytes.clear();
+                checked.meetings.begin(grid.threads_per_block());
             }
             checked.with_races(|detector, races| detector.enter(races, index, grid.block, go_on));
         }
@@ -341,6 +343,13 @@ impl Worker {
             return;
         }
         let own = self.own(stack);
+        if let Some(parted) =
+            self.strict.as_mut().and_then(|checked| access.parted(&mut checked.meetings, &own))
+        {
+            // As below.
+            std::mem::forget(helper);
+            std::panic::resume_unwind(Box::new(parted))
+        }
         // The race detector does not know the barrier that orders the blocks of a cluster.
         let is_ordered_by_cluster = self.cluster().is_some();
         let Some(checked) = &mut self.strict else { return };
@@ -357,6 +366,18 @@ impl Worker {
         std::panic::resume_unwind(Box::new(finding))
     }
 
+    /// Notes that threads of a block wait at one barrier in places with these texts.
+    fn note_parted(&mut self, places: [usize; 2]) {
+        if self.parted == [0; 2] && self.strict.is_none() && text_at(places[0]) != text_at(places[1]) {
+            self.parted = places;
+        }
+    }
+
+    /// The two places of one barrier at which threads of a block have waited since `prepare`, if any.
+    pub fn parted(&self) -> Option<[String; 2]> {
+        (self.parted != [0; 2]).then(|| self.parted.map(|at| text_at(at).to_string_lossy().into_owned()))
+    }
+
     pub fn merge_touches(&mut self, touch: &TouchMap) {
         touch.merge(&mut self.marks);
     }
@@ -371,6 +392,12 @@ unsafe extern "C" fn grow_scratch(context: *mut BlockContext, bytes: u64) -> *mu
     worker.context.scratch = worker.scratch.as_ptr();
     worker.context.scratch_bytes = worker.scratch.bytes() as u64;
     worker.context.scratch
+}
+
+/// The text at an address that a kernel gave, empty for 0.
+fn text_at(address: usize) -> &'static CStr {
+    // SAFETY: kernels give addresses of constants of their program, NUL-terminated; the program stays loaded.
+    if address == 0 { c"" } else { unsafe { CStr::from_ptr(address as *const c_char) } }
 }
 
 /// Returns the worker behind the context that a kernel passes on.
@@ -408,11 +435,16 @@ unsafe extern "C" fn next_round(context: *mut BlockContext) -> u32 {
     let polled_at = schedule::polled_at(&worker.waits);
     worker.yielded = worker.waits.iter().any(|wait| wait.kind == schedule::WaitKind::Yield as u32);
     let Worker { waits, strict, blocks_may_wait, cluster: shared, .. } = worker;
-    let round = schedule::next_round_with(waits, *blocks_may_wait || !shared.is_null(), &mut |warps, all| {
+    let mut parted = None;
+    let round = schedule::next_round_with(waits, *blocks_may_wait || !shared.is_null(), &mut |met| {
         if let Some(checked) = strict {
-            checked.with_races(|detector, races| detector.warps_met(races, warps, all));
+            checked.with_races(|detector, races| detector.warps_met(races, met.mask, met.all));
         }
+        parted = parted.or(met.places);
     });
+    if let Some(places) = parted.filter(|_| worker.names_waits) {
+        worker.note_parted(places.map(|at| at as usize));
+    }
     // SAFETY: a cluster outlives the blocks that run in it.
     let round = match unsafe { worker.cluster.as_ref() } {
         Some(shared) if round != Round::Finished => {
@@ -425,7 +457,7 @@ unsafe extern "C" fn next_round(context: *mut BlockContext) -> u32 {
         }
         _ => round,
     };
-    if round == Round::Stuck && worker.names_waits {
+    if round == Round::Stuck && worker.names_waits && worker.strict.is_some() {
         // SAFETY: such a kernel writes addresses of texts that are part of the program, which stays loaded.
         let text = |at: u64| unsafe { CStr::from_ptr(at as *const c_char) };
         worker.standstill = schedule::standstill(&worker.waits)
@@ -485,6 +517,9 @@ unsafe extern "C-unwind" fn check(
     // SAFETY: called by a kernel, which passes its own context.
     let worker = unsafe { worker_of(context) };
     let helper = InHelper::enter();
+    if flags >> access_class::EVENT_SHIFT == access_class::EVENT_PARTED {
+        return worker.note_parted([place as usize, object as usize]);
+    }
     let access = Access { thread, address, bytes, object, object_bytes, place, flags };
     worker.examine(&access, stack, helper);
 }
@@ -556,41 +591,4 @@ fn print_assertion(block: [u32; 3], assertion: &Assertion) {
     let (file, function) = (text(assertion.file), text(assertion.function));
     let message = text(assertion.message);
     eprintln!("{file}:{line}: {function}: block: {block}, thread: {thread} Assertion `{message}` failed.");
-}
-
-/// Memory of at least the size last requested, contents undefined.
-#[derive(Debug, Default)]
-struct Buffer {
-    memory: Option<(NonNull<u8>, Layout)>,
-}
-
-impl Buffer {
-    fn bytes(&self) -> usize {
-        self.memory.map_or(0, |(_, layout)| layout.size())
-    }
-
-    fn as_ptr(&self) -> *mut u8 {
-        self.memory.map_or(std::ptr::null_mut(), |(start, _)| start.as_ptr())
-    }
-
-    fn ensure(&mut self, bytes: usize) {
-        if bytes <= self.bytes() {
-            return;
-        }
-        let layout =
-            Layout::from_size_align(bytes.next_power_of_two(), BUFFER_ALIGN).expect("a block's memory fits");
-        *self = Buffer::default();
-        // SAFETY: `bytes > self.bytes() >= 0`, so the layout is not empty.
-        let start = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
-        self.memory = Some((start, layout));
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        if let Some((start, layout)) = self.memory {
-            // SAFETY: allocated by `ensure` with this layout, and freed only here.
-            unsafe { dealloc(start.as_ptr(), layout) }
-        }
-    }
 }

@@ -13,7 +13,7 @@ use crate::instrument::{Instrument, instrument};
 use crate::llvm::{Block, Builder, Context, Machine, Opcode, Split, Type, Value};
 use crate::out_of_line::{self, Layout};
 use crate::provenance::KnownAddresses;
-use crate::runtime::{Runtime, helper, helper_name, is_block_barrier};
+use crate::runtime::{Runtime, helper, helper_name, is_block_barrier, is_syncthreads};
 use crate::thread::{Form, Lowering, Thread};
 use crate::warp::{Stop, WarpCut};
 use crate::{Mode, clusters, coroutine, lockstep, places, polls, shared, suspend, warp};
@@ -399,7 +399,8 @@ fn suspend_in(
     let builder = lowering.context.builder();
     builder.before(call);
     let place = lowering.context.int_type(32).constant(place);
-    let noted = places::noted(lowering.context, call).filter(|_| lowering.options.strict);
+    let noted =
+        places::noted(lowering.context, call).filter(|_| lowering.options.strict || is_syncthreads(call));
     let text = noted.map_or(lowering.context.ptr_type(0).null(), |text| {
         places::constant(lowering.context, lowering.module, &text)
     });

@@ -17,8 +17,9 @@ use crate::{Budget, DEVICE_CODE_SYMBOL, Options, guards, regions, warp};
 /// `KERNEL_ABI_VERSION` and `REGISTER_SYMBOL` of the binary interface.
 pub(crate) const ABI_VERSION: u32 = 7;
 pub(crate) const REGISTER_SYMBOL: &str = "eager_vgpu_register";
-/// `CHECKS`, `REPORTS_ORDER` and `NAMES_WAITS` of the binary interface.
-const STRICT: u32 = 1 << 3 | 1 << 8 | 1 << 9;
+/// `CHECKS` and `REPORTS_ORDER` of the binary interface.
+const STRICT: u32 = 1 << 3 | 1 << 8;
+const NAMES_WAITS: u32 = 1 << 9;
 /// The constructor's name in the module; every other defined symbol is internal.
 pub(crate) const CONSTRUCTOR: &str = "eager.register";
 /// List of the memory of device variables, which [`crate::variables::place`] fills.
@@ -30,7 +31,9 @@ const CONSTRUCTOR_PRIORITY: u32 = 101;
 pub(crate) fn driver(bodies: &[Body], imported: &Imported, options: &Options) -> String {
     let mut text = String::from(
         "declare ptr @eager.arena(ptr, i64)\n\
-         declare i64 @eager.threads(ptr)\ndeclare i64 @llvm.umin.i64(i64, i64)\ndeclare void @eager.flush(ptr, ptr)\n\
+         declare i64 @eager.threads(ptr)\ndeclare i64 @llvm.umin.i64(i64, i64)\n\
+         declare i32 @llvm.umin.i32(i32, i32)\ndeclare i32 @llvm.umax.i32(i32, i32)\n\
+         declare void @eager.check(ptr, i32, i32, i32, ptr, i64, ptr, i64, ptr, i32)\ndeclare void @eager.flush(ptr, ptr)\n\
          declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\ndeclare i32 @eager.ready_lanes(ptr, i32)\ndeclare i1 @eager.next_round(ptr)\n\
          declare i32 @llvm.cttz.i32(i32, i1)\ndeclare i32 @llvm.ctlz.i32(i32, i1)\ndeclare i1 @llvm.coro.done(ptr)\ndeclare void @llvm.coro.resume(ptr)\n\n",
     );
@@ -64,6 +67,7 @@ fn block_functions(body: &Body, options: &Options) -> String {
     };
     let mut text = declarations(body);
     text.push_str(&regions::any_region(body));
+    text.push_str(&regions::barrier_table(body));
     if let Some(cut) = &body.warp {
         text.push_str(&warp::functions(body, cut));
     }
@@ -288,7 +292,7 @@ fn table(bodies: &[Body], imported: &Imported, options: &Options) -> String {
             count = params.len(),
             mode = body.form.mode() as u32,
             flags = recorded | u32::from(body.form.waits()) << 2 | u32::from(body.yields) << 4
-                | u32::from(body.uses_cluster) << 5,
+                | u32::from(body.uses_cluster) << 5 | (u32::from(body.form == Form::Scheduled) * NAMES_WAITS),
             shared = body.static_shared_bytes,
             threads_max = bounds.threads_max,
             cluster = bounds.cluster,

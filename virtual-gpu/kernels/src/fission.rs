@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::budget::count_accesses;
 use crate::flow::{Divergence, Graph};
 use crate::llvm::{Block, Builder, Opcode, Split, Value};
-use crate::runtime::{helper, is_barrier_call};
+use crate::runtime::{helper, is_barrier_call, is_syncthreads};
 use crate::thread::{Lowering, PART};
-use crate::{pure, recompute};
+use crate::{places, pure, recompute};
 
 /// Kernels with more barriers than this are not cut: compiling them takes longer than they save.
 pub(crate) const BARRIERS_MAX: usize = 24;
@@ -51,6 +51,8 @@ pub(crate) struct Cut {
     pub bytes_per_thread: u64,
     /// Bytes of the values common to all threads.
     pub uniform_bytes: u64,
+    /// `file:line` of the barriers before regions, by the region's number, where known.
+    pub places: BTreeMap<u64, String>,
 }
 
 #[derive(Debug)]
@@ -100,6 +102,7 @@ pub(crate) fn cut(lowering: Lowering, function: Value, fixed: &[Value]) -> Cut {
     let (simple, others): (BTreeSet<Value>, BTreeSet<Value>) =
         slots.iter().partition(|slot| is_simple(**slot));
     let mut ends = Ends { lowering, function, blocks: BTreeMap::new() };
+    let places = barrier_places(lowering, &function.blocks());
     let mut starts = ends.at_barriers();
     let graph = Graph::new(function);
     let params = function.params();
@@ -128,7 +131,16 @@ pub(crate) fn cut(lowering: Lowering, function: Value, fixed: &[Value]) -> Cut {
     entry.terminator().erase();
     let cases: Vec<(u64, Block)> = starts.into_iter().filter(|&(number, _)| number > 0).collect();
     lowering.context.builder().at_end(entry).switch(params[STATE as usize], first, &cases);
-    Cut { regions, uniform, bytes_per_thread, uniform_bytes }
+    Cut { regions, uniform, bytes_per_thread, uniform_bytes, places }
+}
+
+/// `file:line` of each `__syncthreads()` that these blocks' regions begin with.
+fn barrier_places(lowering: Lowering, blocks: &[Block]) -> BTreeMap<u64, String> {
+    let place = |block: Block| {
+        let barrier = block.instructions().into_iter().find(|&i| is_barrier_call(i))?;
+        places::noted(lowering.context, barrier).filter(|_| is_syncthreads(barrier))
+    };
+    first_blocks(blocks).into_iter().filter_map(|(number, block)| Some((number, place(block)?))).collect()
 }
 
 /// Blocks at which a thread's run of a region ends.

@@ -4,6 +4,7 @@
 //! assembled from moved blocks; these notes stay until a pass rebuilds the instruction.
 
 use crate::llvm::{Context, Module, Opcode, Value};
+use crate::runtime::is_syncthreads;
 
 const KIND: &str = "eager.place";
 
@@ -21,12 +22,22 @@ pub(crate) fn note(context: &Context, function: Value) {
                     | Opcode::LLVMAtomicCmpXchg
             )
         );
-        if !accesses {
-            continue;
+        if accesses {
+            note_one(context, kind, instruction);
         }
-        if let Some(text) = describe(&instruction.source_places()) {
-            instruction.set_metadata(kind, context.text_node(&text));
-        }
+    }
+}
+
+/// Notes the place of every `__syncthreads()` in `function`.
+pub(crate) fn note_barriers(context: &Context, function: Value) {
+    let kind = context.metadata_kind(KIND);
+    let calls = function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall));
+    calls.filter(|&call| is_syncthreads(call)).for_each(|call| note_one(context, kind, call));
+}
+
+fn note_one(context: &Context, kind: u32, instruction: Value) {
+    if let Some(text) = describe(&instruction.source_places()) {
+        instruction.set_metadata(kind, context.text_node(&text));
     }
 }
 

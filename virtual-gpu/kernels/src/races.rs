@@ -5,11 +5,14 @@
 
 use crate::instrument::Instrument;
 use crate::llvm::{Opcode, Value};
-use crate::runtime::is_barrier_call;
+use crate::places;
+use crate::runtime::{is_barrier_call, is_syncthreads};
 
 const EVENT_SHIFT: u32 = 24;
 const BARRIER: u64 = 1;
 const FENCE: u64 = 2;
+/// Flags of the report that threads wait at the block's barrier in two places.
+pub(crate) const PARTED: u64 = 3 << EVENT_SHIFT;
 
 /// Inserts the report after `instruction` if it orders threads.
 pub(crate) fn report_order(instrument: &Instrument, instruction: Value) {
@@ -24,9 +27,14 @@ pub(crate) fn report_order(instrument: &Instrument, instruction: Value) {
     let (i32, i64, none) = (context.int_type(32), context.int_type(64), context.ptr_type(0).null());
     let [x, y, z] = instrument.thread.index;
     let (zero, flags) = (i64.constant(0), i32.constant(event << EVENT_SHIFT));
+    // With its place a barrier is compared with those of other threads.
+    let compared = event == BARRIER && is_syncthreads(instruction);
+    let place = places::noted(context, instruction)
+        .filter(|_| compared)
+        .map_or(none, |place| places::constant(context, instrument.module, &place));
     builder.call(
         instrument.helper("eager.check"),
-        &[instrument.thread.block_context, x, y, z, none, zero, none, zero, none, flags],
+        &[instrument.thread.block_context, x, y, z, none, zero, none, zero, place, flags],
     );
 }
 
@@ -51,5 +59,6 @@ mod tests {
         assert_eq!(EVENT_SHIFT, access_class::EVENT_SHIFT);
         let theirs = [access_class::EVENT_BARRIER, access_class::EVENT_FENCE];
         assert_eq!([BARRIER, FENCE], theirs.map(u64::from));
+        assert_eq!(PARTED >> EVENT_SHIFT, u64::from(access_class::EVENT_PARTED));
     }
 }

@@ -12,6 +12,7 @@ use crate::fission::{Cut, Region};
 use crate::guards::part_number;
 use crate::llvm::escaped;
 use crate::loops::{DIMENSIONS, Loops, Part};
+use crate::races::PARTED;
 use crate::thread_call::{Marks, guard_call, load_arguments, parallel};
 
 /// Context shared by the parts of one block function's text.
@@ -30,7 +31,7 @@ pub(crate) fn block_function(body: &Body, cut: &Cut, name: &str, marks: Marks, b
     );
     let _ = write!(
         text,
-        "  %sums = getelementptr i8, ptr %ctx, i64 96\n  %next = alloca i32\n  %any = alloca i32\n  \
+        "  %sums = getelementptr i8, ptr %ctx, i64 96\n  %next = alloca i32\n  %any = alloca i32\n  %low = alloca i32\n  %high = alloca i32\n  \
          %all = alloca i32\n  %common = alloca [{common} x i8], align 16\n  \
          %common.next = alloca [{common} x i8], align 16\n  \
          %out = alloca [4 x i64]\n  call void @llvm.memset.p0.i64(ptr %out, i8 0, i64 32, i1 false)\n  \
@@ -53,6 +54,7 @@ pub(crate) fn block_function(body: &Body, cut: &Cut, name: &str, marks: Marks, b
     if !cut.uniform {
         text.push_str(&block.look());
         text.push_str(&block.mixed());
+        text.push_str(&block.parted());
     }
     text + "finish:\n  call void @eager.flush(ptr %out, ptr %sums)\n  ret void\n}\n"
 }
@@ -156,7 +158,11 @@ impl BlockText<'_> {
                  %{p}.due = load i32, ptr %{p}.due.at\n  %{p}.done = icmp eq i32 %{p}.due, 0\n  \
                  br i1 %{p}.done, label %{p}.exited, label %{p}.go\n\
                  {p}.exited:\n  store i32 0, ptr %all\n  br label %{p}.thread.end\n\
-                 {p}.go:\n  %{p}.next = call i32 @\"{}.any\"(ptr %ctx, i32 %{p}.x, i32 %{p}.y, i32 %{p}.z, ptr %sums, \
+                 {p}.go:\n  %{p}.low.old = load i32, ptr %low\n  \
+                 %{p}.low.new = call i32 @llvm.umin.i32(i32 %{p}.low.old, i32 %{p}.due)\n  \
+                 store i32 %{p}.low.new, ptr %low\n  %{p}.high.old = load i32, ptr %high\n  \
+                 %{p}.high.new = call i32 @llvm.umax.i32(i32 %{p}.high.old, i32 %{p}.due)\n  \
+                 store i32 %{p}.high.new, ptr %high\n  %{p}.next = call i32 @\"{}.any\"(ptr %ctx, i32 %{p}.x, i32 %{p}.y, i32 %{p}.z, ptr %sums, \
                  i1 {}, ptr %frames, i64 %{p}.i, i64 %n, i32 %{p}.due{})\n{}",
                 self.symbol,
                 self.marks.value(),
@@ -164,9 +170,59 @@ impl BlockText<'_> {
                 self.note_next(p, "")
             )
         };
-        let loops = Loops { prefix: "mixed", exit: "look", thread: &thread, guard: None, parallel_loop: "" };
-        loops.text().replace("mixed.begin:\n", &format!("mixed.begin:\n{FORGET}"))
+        let loops =
+            Loops { prefix: "mixed", exit: "parted", thread: &thread, guard: None, parallel_loop: "" };
+        let forget = format!("mixed.begin:\n{FORGET}  store i32 -1, ptr %low\n  store i32 0, ptr %high\n");
+        loops.text().replace("mixed.begin:\n", &forget)
     }
+
+    /// After a round in which threads ran different regions: reports threads that waited at barriers in different places.
+    fn parted(&self) -> String {
+        let Some(places) = barrier_places(self.body, self.cut) else {
+            return "parted:\n  br label %look\n".to_owned();
+        };
+        let text = |end: &str| {
+            format!(
+                "  %{end}.place.at = getelementptr ptr, ptr @\"{places}\", i32 %{end}.end\n  \
+                 %{end}.place = load ptr, ptr %{end}.place.at\n"
+            )
+        };
+        format!(
+            "parted:\n  %low.end = load i32, ptr %low\n  %high.end = load i32, ptr %high\n  \
+             %alike = icmp uge i32 %low.end, %high.end\n  br i1 %alike, label %look, label %report\n\
+             report:\n{}{}  call void @eager.check(ptr %ctx, i32 0, i32 0, i32 0, ptr null, i64 0, ptr %high.place, i64 0, \
+             ptr %low.place, i32 {PARTED})\n  br label %look\n",
+            text("low"),
+            text("high"),
+        )
+    }
+}
+
+/// Name of the table of places of a kernel's barriers, by the numbers of the regions behind them, if it needs one.
+fn barrier_places(body: &Body, cut: &Cut) -> Option<String> {
+    let differ = cut.places.values().any(|place| cut.places.values().next() != Some(place));
+    (differ && !cut.uniform).then(|| escaped(&format!("{}.places", body.symbol)))
+}
+
+/// The table of [`barrier_places`] and the texts in it.
+pub(crate) fn barrier_table(body: &Body) -> String {
+    let Some((cut, table)) = body.cut.as_ref().and_then(|cut| Some((cut, barrier_places(body, cut)?))) else {
+        return String::new();
+    };
+    let mut text = String::new();
+    let count = cut.regions.iter().map(|region| region.number + 1).max().unwrap_or(0);
+    let entries = (0..count).map(|number| match cut.places.get(&number) {
+        None => "ptr null".to_owned(),
+        Some(place) => {
+            let name = format!("{table}.{number}");
+            let (bytes, place) = (place.len() + 1, escaped(place));
+            let _ = writeln!(text, "@\"{name}\" = private constant [{bytes} x i8] c\"{place}\\00\"");
+            format!("ptr @\"{name}\"")
+        }
+    });
+    let entries = entries.collect::<Vec<_>>().join(", ");
+    let _ = writeln!(text, "@\"{table}\" = private constant [{count} x ptr] [{entries}]");
+    text
 }
 
 const FORGET: &str = "  store i32 0, ptr %any\n  store i32 -1, ptr %all\n";

@@ -26,6 +26,12 @@ pub(crate) fn is_block_barrier(call: Value) -> bool {
         && call.call_arguments().first().is_none_or(|barrier| barrier.constant_integer() == Some(0))
 }
 
+/// True if `call` is `__syncthreads()`, which all threads of the block must call in one place. Inline PTX may wait for
+/// them in several.
+pub(crate) fn is_syncthreads(call: Value) -> bool {
+    is_block_barrier(call) && call.callee().is_some_and(|callee| callee.name() != BLOCK_BARRIERS[1])
+}
+
 /// True if `instruction` is a call for which [`is_block_barrier`] holds.
 pub(crate) fn is_barrier_call(instruction: Value) -> bool {
     instruction.opcode() == Some(Opcode::LLVMCall) && is_block_barrier(instruction)

@@ -66,7 +66,13 @@ fn generate(
     let noted = |function: &Value| {
         options.strict || polls::may_wait(*function, runtime) || lockstep::concerns(*function)
     };
-    defined.filter(noted).for_each(|function| places::note(context, function));
+    for function in defined {
+        if noted(&function) {
+            places::note(context, function);
+        } else {
+            places::note_barriers(context, function);
+        }
+    }
     imported.module.strip_debug_info();
     imported.module = without_module_metadata(context, &imported.module)?;
     let module = &imported.module;

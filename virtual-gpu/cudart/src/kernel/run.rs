@@ -4,6 +4,7 @@
 //! other, whatever their streams; they overlap only in modelled time.
 
 use core::ops::Range;
+use std::collections::BTreeSet;
 use std::io;
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -22,7 +23,9 @@ use super::host_pointer::{HostPointerFinder, is_devices};
 use super::profile::{LaunchSample, Profile};
 use super::registry::CpuKernel;
 use super::slow_kernel::SlowKernelWatch;
+use crate::log::log_line;
 use crate::memory::{Allocation, Memory, Modelled};
+use crate::names::readable;
 use crate::trace;
 
 /// A launch with everything it needs to run later.
@@ -56,6 +59,8 @@ pub struct Compute {
     time_max: Option<Duration>,
     slow_kernel: SlowKernelWatch,
     host_pointers: HostPointerFinder,
+    /// Kernels whose threads were reported to wait at barriers in different places.
+    parted: BTreeSet<&'static str>,
 }
 
 /// Limits on the time of a kernel.
@@ -105,6 +110,7 @@ impl Compute {
             time_max: limits.most,
             slow_kernel,
             host_pointers: HostPointerFinder::new(arena),
+            parted: BTreeSet::new(),
         })
     }
 
@@ -133,7 +139,9 @@ impl Compute {
             .flatten()
             .map(|suspect| (suspect.map(), suspect));
         let map = suspect.as_ref().map(|(map, _)| map).or(map);
-        let cost = self.execute(launch, map, context)?;
+        let done = self.execute(launch, map, context);
+        self.report_parted(launch.kernel.name);
+        let cost = done?;
         if let Some((map, suspect)) = &suspect {
             self.host_pointers.report_access(launch.kernel.name, suspect, map);
         }
@@ -157,6 +165,19 @@ impl Compute {
             self.trace_touches(launch, allocations);
         }
         Ok(model_op(launch, touched, cost))
+    }
+
+    /// Reports, once for each kernel, that threads of a block waited at its barrier in different places.
+    fn report_parted(&mut self, kernel: &'static str) {
+        if let Some([one, other]) = self.executor.take_parted()
+            && self.parted.insert(kernel)
+        {
+            log_line(format_args!(
+                "warning: kernel {}: threads of one block wait in the __syncthreads() of {one} and of {other} at the same \
+                 time; all must call the same one, or a GPU may hang or give wrong results (--eager-strict names the threads)",
+                readable(kernel)
+            ));
+        }
     }
 
     fn trace_touches(&self, launch: &Launch, allocations: &[Allocation]) {

@@ -6,6 +6,7 @@
 
 mod bits;
 mod finding;
+mod meeting;
 mod memory;
 
 use core::ffi::{CStr, c_char};
@@ -14,6 +15,8 @@ use core::ops::Range;
 use crate::races::{BlockRaces, Checked, Detector};
 use bits::Bits;
 pub use finding::{Finding, Piece, Problem, SpaceKind, Way};
+pub(crate) use meeting::Meetings;
+pub use meeting::Parted;
 pub use memory::{Known, Memory};
 
 use crate::abi::{
@@ -78,6 +81,14 @@ pub(crate) struct Own {
     /// The thread's stack in use, the frames of the block's threads, and memory shared by the blocks of a cooperative
     /// launch.
     pub local: [Range<u64>; 3],
+}
+
+impl Own {
+    /// Index of the thread with this linear index.
+    fn thread(&self, linear: u32) -> [u32; 3] {
+        let [nx, ny, _] = self.block_dim.map(|n| n.max(1));
+        [linear % nx, linear / nx % ny, linear / nx / ny]
+    }
 }
 
 /// An access as the kernel reports it (`abi::Helpers::check`).
@@ -164,25 +175,43 @@ impl Access {
         if unknown { Err(Problem::Uninitialised(piece(&own.shared, SpaceKind::Shared))) } else { Ok(()) }
     }
 
+    /// If the thread continues after a barrier at which another thread waited in another place: both.
+    pub fn parted(&self, meetings: &mut Meetings, own: &Own) -> Option<Parted> {
+        if self.event() != access_class::EVENT_BARRIER {
+            return None;
+        }
+        let (other, place) = meetings.passes(self.thread, self.place as usize)?;
+        let threads = [self.thread, other].map(|thread| own.thread(thread));
+        let places = [self.place, place as *const c_char].map(text);
+        (places[0] != places[1]).then_some(Parted { block: own.block, threads, places })
+    }
+
+    fn event(&self) -> u32 {
+        self.flags >> access_class::EVENT_SHIFT & 0xf
+    }
+
     fn finding(&self, problem: Problem, own: &Own) -> Finding {
-        let [nx, ny, _] = own.block_dim.map(|n| n.max(1));
         let way = match (self.is(ACCESS_READS), self.is(ACCESS_WRITES)) {
             (true, true) => Way::Updates,
             (false, true) => Way::Writes,
             _ => Way::Reads,
         };
-        // SAFETY: the place is a constant text of the program, NUL-terminated, or null.
-        let place = if self.place.is_null() { c"" } else { unsafe { CStr::from_ptr(self.place) } };
         Finding {
             problem,
             way,
             address: self.address,
             bytes: self.bytes,
             block: own.block,
-            thread: [self.thread % nx, self.thread / nx % ny, self.thread / nx / ny],
-            place: place.to_string_lossy().into_owned(),
+            thread: own.thread(self.thread),
+            place: text(self.place),
         }
     }
+}
+
+fn text(place: *const c_char) -> String {
+    // SAFETY: the place is a constant text of the program, NUL-terminated, or null.
+    let text = if place.is_null() { c"" } else { unsafe { CStr::from_ptr(place) } };
+    text.to_string_lossy().into_owned()
 }
 
 fn piece(range: &Range<u64>, kind: SpaceKind) -> Piece {
@@ -192,7 +221,7 @@ fn piece(range: &Range<u64>, kind: SpaceKind) -> Piece {
 /// Passes a valid access, or an event that orders threads, to the race detector.
 pub(crate) fn look_for_races(access: &Access, strict: &mut Strict, races: &mut BlockRaces, own: &Own) {
     let Strict { memory, races: detector, .. } = strict;
-    match access.flags >> access_class::EVENT_SHIFT & 0xf {
+    match access.event() {
         access_class::EVENT_BARRIER => return detector.passes_barrier(races, access.thread),
         access_class::EVENT_FENCE => return detector.fence(races, access.thread),
         _ => {}

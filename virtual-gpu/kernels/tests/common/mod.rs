@@ -167,8 +167,20 @@ impl Run<'_> {
     }
 
     pub fn launch(&self, entry: &KernelEntry, args: &[*const c_void]) -> Result<LaunchCost, LaunchFailure> {
+        self.launch_on(&self.executor(), entry, args)
+    }
+
+    pub fn executor(&self) -> Executor {
+        Executor::new(NonZeroUsize::new(self.workers).unwrap()).unwrap()
+    }
+
+    pub fn launch_on(
+        &self,
+        executor: &Executor,
+        entry: &KernelEntry,
+        args: &[*const c_void],
+    ) -> Result<LaunchCost, LaunchFailure> {
         assert_eq!(args.len(), entry.param_count as usize, "the test passes what the kernel takes");
-        let executor = Executor::new(NonZeroUsize::new(self.workers).unwrap()).unwrap();
         let launch = Launch {
             entry,
             grid: self.grid,
