@@ -66,7 +66,7 @@ install_cuda() {
   "arrange_$version" "$new.wheels/nvidia" "$new"
   rm -rf "$new.wheels"
   ln -s lib "$new/lib64"                        # nvcc links from lib64
-  : >"$new/include/curand_mtgp32_kernel.h"      # clang's CUDA wrapper includes it always; empty suffices
+  rm "$new"/lib/libcurand.so.*                  # its kernels have no CPU code, and it is larger than all the rest
   cp "$(pins "$version")" "$new/.stamp"
   mv "$new" "$tree"
 }
@@ -79,8 +79,9 @@ arrange_13.0() {
 # One wheel has ptxas and libdevice, one the headers and libcudart, one the C++ core libraries; libnvvm is of no use.
 arrange_12.9() {
   mkdir -p "$2"
-  rm -rf "$1"/cuda_nvcc/nvvm/lib64 "$1"/cuda_*/__init__.py "$1"/cuda_*/.metadata
-  cp -rl "$1/cuda_nvcc/." "$1/cuda_runtime/." "$1/cuda_cccl/." "$2"
+  rm -rf "$1"/cuda_nvcc/nvvm/lib64 "$1"/cuda_*/.metadata
+  find "$1" -name __init__.py -delete
+  cp -rl "$1/cuda_nvcc/." "$1/cuda_runtime/." "$1/cuda_cccl/." "$1/curand/." "$1/nvtx/." "$2"
   ln -s libcudart.so.12 "$2/lib/libcudart.so"
   ln -s ../../cuda-13.0/bin/fatbinary ../../cuda-13.0/bin/nvlink "$2/bin/"
 }

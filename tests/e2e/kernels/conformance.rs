@@ -4,7 +4,7 @@
 //! Trap: the programs must be compiled without contraction of floating-point operations, or the modes differ in their
 //! bits. The same sources also build for a real GPU.
 
-use eager_tests::{has_toolchain, root, run, text, tool};
+use eager_tests::{has_toolchain, root, run, run_ok, text, tool};
 use std::path::Path;
 use std::process::Command;
 
@@ -110,6 +110,28 @@ fn in_every_mode(sources: &[&str], folder: &Path) -> String {
     }
     let [first, ..] = printed;
     first
+}
+
+/// cuRAND's generators against their published formulas, and NVTX ranges, with the headers that set-up installs.
+#[test]
+fn random_numbers_in_kernels_are_those_of_their_generators() {
+    if !has_toolchain("random_numbers_in_kernels_are_those_of_their_generators") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    // Two modes only, since the header takes long to compile.
+    let [printed, other] = ["auto", "coroutines"].map(|mode| {
+        outcome(&["random.cu"], mode, folder.path()).unwrap_or_else(|failure| panic!("{failure}"))
+    });
+    assert!(printed == other && printed.ends_with("5 tests, 0 failed\n"), "{printed}{other}");
+    let program = folder.path().join("of-12.9");
+    let source = root().join("tests/conformance/random.cu");
+    let mut compile = Command::new(tool("eagercc"));
+    compile.args(["--cuda", "12.9", "-O1", "-std=c++17", "-ffp-contract=off", "--eager-no-instrument"]);
+    run_ok(compile.arg(source).arg("-o").arg(&program));
+    let mut eager = Command::new(tool("eager"));
+    let older = run_ok(eager.args(["run", "--plain", "--time-scale", "0"]).arg(program));
+    assert_eq!(older, printed, "with CUDA 12.9, and with 13.0");
 }
 
 #[test]
