@@ -80,7 +80,7 @@ fn tested_blocks_do_what_the_page_says() {
         let session = session(&read(&page));
         if session.contains("\n# of the page:") {
             played += 1;
-            play(&page, &session);
+            play(&page, &session, &bin_dir(), &root());
         }
     }
     assert!(played > 0, "no page has a block marked `sh tested`");
@@ -103,12 +103,17 @@ fn session(page: &Page) -> String {
     script
 }
 
-fn play(page: &Path, script: &str) {
+/// Runs the blocks of one page with these programs, and these sources for the page's `$EAGER_SOURCE`.
+pub(super) fn play_from(page: &Path, programs: &Path, sources: &Path) {
+    play(page, &session(&read(page)), programs, sources);
+}
+
+fn play(page: &Path, script: &str, programs: &Path, sources: &Path) {
     let folder = tempfile::tempdir().expect("folder");
-    let path = format!("{}:{}", bin_dir().display(), std::env::var("PATH").expect("PATH"));
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("PATH"));
     let mut bash = Command::new("bash");
     bash.arg("-c").arg(script).current_dir(folder.path()).env("PATH", path);
-    bash.env("XDG_RUNTIME_DIR", folder.path()).env("EAGER_SOURCE", root()).env_remove("EAGER_VGPU_SOCKET");
+    bash.env("XDG_RUNTIME_DIR", folder.path()).env("EAGER_SOURCE", sources).env_remove("EAGER_VGPU_SOCKET");
     let output = run(&mut bash);
     assert!(output.status.success(), "{}: {}\n{script}\n{}", page.display(), output.status, text(&output));
 }

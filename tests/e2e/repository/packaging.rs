@@ -1,11 +1,11 @@
-//! `make install` and `make uninstall`, systemd's check of the units, and the CMake package of an installation.
+//! `make install` and `make uninstall`, and systemd's check of the units.
 //!
 //! Trap: a unit is only right together with the paths that it names, so it is checked where it was installed.
 
-use eager_tests::{bin_dir, book, has_toolchain, root, run, run_ok, text};
+use eager_tests::{bin_dir, book, root, run, run_ok, text};
 use std::ffi::OsStr;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
@@ -179,65 +179,4 @@ fn links_of_installed_pages_lead_to_installed_files() {
         }
     }
     assert!(links > 50 && broken.is_empty(), "{links} links; {broken:#?}");
-}
-
-/// In a clean clone with an empty cargo home, only the crates of a build were fetched; the script that lists licences
-/// must fetch the rest.
-#[test]
-fn licences_are_listed_with_an_empty_cargo_home() {
-    let empty = tempfile::tempdir().expect("folder");
-    let listed = run(Command::new(root().join("packaging/third-party.sh")).env("CARGO_HOME", empty.path()));
-    let said = text(&listed);
-    if !listed.status.success()
-        && ["failed to download", "Could not resolve host"].iter().any(|words| said.contains(words))
-    {
-        eprintln!("SKIPPED: licences with an empty cargo home: the registry cannot be reached");
-        return;
-    }
-    assert!(listed.status.success(), "{said}");
-    assert!(said.contains("======== clap 4.") && said.contains("-------- LICENSE-APACHE"), "{said}");
-}
-
-/// A target of `.cu` files only, in a project of CUDA only: from an installation and from the sources, by both
-/// generators.
-#[test]
-fn cmake_package_links_a_target_of_cuda_alone() {
-    if !has_toolchain("cmake with CUDA alone") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("folder");
-    let prefix = folder.path().join("prefix");
-    installed(&prefix);
-    let examples = root().join("compiler-pass/driver/examples");
-    for (from, to) in [("sum.cu", "sum.cu"), ("main.cpp", "main.cu")] {
-        std::fs::copy(examples.join(from), folder.path().join(to)).expect("copy");
-    }
-    let project = "cmake_minimum_required(VERSION 3.21)\nproject(sum LANGUAGES CUDA)\nfind_package(Eager REQUIRED)\n\
-                   add_executable(sum main.cu sum.cu)\neager_enable(sum)\n";
-    std::fs::write(folder.path().join("CMakeLists.txt"), project).expect("write");
-    let cuda = root().join(".toolchain/cuda-13.0");
-    let of_sources = format!("-DEager_DIR={}", root().join("compiler-pass/driver/cmake").display());
-    let of_build = format!("-DEager_COMPILER={}", bin_dir().join("eagercc").display());
-    let of_installation = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
-    for (tool, generator) in [("make", "Unix Makefiles"), ("ninja", "Ninja")] {
-        if Command::new("cmake").arg("--version").output().is_err()
-            || Command::new(tool).arg("--version").output().is_err()
-        {
-            eprintln!("SKIPPED: cmake with CUDA alone, {generator}: needs cmake and {tool}: run ./setup.sh");
-            continue;
-        }
-        for (name, from) in [("sources", vec![&of_sources, &of_build]), ("installed", vec![&of_installation])]
-        {
-            let build: PathBuf = folder.path().join(format!("{tool}-{name}"));
-            let mut cmake = Command::new("cmake");
-            cmake.current_dir(folder.path()).args(["-G", generator, "-S", ".", "-B"]).arg(&build).args(from);
-            cmake.arg(format!("-DCMAKE_CUDA_COMPILER={}", cuda.join("bin/nvcc").display()));
-            cmake.arg(format!("-DCUDAToolkit_ROOT={}", cuda.display())).arg("-DCMAKE_CUDA_ARCHITECTURES=90");
-            run_ok(&mut cmake);
-            run_ok(Command::new("cmake").arg("--build").arg(&build));
-            let mut eager = Command::new(prefix.join("bin/eager"));
-            let said = run_ok(eager.args(["run", "--plain"]).arg(build.join("sum")));
-            assert_eq!(said, "sum 499500\n", "{tool} {name}");
-        }
-    }
 }
