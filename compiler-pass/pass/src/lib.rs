@@ -155,7 +155,8 @@ pub extern "C" fn eager_links_program() -> bool {
 fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
     if device::is_device(module) {
         let clusters = device::clusters::add_cluster_attributes(module);
-        let mended = device::mend::mend(module) || clusters;
+        let masks = device::old_warp::add_masks(module);
+        let mended = device::mend::mend(module) || clusters || masks;
         if let Some(path) = &options.device_code {
             rdc::keep(module, path).map_err(|error| error.to_string())?;
         }

@@ -50,6 +50,19 @@ fn device_functions_have_bodies_and_braces_may_narrow() {
     is_taken("functions.cu", &["-Xarch_host", "-w", "-Xarch_device", "-w"]);
 }
 
+/// nvcc takes them for the GPUs that have them; here they work for any.
+#[test]
+fn warp_functions_without_a_mask_work_and_are_warned_of() {
+    is_taken("old_warp.cu", &[]);
+    if !has_toolchain("warp functions without a mask") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let said = text(&compile(&[], &source("old_warp.cu"), &folder.path().join("program")));
+    let warning = "old_warp.cu:8: __shfl_down() is for GPUs before Volta";
+    assert_eq!(said.matches(warning).count(), 1, "{said}");
+}
+
 #[test]
 fn atomic_built_ins_are_there() {
     is_taken("atomics.cu", &[]);

@@ -12,7 +12,7 @@ use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
 
 pub use block::Block;
-pub use value::Value;
+pub use value::{SourceLocation, Value};
 
 use llvm_sys::LLVMTypeKind;
 use llvm_sys::core::*;
