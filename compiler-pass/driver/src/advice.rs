@@ -5,43 +5,80 @@
 use std::path::{Path, PathBuf};
 
 use crate::invocation::Job;
-use crate::own_files::OwnFile;
+use crate::own_files::{OwnFile, include_folders};
 use crate::removed::{self, Removed};
 use crate::toolchain::{OLDEST_OF_CUDA_13, Toolchain};
-use crate::{libraries, nested, shared_objects};
+use crate::{code, libraries, nested, shared_objects};
 
 /// First architecture for which libcu++ uses `mbarrier`.
 const FIRST_WITH_MBARRIER: u32 = 80;
 
-/// What a link asks for and Eager does not bring: the names of libraries, and what to know of them (`docs/limits.md`).
-const LIBRARIES: &[(&[&str], &str)] = &[
-    (
-        &["cuda"],
-        "CUDA's driver interface comes with NVIDIA's driver, and the virtual GPU has none: use the runtime's functions \
-         (cuda… instead of cu…), or link with `-L` to the `stubs` of a CUDA toolkit and run on a GPU",
-    ),
-    (
-        &["nvrtc", "nvJitLink", "nvptxcompiler_static"],
-        "the virtual GPU cannot run code that is compiled at run time; for a GPU, install NVIDIA's library and name its \
-         folder with `-L`",
-    ),
-    (
-        &[
+/// What a program asks for and Eager does not bring (`docs/limits.md`).
+struct Absent {
+    /// Names of libraries, as after `-l`.
+    libraries: &'static [&'static str],
+    headers: &'static [&'static str],
+    advice: &'static str,
+}
+
+const ABSENT: &[Absent] = &[
+    Absent {
+        libraries: &["cuda"],
+        headers: &[],
+        advice: "CUDA's driver interface comes with NVIDIA's driver, and the virtual GPU has none: use the runtime's functions \
+                 (cuda… instead of cu…), or link with `-L` to the `stubs` of a CUDA toolkit and run on a GPU",
+    },
+    Absent {
+        libraries: &["nvrtc", "nvJitLink", "nvptxcompiler_static"],
+        headers: &["nvrtc.h", "nvJitLink.h", "nvPTXCompiler.h"],
+        advice: "the virtual GPU cannot run code that is compiled at run time; for a GPU, install NVIDIA's library and name \
+                 its folders with `-I` and `-L`",
+    },
+    Absent {
+        libraries: &[
             "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusparse", "cudnn", "nccl", "cutensor",
             "nvjpeg",
         ],
-        "its kernels are NVIDIA's and cannot run on the virtual GPU: use kernels of your own there (Thrust and CUB \
-         work); for a GPU, install the library and name its folder with `-L`",
-    ),
-    (
-        &["nvToolsExt"],
-        "NVTX has headers only since version 3: include <nvtx3/nvToolsExt.h> and leave out the library",
-    ),
-    (
-        &["cupti", "nvidia-ml"],
-        "it comes with NVIDIA's toolkit or driver, and sees no virtual GPU: leave it out, or name its folder with `-L` \
-         for a GPU",
-    ),
+        headers: &[
+            "cublas.h",
+            "cublas_v2.h",
+            "cublasLt.h",
+            "cublasXt.h",
+            "cufft.h",
+            "cufftXt.h",
+            "cusolverDn.h",
+            "cusolverSp.h",
+            "cusparse.h",
+            "cudnn.h",
+            "nccl.h",
+            "cutensor.h",
+            "nvjpeg.h",
+        ],
+        advice: "its kernels are NVIDIA's and cannot run on the virtual GPU: use kernels of your own there (Thrust, CUB and \
+                 <curand_kernel.h> work); for a GPU, install the library and name its folders with `-I` and `-L`",
+    },
+    Absent {
+        libraries: &["nvToolsExt"],
+        headers: &["nvToolsExt.h"],
+        advice: "NVTX has headers only since version 3: include <nvtx3/nvToolsExt.h> and leave out the library",
+    },
+    Absent {
+        libraries: &["cupti", "nvidia-ml"],
+        headers: &["cupti.h", "nvml.h"],
+        advice: "it comes with NVIDIA's toolkit or driver, and sees no virtual GPU: leave it out, or name its folders with \
+                 `-I` and `-L` for a GPU",
+    },
+    Absent {
+        libraries: &[],
+        headers: &[
+            "helper_cuda.h",
+            "helper_functions.h",
+            "helper_image.h",
+            "helper_math.h",
+            "helper_timer.h",
+        ],
+        advice: "it comes with NVIDIA's CUDA samples: get them and name their folder `Common` with `-I`",
+    },
 ];
 
 /// Lines for a failed command.
@@ -50,6 +87,12 @@ pub fn lines(job: &Job, own: &[OwnFile], toolchain: &Toolchain) -> Vec<String> {
     let links = job.mode == crate::invocation::Mode::Link;
     let folders = [toolchain.cuda.join("lib"), toolchain.cuda.join("lib64")];
     let mut said = if links { missing_libraries(job, &folders, &|path| path.exists()) } else { Vec::new() };
+    let here = |header: &str, file: &Path| is_here(header, file, job, &toolchain.cuda);
+    // A library and its header have one advice.
+    let advice = |line: &str| line.split_once(" here; ").map(|(_, advice)| advice.to_owned());
+    let told: Vec<String> = said.iter().filter_map(|line| advice(line)).collect();
+    let is_new = |line: &String| advice(line).is_none_or(|advice| !told.contains(&advice));
+    said.extend(missing_headers(own, &here).into_iter().filter(is_new));
     said.extend(removed_names(own, toolchain));
     said.extend(nested_launch(own));
     said.extend(mbarrier(job, own));
@@ -67,14 +110,39 @@ fn missing_libraries(job: &Job, folders: &[PathBuf], exists: &dyn Fn(&Path) -> b
         .into_iter()
         .filter_map(|(name, candidates)| {
             let stem = name.strip_suffix("_static").unwrap_or(&name);
-            let (_, advice) =
-                LIBRARIES.iter().find(|(names, _)| names.contains(&stem) || names.contains(&&*name))?;
+            let is_it = |absent: &&Absent| {
+                absent.libraries.contains(&stem) || absent.libraries.contains(&name.as_str())
+            };
+            let advice = ABSENT.iter().find(is_it)?.advice;
             let files = [format!("lib{name}.so"), format!("lib{name}.a")];
             let mut places =
                 candidates.into_iter().chain(system.iter().flat_map(|f| files.iter().map(|n| f.join(n))));
             (!places.any(|place| exists(&place))).then(|| format!("-l{name}: no such library here; {advice}"))
         })
         .collect()
+}
+
+/// Advice for the first header of each kind that a file includes, that Eager does not bring, and that is not here.
+fn missing_headers(own: &[OwnFile], here: &dyn Fn(&str, &Path) -> bool) -> Vec<String> {
+    let first = |absent: &Absent| {
+        own.iter().find_map(|file| {
+            let mut included = code::includes(&file.text);
+            let missing =
+                |&(_, header): &(usize, &str)| absent.headers.contains(&header) && !here(header, &file.path);
+            let (line, header) = included.find(missing)?;
+            Some(format!("{}:{line}: no header {header} here; {}", file.path.display(), absent.advice))
+        })
+    };
+    ABSENT.iter().filter_map(first).collect()
+}
+
+/// Whether clang finds a header for a file of the program.
+fn is_here(header: &str, file: &Path, job: &Job, cuda: &Path) -> bool {
+    let named = include_folders(&job.compile_words).chain(include_folders(&job.cuda_words));
+    let beside = file.parent().unwrap_or(Path::new("")).to_path_buf();
+    let usual = ["/usr/include", "/usr/local/include"].map(PathBuf::from);
+    let mut folders = named.chain([beside, cuda.join("include")]).chain(usual);
+    folders.any(|folder| folder.join(header).exists())
 }
 
 /// Advice on names that CUDA removed.
@@ -121,7 +189,7 @@ fn shared_constructor(own: &[OwnFile]) -> Option<String> {
         own.iter().find_map(|file| Some((file, shared_objects::first_constructed(&file.text)?)))?;
     Some(format!(
         "{}:{line}: clang refuses a __shared__ variable whose type has a constructor; nvcc takes it and never runs the \
-         constructor: write `{ty}() = default;`, or declare `alignas({ty}) char` memory and cast its address",
+         constructor: make the one without arguments `= default`, or declare memory, `alignas({ty}) char`, and cast its address",
         file.path.display()
     ))
 }
@@ -130,12 +198,33 @@ fn shared_constructor(own: &[OwnFile]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::invocation::{Invocation, interpret};
+    use crate::own_files::own_files;
     use std::ffi::OsString;
 
     fn missing(line: &str, there: &str) -> Vec<String> {
         let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
         let Ok(Invocation::Run(job)) = interpret(&words) else { panic!("{line}") };
         missing_libraries(&job, &[], &|path| path == Path::new(there))
+    }
+
+    #[test]
+    fn a_header_that_nobody_has_is_named_with_what_to_do() {
+        let read = |_: &Path| {
+            Some(b"#include <cufft.h>\n # include \"cublas_v2.h\"\n#include <nvToolsExt.h>\n".to_vec())
+        };
+        let own = own_files(Path::new("a.cu"), &[], &|path| read(path).filter(|_| path.ends_with("a.cu")));
+        let said = missing_headers(&own, &|_, _| false);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].starts_with("a.cu:1: no header cufft.h here; its kernels are NVIDIA's"), "{said:?}");
+        assert!(
+            said[1].starts_with("a.cu:3: no header nvToolsExt.h here; NVTX has headers only"),
+            "{said:?}"
+        );
+        let said = missing_headers(&own, &|header, _| header != "cublas_v2.h");
+        assert!(
+            matches!(&said[..], [one] if one.starts_with("a.cu:2: no header cublas_v2.h here")),
+            "{said:?}"
+        );
     }
 
     #[test]

@@ -57,6 +57,16 @@ pub fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     code.flat_map(move |code| code.split(move |c| !is_part(c))).filter(|word| !word.is_empty())
 }
 
+/// Line, counted from 1, and name of each included header, in quotes or brackets.
+pub fn includes(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    (1..).zip(text.lines()).filter_map(|(number, line)| {
+        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
+        let name = rest.strip_prefix('"').and_then(|rest| rest.split_once('"'));
+        let (name, _) = name.or_else(|| rest.strip_prefix('<')?.split_once('>'))?;
+        Some((number, name))
+    })
+}
+
 /// Files that a text includes by `#include "…"`.
 pub fn own_includes(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {

@@ -64,8 +64,10 @@ pub fn own_files(source: &Path, words: &[OsString], read: &dyn Fn(&Path) -> Opti
     files
 }
 
-fn include_folders(words: &[OsString]) -> impl Iterator<Item = PathBuf> {
-    let apart = words.windows(2).filter(|pair| pair[0] == "-I").map(|pair| PathBuf::from(&pair[1]));
+/// The folders that these words name with `-I` or `-isystem`.
+pub fn include_folders(words: &[OsString]) -> impl Iterator<Item = PathBuf> {
+    let names = |word: &OsString| word == "-I" || word == "-isystem";
+    let apart = words.windows(2).filter(move |pair| names(&pair[0])).map(|pair| PathBuf::from(&pair[1]));
     let joined = words.iter().filter_map(|word| word.to_str()?.strip_prefix("-I"));
     apart.chain(joined.filter(|folder| !folder.is_empty()).map(PathBuf::from))
 }

@@ -113,15 +113,49 @@ pub fn with_shared_objects(text: &str) -> Option<String> {
     (from > 0).then_some(out)
 }
 
-/// Line, counted from 1, and type of the first variable whose type is a class of this text with a constructor.
+/// Line, counted from 1, and type of the first `__shared__` variable whose type has a constructor: a class of this text,
+/// or a complex number of a library.
 #[must_use]
 pub fn first_constructed(text: &str) -> Option<(usize, &str)> {
     let has_constructor = |name: &str| {
         let is_class = ["struct", "class"].iter().any(|kind| text.contains(&format!("{kind} {name}")));
-        is_class && text.contains(&format!(" {name}("))
+        let is_default = text.contains(&format!("{name}() = default"));
+        let begins = |at: usize| {
+            text[..at].ends_with(|c: char| c.is_ascii_whitespace() || ";{}:".contains(c))
+                && !text[..at].ends_with("::")
+        };
+        let opens = format!("{name}(");
+        let mut calls = text.match_indices(&opens).map(|(at, _)| at);
+        is_class && !is_default && calls.any(begins)
     };
-    let found = declarations(text).into_iter().find(|d| words(d.ty).next().is_some_and(has_constructor))?;
-    Some((1 + text[..found.range.start].matches('\n').count(), found.ty))
+    let is_constructed = |ty: &str| {
+        let first = words(ty).next().is_some_and(has_constructor);
+        first || ["cuda::std::complex<", "thrust::complex<"].iter().any(|complex| ty.starts_with(complex))
+    };
+    let (at, ty) = shared_types(text).into_iter().find(|(_, ty)| is_constructed(ty))?;
+    Some((1 + text[..at].matches('\n').count(), ty))
+}
+
+/// Place and type of each `__shared__` declaration, whatever and however many it declares: its words up to the first name.
+fn shared_types(text: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    for (at, keyword) in text.match_indices("__shared__") {
+        let start = at + keyword.len();
+        let end = text[start..].find(';').map_or(text.len(), |length| start + length);
+        let declared = text[start..end].trim_start();
+        let list_end = |open: usize| {
+            let mut depth = 0;
+            declared[open..].char_indices().find_map(|(at, c)| {
+                depth += i32::from(c == '<') - i32::from(c == '>');
+                (depth == 0).then_some(open + at + 1)
+            })
+        };
+        let plain = declared.find(|c: char| !is_part(c) && c != ':').unwrap_or(declared.len());
+        let length = if declared[plain..].starts_with('<') { list_end(plain) } else { Some(plain) };
+        let is_code = code::stretches(text).into_iter().any(|stretch| stretch.contains(&at));
+        found.extend(length.filter(|_| is_code).map(|length| (at, &declared[..length])));
+    }
+    found
 }
 
 /// Header of libcu++ that a text includes and that uses `mbarrier` on `sm_80` and newer.
@@ -176,6 +210,15 @@ mod tests {
         let text = "struct Sum {\n  float v;\n  __device__ Sum() : v(0) {}\n};\nstruct Pair { int a, b; };\n\
                     __global__ void k() {\n  __shared__ Pair p;\n  __shared__ Sum s[4];\n}";
         assert_eq!(first_constructed(text), Some((8, "Sum")));
+        let several = "struct V { float x;\nV(float a = 0); };\n{ __shared__\n V v[4], w; __shared__ alignas(8) int x; }";
+        assert_eq!(first_constructed(several), Some((3, "V")));
+        let list = "template <class T, int N> class S { S() {} };\n// __shared__ S<int, 1> a;\n{ __shared__ S<T, 3> s; }";
+        assert_eq!(first_constructed(list), Some((3, "S<T, 3>")));
+        assert_eq!(
+            first_constructed("{ __shared__ cuda::std::complex<float> z[32]; }"),
+            Some((1, "cuda::std::complex<float>"))
+        );
+        assert_eq!(first_constructed("struct V { V() = default; V(int); }; {__shared__ V v;}"), None);
         assert_eq!(first_constructed("struct Pair { int a; }; {__shared__ Pair p; __shared__ int x;}"), None);
         assert_eq!(header_with_mbarrier("# include <cuda/pipeline>\n"), Some("cuda/pipeline"));
         assert_eq!(header_with_mbarrier("#include <cuda/atomic>\n#include \"cuda/barrier\"\n"), None);

@@ -100,7 +100,25 @@ fn a_barrier_for_new_gpus_and_a_constructor_in_shared_memory_are_advised_on() {
         !refused.status.success() && line.contains("own.cu:6: clang refuses a __shared__ variable"),
         "{said}"
     );
-    assert!(line.contains("write `Sum() = default;`"), "{said}");
+    assert!(line.contains("make the one without arguments `= default`"), "{said}");
+}
+
+/// Most programs compile file by file, so the link's advice comes too late.
+#[test]
+fn a_header_that_eager_does_not_bring_is_advised_on() {
+    if !has_toolchain("advice on headers") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let own = folder.path().join("own.cu");
+    std::fs::write(&own, "#include <cstdio>\n#include <cublas_v2.h>\nint main() {}\n").expect("write");
+    let said = text(&compile(&["-c"], &own, &folder.path().join("own.o")));
+    let line = said.lines().last().unwrap_or_default();
+    assert!(line.contains("own.cu:2: no header cublas_v2.h here; its kernels are NVIDIA's"), "{said}");
+    std::fs::write(folder.path().join("cublas_v2.h"), "#error own\n").expect("write");
+    let include = format!("-isystem{}", folder.path().display());
+    let said = text(&compile(&["-c", &include], &own, &folder.path().join("own.o")));
+    assert!(said.contains("error: own") && !said.contains("no header"), "{said}");
 }
 
 /// What only clang says of a source, and names of files that are gone when the user reads them, are noise.
