@@ -1,6 +1,6 @@
 //! The name of a task. Trap: a slot is used again by later tasks, so a slot alone does not name one.
 
-use eager_proto::request::Slot;
+pub use eager_proto::request::Slot;
 
 /// A task of this process; never reused, unlike its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -51,6 +51,8 @@ pub struct RequestPage {
 pub struct Slot(u8);
 
 impl Slot {
+    pub const FIRST: Slot = Slot(0);
+
     /// `None` when there is no such slot.
     pub fn new(index: usize) -> Option<Slot> {
         u8::try_from(index).ok().filter(|_| index < TASK_SLOTS).map(Slot)

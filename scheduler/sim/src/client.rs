@@ -8,6 +8,9 @@ use crate::lives::Lives;
 use crate::result::{JobResult, Outcome};
 use crate::steps::{Step, unroll};
 use eager_client::account::{Account, Announced, FrameId};
+use eager_client::ledger::{BufferId, Ledger, Part};
+use eager_client::spans::Span;
+use eager_client::task::{Slot, TaskKey};
 use eager_core::action::Gate;
 use eager_core::event::{Estimate, TaskRequest};
 use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Moved, Op, OpId, Range};
@@ -75,14 +78,23 @@ impl fmt::Display for Blocked {
     }
 }
 
+/// Owner of all buffers in a program's ledger, since a program has one task at a time.
+pub const OWNER: TaskKey = TaskKey { slot: Slot::FIRST, generation: 0 };
+
 /// One buffer with memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Buffer {
+    /// In the program's ledger.
+    pub id: BufferId,
     pub alloc: AllocId,
     pub bytes: u64,
     pub kind: AllocKind,
-    /// Leading bytes that have been prefetched.
-    pub prefetched: u64,
+}
+
+impl Buffer {
+    pub fn part(&self, from: u64, to: u64) -> Part {
+        Part { buffer: self.id, span: Span { start: from, bytes: to.saturating_sub(from) } }
+    }
 }
 
 /// The program's open task.
@@ -196,6 +208,8 @@ pub struct Client<'a> {
     pub context: Option<ContextId>,
     pub contexts: BTreeMap<DeviceId, ContextId>,
     pub buffers: BTreeMap<&'a str, Buffer>,
+    /// Where the data of its buffers is.
+    pub ledger: Ledger,
     pub lives: Lives<'a>,
     pub deferred: Option<DeferredTask>,
     pub addresses: BTreeMap<&'a str, Address>,
@@ -243,6 +257,7 @@ impl<'a> Client<'a> {
             context: None,
             contexts: BTreeMap::new(),
             buffers: BTreeMap::new(),
+            ledger: Ledger::default(),
             lives: Lives::default(),
             deferred: None,
             addresses: BTreeMap::new(),
@@ -360,16 +375,13 @@ impl<'a> Client<'a> {
         self.open.as_ref().is_some_and(|open| open.gate != Gate::Ungated)
     }
 
-    /// Returns how many of the `wanted` leading bytes of a buffer may be prefetched: all for a task that has its
-    /// whole requirement, else what its grant leaves (specification S-202).
-    pub fn prefetch_budget(&self, buffer: &str, wanted: u64) -> u64 {
-        let Some(open) = &self.open else { return 0 };
-        if open.class != Class::Eager {
-            return wanted;
-        }
-        let others = self.buffers.iter().filter(|(name, _)| **name != buffer);
-        let used: u64 = others.map(|(_, other)| other.prefetched).sum();
-        wanted.min(open.grant.0.saturating_sub(used))
+    /// Bytes of its buffers' data that may be on the device: all for a task that has its whole requirement, else its
+    /// grant (specification S-202).
+    pub fn grant_to_fill(&self) -> u64 {
+        self.open.as_ref().map_or(0, |open| match open.class {
+            Class::Eager => open.grant.0,
+            Class::Normal | Class::Promoted => u64::MAX,
+        })
     }
 
     /// Converts a kernel to the model's form.

@@ -4,12 +4,13 @@
 //! Trap: a buffer gives its memory back in stream order. A program that continues at once may want the next buffer's
 //! memory before the last buffer's is free, and then waits for its stream.
 
-use crate::client::{Address, Blocked, Books, Buffer, DeferredTask, Open, Queued};
+use crate::client::{Address, Blocked, Books, Buffer, DeferredTask, OWNER, Open, Queued};
 use crate::engine::{SimError, World, model_time};
 use crate::job::JobOp;
 use crate::lives;
 use crate::result::{Outcome, TaskTimes};
 use crate::steps::Step;
+use eager_client::ledger::{Allocation, BufferId, Origin, Part, Unwritten};
 use eager_core::action::Gate;
 use eager_core::event::{Event, TaskRequest};
 use eager_core::policy::Assignment;
@@ -377,7 +378,9 @@ impl<'a> World<'a> {
             self.judge("a buffer takes memory", taken)?;
         }
         let client = &mut self.clients[index];
-        client.buffers.insert(name, Buffer { alloc, bytes, kind, prefetched: 0 });
+        let origin = if kind == AllocKind::Managed { Origin::REWRITTEN } else { Origin::Plain };
+        let buffer = client.ledger.insert(Allocation::new(bytes, OWNER, None, origin));
+        client.buffers.insert(name, Buffer { id: buffer, alloc, bytes, kind });
         if let Some(op) = made.ready {
             client.blocked = Blocked::Operation(op);
             self.operations.insert(op, index);
@@ -399,13 +402,14 @@ impl<'a> World<'a> {
     ) -> Result<bool, SimError> {
         let client = &mut self.clients[index];
         // The copy engine puts data where the grant has room for all of it; a copy that the CPU has begun stays its own.
-        let fits = client.launched == 0 && client.prefetch_budget(name, bytes) == bytes;
         let through_ring = client.habits.fast_copies;
-        let Some(buffer) = client.buffers.get_mut(name) else { return Ok(true) };
+        let Some(buffer) = client.buffers.get(name).copied() else { return Ok(true) };
+        let whole = buffer.part(0, bytes);
+        let fits = client.launched == 0 && client.ledger.fits(OWNER, whole, client.grant_to_fill());
         let is_pinned = match buffer.kind {
             AllocKind::Device => pinned || through_ring,
             AllocKind::Managed if fits => {
-                buffer.prefetched = buffer.prefetched.max(bytes);
+                client.ledger.moved_in(whole);
                 pinned
             }
             AllocKind::Managed => return self.copy_into_managed(index, name, bytes),
@@ -457,12 +461,17 @@ impl<'a> World<'a> {
     /// Prefetches a piece that the CPU has filled, as far as the grant allows.
     fn fetch_piece(&mut self, index: usize, name: &'a str, start: u64, end: u64) -> Result<(), SimError> {
         let client = &mut self.clients[index];
-        let end = client.prefetch_budget(name, end);
-        let Some(buffer) = client.buffers.get_mut(name).filter(|_| end > start) else { return Ok(()) };
-        buffer.prefetched = buffer.prefetched.max(end);
-        let range = Range { offset: start, bytes: end - start };
-        let op = Op::Prefetch { alloc: buffer.alloc, range, to: Location::Device };
-        self.enqueue(index, op)
+        let Some(buffer) = client.buffers.get(name).copied() else { return Ok(()) };
+        client.ledger.filled(buffer.part(start, end));
+        // Data of other buffers that the grant had no room for is moved in at the promotion.
+        let others: Vec<BufferId> =
+            client.buffers.values().map(|other| other.id).filter(|id| *id != buffer.id).collect();
+        let grant = client.grant_to_fill();
+        let plan = client.ledger.plan_fetch(OWNER, grant, &[buffer.id], &others, Unwritten::Nothing);
+        plan.into_iter().try_for_each(|Part { span, .. }| {
+            let range = Range { offset: span.start, bytes: span.bytes };
+            self.enqueue(index, Op::Prefetch { alloc: buffer.alloc, range, to: Location::Device })
+        })
     }
 
     /// Handles `cudaFree`; does nothing for a buffer that is already dead.
@@ -520,6 +529,7 @@ impl<'a> World<'a> {
     pub(crate) fn release(&mut self, index: usize, name: &str) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         let Some(buffer) = client.buffers.remove(name) else { return Ok(()) };
+        client.ledger.remove(buffer.id);
         let given = |open: &mut Open| open.books.account.give(open.books.frame, buffer.bytes);
         let spare = client.open.as_mut().map_or(0, given);
         let id = client.id;

@@ -310,10 +310,12 @@ impl<'a> World<'a> {
         let over = client.open.as_ref().is_none_or(|open| open.all_launched);
         let Some(context) = client.context.filter(|_| !over) else { return };
         let mut ops = Vec::new();
-        for buffer in
-            client.buffers.values_mut().filter(|b| b.kind == AllocKind::Managed && b.prefetched < b.bytes)
-        {
-            buffer.prefetched = buffer.bytes;
+        let managed = client.buffers.values().filter(|buffer| buffer.kind == AllocKind::Managed);
+        for buffer in managed {
+            if client.ledger.is_in(buffer.id) {
+                continue;
+            }
+            client.ledger.moved_in(buffer.part(0, buffer.bytes));
             let range = Range { offset: 0, bytes: buffer.bytes };
             ops.push(Op::Prefetch { alloc: buffer.alloc, range, to: Location::Device });
         }
