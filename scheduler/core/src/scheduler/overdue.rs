@@ -5,20 +5,21 @@
 
 use super::Scheduler;
 use crate::model::{Beside, Task, View};
-use crate::policy::{Assignment, MemoryRule, Placement};
+use crate::policy::{MemoryRule, Placement};
 use crate::reason::Reason;
-use eager_units::{Nanos, TaskId};
+use eager_units::{Bytes, Nanos, TaskId};
 
 impl Scheduler {
     /// The first task in order of arrival, once it has waited for the longest time that others may pass it. Later tasks
     /// are younger, so only the first is looked at. Where priorities have moved a task to the place of an older one,
-    /// the first task that has waited for so long counts. A task that only its own program's device can take is none.
+    /// the first task that has waited for so long counts. A task that only its own program's device can take is none, nor
+    /// one that wants only a context: it comes into the queue when it can start, and others would leave room for it alone.
     pub(super) fn overdue(&self) -> Option<&Task> {
         let longest = self.traits.overtake_ns?;
-        let looks_further = self.lines.has_priorities() || self.traits.assignment != Assignment::Tasks;
-        let first = self.queue.in_order_of_arrival().take(if looks_further { usize::MAX } else { 1 });
-        let mut tasks = first.filter_map(|id| self.state.tasks.get(&id));
-        tasks.find(|task| !self.stays_with_program(task) && self.now.saturating_sub(task.asked_at) >= longest)
+        let queued = self.queue.in_order_of_arrival().filter_map(|id| self.state.tasks.get(&id));
+        let mut able = queued.filter(|task| task.requirement > Bytes::ZERO && !self.stays_with_program(task));
+        let is_due = |task: &&Task| self.now.saturating_sub(task.asked_at) >= longest;
+        if self.lines.has_priorities() { able.find(is_due) } else { able.next().filter(is_due) }
     }
 
     /// Records the overdue task for the invariants: from the next step on, tasks that start leave it room.
