@@ -1,7 +1,8 @@
-//! Cost of a launch of a bound, ungated, static task in `libeager.so`: real socket, real shared pages, and a CUDA
+//! Cost of a launch of a bound static task in `libeager.so`: real socket, real shared pages, and a CUDA
 //! runtime that does nothing.
 //!
-//! `cargo bench -p eager-shim` measures the library just built; `-- --library A.so --library B.so` compares others.
+//! `cargo bench -p eager-shim` measures the library just built; `-- --library A.so --library B.so` compares others, and
+//! `-- --gated` measures launches that pass an open gate.
 //! Each sample is a process of its own, and the libraries take turns, so that a change of the machine's speed affects
 //! all of them. Every sample is kept in a file whose name is printed. Trap: the libraries must use this build's
 //! protocol.
@@ -9,7 +10,7 @@
 use eager_measure::statistics::{median, ratios, spread};
 use eager_measure::{Stamp, turns};
 use eager_proto::hello::{Hello, Welcome};
-use eager_proto::reply::{CLASS_NORMAL, FLAG_HIGH_PRIORITY, STATE_BOUND, TaskCell};
+use eager_proto::reply::{CLASS_NORMAL, FLAG_GATED, FLAG_HIGH_PRIORITY, STATE_BOUND, TaskCell, gate};
 use eager_proto::request::{RequestBody, decode};
 use eager_shm::bind_seqpacket;
 use eager_shm::daemon::{ClientPages, accept, receive, send_welcome};
@@ -66,7 +67,7 @@ int main(void) {
 "#;
 
 /// Binds the tasks of a client as normal ones of high priority, until it disconnects.
-fn serve_one(listener: &OwnedFd) {
+fn serve_one(listener: &OwnedFd, flags: u32) {
     wait_readable(listener.as_fd());
     let socket = accept(listener.as_fd()).expect("a client");
     let mut hello = [0; size_of::<Hello>()];
@@ -84,7 +85,7 @@ fn serve_one(listener: &OwnedFd) {
             let mut cell = TaskCell { answered: request.sequence, ..TaskCell::new_zeroed() };
             if request.body != RequestBody::TaskEnd {
                 (cell.state, cell.class, cell.grant) = (STATE_BOUND, CLASS_NORMAL, 64);
-                cell.flags = FLAG_HIGH_PRIORITY;
+                (cell.flags, cell.gate) = (flags, gate::pack(true, 1, u64::MAX));
             }
             pages.publish_cell(request.slot, &cell, "");
         }
@@ -121,9 +122,9 @@ fn stage(library: &Path) -> tempfile::TempDir {
 }
 
 /// Nanoseconds per launch, through the library and without it.
-fn sample(folder: &Path, listener: &OwnedFd, socket: &Path) -> [f64; 2] {
+fn sample(folder: &Path, listener: &OwnedFd, socket: &Path, flags: u32) -> [f64; 2] {
     let output = std::thread::scope(|scope| {
-        let daemon = scope.spawn(|| serve_one(listener));
+        let daemon = scope.spawn(|| serve_one(listener, flags));
         let output = Command::new(folder.join("program"))
             .current_dir(folder)
             .env("LD_LIBRARY_PATH", folder)
@@ -144,6 +145,8 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let named =
         arguments.windows(2).filter(|pair| pair[0] == "--library").map(|pair| PathBuf::from(&pair[1]));
+    let is_gated = arguments.iter().any(|argument| argument == "--gated");
+    let flags = FLAG_HIGH_PRIORITY | if is_gated { FLAG_GATED } else { 0 };
     let mut libraries: Vec<PathBuf> = named.collect();
     if libraries.is_empty() {
         libraries.push(built_library());
@@ -157,7 +160,7 @@ fn main() {
         format!("# {:?}\nlibrary,round,through_library_ns,straight_ns\n", Stamp::now(folder_of_sources()));
     for round in 0..SAMPLES {
         for index in turns(round, stages.len()) {
-            let [through, straight] = sample(stages[index].path(), &listener, &socket);
+            let [through, straight] = sample(stages[index].path(), &listener, &socket, flags);
             samples[index][0].push(through);
             samples[index][1].push(straight);
             writeln!(kept, "{},{round},{through},{straight}", libraries[index].display()).expect("a string");
