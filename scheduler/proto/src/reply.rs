@@ -7,6 +7,7 @@
 //! [`ReplyPage::texts`], written under the same seqlock.
 
 use crate::TASK_SLOTS;
+use eager_units::{Bytes, Class, DeviceId, Terms};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The answer for one task slot.
@@ -41,6 +42,49 @@ impl TaskCell {
     /// True if the cell answers the request with this sequence (or a later one). Sequences wrap.
     pub fn answers(&self, sequence: u32) -> bool {
         self.answered.wrapping_sub(sequence) < 1 << 31
+    }
+
+    /// The cell with the state of a bound task.
+    pub fn bound(self, terms: &Terms) -> TaskCell {
+        let class = match terms.class {
+            Class::Normal => CLASS_NORMAL,
+            Class::Eager => CLASS_EAGER,
+            Class::Promoted => CLASS_PROMOTED,
+        };
+        let flags = [
+            (terms.managed, FLAG_MANAGED),
+            (terms.watched, FLAG_WATCH),
+            (terms.high_priority, FLAG_HIGH_PRIORITY),
+            (terms.gated, FLAG_GATED),
+            (terms.releases, FLAG_RELEASES),
+        ];
+        TaskCell {
+            state: STATE_BOUND,
+            device: terms.device.0,
+            class,
+            flags: flags.into_iter().filter(|(is_on, _)| *is_on).fold(0, |flags, (_, flag)| flags | flag),
+            grant: terms.grant.0,
+            ..self
+        }
+    }
+
+    /// The terms of a bound task.
+    pub fn terms(&self) -> Terms {
+        let has = |flag: u32| self.flags & flag != 0;
+        Terms {
+            device: DeviceId(self.device),
+            class: match self.class {
+                CLASS_EAGER => Class::Eager,
+                CLASS_PROMOTED => Class::Promoted,
+                _ => Class::Normal,
+            },
+            grant: Bytes(self.grant),
+            managed: has(FLAG_MANAGED),
+            releases: has(FLAG_RELEASES),
+            watched: has(FLAG_WATCH),
+            gated: has(FLAG_GATED),
+            high_priority: has(FLAG_HIGH_PRIORITY),
+        }
     }
 }
 
@@ -122,3 +166,24 @@ pub mod gate {
 
 const _: () = assert!(size_of::<TaskCell>() == 64);
 const _: () = assert!(size_of::<ReplyPage>() == 64 + (64 + REASON_BYTES) * TASK_SLOTS);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::FromZeros;
+
+    /// Each of the five flags alone and all together, with each class.
+    #[test]
+    fn terms_are_read_as_they_were_written() {
+        for (number, class) in
+            (0..32).flat_map(|n| [Class::Normal, Class::Eager, Class::Promoted].map(|c| (n, c)))
+        {
+            let is = |bit: u32| number >> bit & 1 == 1;
+            let (device, grant) = (DeviceId(3), Bytes(5));
+            let [managed, releases, watched, gated, high_priority] = [is(0), is(1), is(2), is(3), is(4)];
+            let terms = Terms { device, class, grant, managed, releases, watched, gated, high_priority };
+            let cell = TaskCell::new_zeroed().bound(&terms);
+            assert_eq!((cell.terms(), cell.state), (terms, STATE_BOUND));
+        }
+    }
+}

@@ -8,9 +8,11 @@ mod class;
 mod habits;
 pub mod shown;
 mod size;
+mod terms;
 mod units;
 
 pub use class::{AccessClass, Barred, Class};
 pub use habits::Habits;
 pub use size::{BadSize, Size};
+pub use terms::Terms;
 pub use units::{Bytes, ClientId, DeviceId, Nanos, TaskId};

@@ -11,7 +11,7 @@ use crate::model::{State, Stay, Task, TaskState};
 use crate::options::Options;
 use crate::policy::{PolicyName, Traits};
 use crate::reason::Reason;
-use eager_units::{Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
+use eager_units::{Bytes, Class, ClientId, DeviceId, Nanos, TaskId, Terms};
 use std::collections::BTreeMap;
 
 /// One task.
@@ -51,6 +51,25 @@ pub enum Stage<'a> {
         /// It has the device for longer than it may.
         overstays: bool,
     },
+}
+
+impl TaskView<'_> {
+    /// Terms that a bound task's program gets under a policy with these traits; `None` while the task waits.
+    pub fn terms(&self, traits: &Traits) -> Option<Terms> {
+        match self.stage {
+            Stage::Waiting { .. } => None,
+            Stage::Bound { device, class, grant, managed, gate, watched, .. } => Some(Terms {
+                device,
+                class,
+                grant,
+                managed: managed || class == Class::Eager,
+                releases: traits.habits.release_dead,
+                watched,
+                gated: gate != Gate::Ungated,
+                high_priority: traits.is_urgent(class, self.request),
+            }),
+        }
+    }
 }
 
 /// One device.

@@ -10,7 +10,7 @@ use eager_core::policy::Traits;
 use eager_core::scheduler::{Stage, TaskView};
 use eager_proto::reply::{self, TaskCell, gate};
 use eager_proto::request::{Request, RequestBody, Slot};
-use eager_units::{Bytes, Class, ClientId, DeviceId, TaskId};
+use eager_units::{Bytes, ClientId, DeviceId, TaskId};
 use zerocopy::FromZeros;
 
 /// More than any device has; larger claims are cut to it, so that no sum of claims can overflow.
@@ -188,28 +188,14 @@ impl TaskSlot {
             return TaskCell { state, ..free };
         };
         let asked = TaskCell { requirement: view.requirement.0, ..free };
-        match &view.stage {
-            Stage::Waiting { .. } => TaskCell { state: reply::STATE_WAITING, ..asked },
-            Stage::Bound { device, class, grant, managed, gate, watched, .. } => TaskCell {
-                state: reply::STATE_BOUND,
-                device: device.0,
-                class: class_number(*class),
-                flags: self.flags(*class, *managed, *gate, *watched, traits)
-                    | urgency(traits.is_urgent(*class, view.request)),
-                grant: grant.0,
-                gate: self.gate_word(*gate),
-                ..asked
-            },
+        match (&view.stage, view.terms(&traits)) {
+            (Stage::Bound { gate, .. }, Some(terms)) => {
+                let bound = TaskCell { gate: self.gate_word(*gate), ..asked }.bound(&terms);
+                let refused = if self.extend_refused.is_some() { reply::FLAG_EXTEND_REFUSED } else { 0 };
+                TaskCell { flags: bound.flags | refused, ..bound }
+            }
+            _ => TaskCell { state: reply::STATE_WAITING, ..asked },
         }
-    }
-
-    fn flags(&self, class: Class, managed: bool, gate: Gate, watched: bool, traits: Traits) -> u32 {
-        let flag = |on: bool, bit: u32| if on { bit } else { 0 };
-        flag(managed || class == Class::Eager, reply::FLAG_MANAGED)
-            | flag(watched, reply::FLAG_WATCH)
-            | flag(gate != Gate::Ungated, reply::FLAG_GATED)
-            | flag(self.extend_refused.is_some(), reply::FLAG_EXTEND_REFUSED)
-            | flag(traits.habits.release_dead, reply::FLAG_RELEASES)
     }
 
     fn gate_word(&mut self, gate: Gate) -> u64 {
@@ -274,18 +260,6 @@ fn restorable(view: &TaskView<'_>) -> Option<Restored> {
 
 fn claim(bytes: u64) -> Bytes {
     Bytes(bytes.min(CLAIM_MAX))
-}
-
-fn urgency(urgent: bool) -> u32 {
-    if urgent { reply::FLAG_HIGH_PRIORITY } else { 0 }
-}
-
-fn class_number(class: Class) -> u32 {
-    match class {
-        Class::Normal => reply::CLASS_NORMAL,
-        Class::Eager => reply::CLASS_EAGER,
-        Class::Promoted => reply::CLASS_PROMOTED,
-    }
 }
 
 fn task_request(body: &RequestBody) -> Option<TaskRequest> {
