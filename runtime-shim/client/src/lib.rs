@@ -8,6 +8,7 @@
 pub mod account;
 pub mod beliefs;
 pub mod buffers;
+pub mod cell;
 pub mod ledger;
 pub mod spans;
 pub mod task;

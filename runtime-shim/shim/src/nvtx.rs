@@ -10,8 +10,8 @@ use crate::reporter::{loader_message, to_stderr};
 use crate::runtime::DeviceIndex;
 use crate::task::Terms;
 use eager_proto::TASK_SLOTS;
-use eager_proto::reply::{CLASS_EAGER, CLASS_PROMOTED};
 use eager_proto::request::{RequestBody, Slot};
+use eager_units::Class;
 use eager_units::shown;
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 use parking_lot::Mutex;
@@ -244,9 +244,9 @@ pub fn record(slot: Slot, body: &RequestBody) {
 pub fn bound(slot: Slot, terms: &Terms) {
     let Some(tool) = tool() else { return };
     let (class, color) = match terms.class {
-        CLASS_EAGER => ("eager", EAGER),
-        CLASS_PROMOTED => ("promoted", PROMOTED),
-        _ => ("normal", NORMAL),
+        Class::Eager => ("eager", EAGER),
+        Class::Promoted => ("promoted", PROMOTED),
+        Class::Normal => ("normal", NORMAL),
     };
     let mut open = tool.open.lock();
     let Some(place) = open.get_mut(slot.index()) else { return };

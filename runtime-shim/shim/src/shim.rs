@@ -21,8 +21,9 @@ use crate::state::{Mark, State, Thread};
 use crate::task::{OwnStream, Phase, Release, TaskKey, Terms};
 use crate::visible::Visible;
 use crate::wait_message::WaitMessage;
-use eager_proto::reply::{STATE_BOUND, STATE_REFUSED, STATE_WAITING, TaskCell};
+use eager_client::cell::{Cell, Decision, State as CellState, Told};
 use eager_proto::request::{RequestBody, Slot};
+use eager_units::DeviceId;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -42,7 +43,7 @@ pub(crate) enum Stop {
 /// The daemon's refusal of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
-    /// [`TaskCell::reason`].
+    /// [`Cell::reason`].
     pub code: u32,
     /// The reason in words.
     pub why: String,
@@ -189,8 +190,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    pub(crate) fn cell(&self, slot: Slot) -> Result<TaskCell, Stop> {
-        let read = || self.scheduler.as_ref().and_then(|scheduler| scheduler.cell(slot));
+    pub(crate) fn cell(&self, slot: Slot) -> Result<Cell, Stop> {
+        let read = || self.scheduler.as_ref().and_then(|scheduler| scheduler.cell(slot)).map(Cell::from);
         read().or_else(|| self.reconnect().then(read).flatten()).ok_or_else(|| self.lose_daemon())
     }
 
@@ -224,13 +225,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn await_decision_or_wait(&self, slot: Slot, sequence: u32) -> Result<Option<Answer>, Stop> {
         self.await_cell(slot, |cell| match self.decision(slot, cell, sequence) {
             // The slot was free before, so this state belongs to the request.
-            None if cell.state == STATE_WAITING => Some(None),
+            None if cell.state == CellState::Waiting => Some(None),
             decision => decision.map(Some),
         })
     }
 
     /// Waits until `read` finds what it looks for in the slot's cell.
-    fn await_cell<T>(&self, slot: Slot, read: impl Fn(&TaskCell) -> Option<T>) -> Result<T, Stop> {
+    fn await_cell<T>(&self, slot: Slot, read: impl Fn(&Cell) -> Option<T>) -> Result<T, Stop> {
         let mut unheard = Duration::ZERO;
         let mut message = self.config.shows_waits.then(WaitMessage::new);
         loop {
@@ -239,7 +240,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             if let Some(message) = &mut message {
                 match &found {
                     Some(_) => message.end(),
-                    None if cell.state == STATE_WAITING => message.show(|| self.reason(slot, cell.reason)),
+                    None if cell.state == CellState::Waiting => {
+                        message.show(|| self.reason(slot, cell.reason))
+                    }
                     None => {}
                 }
             }
@@ -250,19 +253,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    fn decision(&self, slot: Slot, cell: &TaskCell, sequence: u32) -> Option<Answer> {
-        match cell.state {
-            STATE_BOUND if answered(cell, sequence) => Some(Answer::Bound(self.terms(cell))),
-            STATE_REFUSED if answered(cell, sequence) => {
-                let why = self.reason(slot, cell.reason);
-                Some(Answer::Refused(Refusal { code: cell.reason, why }))
-            }
-            _ => None,
-        }
+    fn decision(&self, slot: Slot, cell: &Cell, sequence: u32) -> Option<Answer> {
+        Some(match cell.decision(sequence)? {
+            Decision::Bound(told) => Answer::Bound(self.terms(told)),
+            Decision::Refused(code) => Answer::Refused(Refusal { code, why: self.reason(slot, code) }),
+        })
     }
 
-    /// The terms in a cell, with the program's device number.
-    pub(crate) fn terms(&self, cell: &TaskCell) -> Terms {
+    /// The terms with the program's device number.
+    pub(crate) fn terms(&self, told: Told<DeviceId>) -> Terms {
         let visible = self.visible.get_or_init(|| {
             let daemons = self.scheduler.as_ref().map(Scheduler::devices).unwrap_or_default();
             let count = if daemons.is_empty() { 0 } else { self.runtime.device_count().unwrap_or(0) };
@@ -270,7 +269,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 (0..count).map(|number| self.runtime.device_uuid(DeviceIndex(number))).collect();
             Visible::new(&daemons, &seen)
         });
-        Terms::read(cell, visible)
+        told.on(visible.program_device(told.device.0))
     }
 
     /// The daemon's reason for a refusal or a wait, in words.
@@ -284,7 +283,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Waits for the answer to a request that needs no decision.
     pub(crate) fn await_answer(&self, slot: Slot, sequence: u32) -> Result<(), Stop> {
-        self.await_cell(slot, |cell| answered(cell, sequence).then_some(()))
+        self.await_cell(slot, |cell| cell.answers(sequence).then_some(()))
     }
 
     /// Called at every hook: applies what the daemon changed meanwhile, and reports activity to it.
@@ -307,8 +306,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         for (key, sequence) in bound {
             let Ok(cell) = self.cell(key.slot) else { return };
-            if cell.sequence != sequence && cell.state == STATE_BOUND {
-                self.adopt_terms(thread, key, self.terms(&cell));
+            if cell.sequence != sequence
+                && let Some(told) = cell.told()
+            {
+                self.adopt_terms(thread, key, self.terms(told));
             }
         }
         self.poll_watched(thread);
@@ -326,7 +327,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 return;
             }
             let Some(task) = state.task_mut(key) else { return };
-            if !terms.newer_than(&task.terms) {
+            if !terms.is_newer_than(&task.terms) {
                 return;
             }
             std::mem::replace(&mut task.terms, terms)
@@ -364,8 +365,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let mut state = self.state.lock();
             let Some(terms) = state.task(key).map(|task| task.terms) else { return };
             // Data of a task with its full grant is moved in whole, however it is used.
-            let not: &[BufferId] = if terms.eager() { &order.sparse } else { &[] };
-            let plan = state.memory.plan_fetch(key, terms.grant, &order.first, not, unwritten);
+            let not: &[BufferId] = if terms.is_eager() { &order.sparse } else { &[] };
+            let plan = state.memory.plan_fetch(key, terms.grant.0, &order.first, not, unwritten);
             (plan, terms.device)
         };
         for span in plan {
@@ -400,7 +401,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let (present, high_priority) = {
             let state = self.state.lock();
             let task = state.task(key)?;
-            (task.stream, task.terms.high_priority())
+            (task.stream, task.terms.high_priority)
         };
         if let Some(stream) = present.filter(|stream| stream.high_priority == high_priority) {
             return Some(stream.id);
@@ -458,7 +459,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     fn poll_watched(&self, thread: &mut Thread) {
         let watched: Vec<Mark> = {
             let state = self.state.lock();
-            let is_watched = |mark: &Mark| state.task(mark.key).is_some_and(|task| task.terms.watched());
+            let is_watched = |mark: &Mark| state.task(mark.key).is_some_and(|task| task.terms.watched);
             state.marks().into_iter().filter(is_watched).collect()
         };
         let number = thread.number;
@@ -532,9 +533,4 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let _ = self.runtime.stream_destroy(stream);
         }
     }
-}
-
-/// True if the daemon has answered the request with this sequence. Sequences wrap.
-pub(crate) fn answered(cell: &TaskCell, sequence: u32) -> bool {
-    cell.answered.wrapping_sub(sequence) < 1 << 31
 }

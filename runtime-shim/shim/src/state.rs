@@ -355,7 +355,7 @@ impl State {
 
     /// Notes whether the task has managed memory whose pages the next kernel would have to make.
     pub fn note_pages(&mut self, key: TaskKey) {
-        let Some(grant) = self.task(key).map(|task| task.terms.grant) else { return };
+        let Some(grant) = self.task(key).map(|task| task.terms.grant.0) else { return };
         let lacks_pages = self.memory.ledger.lacks_pages(key, grant);
         if let Some(task) = self.task_mut(key) {
             task.lacks_pages = lacks_pages;
@@ -384,9 +384,7 @@ impl State {
         for task in self.tasks() {
             let settled = match task.phase {
                 Phase::Bound => {
-                    task.terms.sequence == sequence(task.key.slot)
-                        && !task.terms.watched()
-                        && !task.lacks_pages
+                    task.terms.sequence == sequence(task.key.slot) && !task.terms.watched && !task.lacks_pages
                 }
                 Phase::Unbound | Phase::Deferred | Phase::Queued(_) => task.account.live() == 0,
                 Phase::Asking | Phase::Refused => true,
@@ -398,7 +396,7 @@ impl State {
         }
         let own = self.innermost_task(thread);
         let lazy = || self.tasks[Self::lazy_slot().index()].as_ref().filter(|_| only_lazy);
-        let task = own.or_else(lazy).filter(|task| task.phase == Phase::Bound && !task.terms.gated())?;
+        let task = own.or_else(lazy).filter(|task| task.phase == Phase::Bound && !task.terms.gated)?;
         let stream = self.settled_stream(task, asked)?;
         (thread.real_device == Some(task.terms.device)).then_some((task.key, stream))
     }
@@ -411,7 +409,7 @@ impl State {
         if self.has_blocking_streams() {
             return Some(asked);
         }
-        let own = task.stream.filter(|own| own.high_priority == task.terms.high_priority())?;
+        let own = task.stream.filter(|own| own.high_priority == task.terms.high_priority)?;
         (self.last_default == Some(own.id)).then_some(own.id)
     }
 

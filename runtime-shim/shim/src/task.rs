@@ -7,12 +7,7 @@
 
 use crate::account::{Account, Announced, FrameId};
 use crate::runtime::{DeviceIndex, Geometry, StreamId};
-use crate::visible::Visible;
-use eager_client::way::Standing;
-use eager_proto::reply::{
-    CLASS_EAGER, CLASS_NONE, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, FLAG_GATED, FLAG_HIGH_PRIORITY,
-    FLAG_MANAGED, FLAG_RELEASES, FLAG_WATCH, TaskCell,
-};
+use eager_client::cell::Told;
 use eager_units::AccessClass;
 use std::collections::BTreeMap;
 
@@ -64,74 +59,12 @@ pub struct Asks {
     pub geometry: Geometry,
 }
 
-/// The daemon's latest decision about a bound task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
-    /// Sequence of the cell that the terms were read from.
-    pub sequence: u32,
-    pub device: DeviceIndex,
-    pub class: u32,
-    pub flags: u32,
-    pub grant: u64,
-    /// Number of the reason for these terms.
-    pub reason: u32,
-}
+/// The daemon's latest decision about a bound task, with the program's number for the device.
+pub type Terms = Told<DeviceIndex>;
 
-impl Terms {
-    pub const NONE: Terms =
-        Terms { sequence: 0, device: DeviceIndex(0), class: CLASS_NONE, flags: 0, grant: 0, reason: 0 };
-
-    pub fn read(cell: &TaskCell, visible: &Visible) -> Terms {
-        let device = visible.program_device(cell.device);
-        let TaskCell { sequence, class, flags, grant, reason, .. } = *cell;
-        Terms { sequence, device, class, flags, grant, reason }
-    }
-
-    pub fn managed(&self) -> bool {
-        self.flags & FLAG_MANAGED != 0
-    }
-
-    /// True if dead memory is to be returned.
-    pub fn releases(&self) -> bool {
-        self.flags & FLAG_RELEASES != 0
-    }
-
-    /// The standing that decides how an allocation is made.
-    pub fn standing(&self) -> Standing {
-        Standing::Bound { managed: self.managed(), releases: self.releases() }
-    }
-
-    pub fn watched(&self) -> bool {
-        self.flags & FLAG_WATCH != 0
-    }
-
-    pub fn gated(&self) -> bool {
-        self.flags & FLAG_GATED != 0
-    }
-
-    pub fn high_priority(&self) -> bool {
-        self.flags & FLAG_HIGH_PRIORITY != 0
-    }
-
-    /// True if the last extension was refused. The task keeps what it had before.
-    pub fn extend_refused(&self) -> bool {
-        self.flags & FLAG_EXTEND_REFUSED != 0
-    }
-
-    /// True if these terms were read after (or with) the others. Sequences wrap.
-    pub fn newer_than(&self, other: &Terms) -> bool {
-        self.sequence.wrapping_sub(other.sequence) < 1 << 31
-    }
-
-    pub fn eager(&self) -> bool {
-        self.class == CLASS_EAGER
-    }
-
-    /// True if the task was promoted since `earlier`.
-    pub fn promoted_since(&self, earlier: &Terms) -> bool {
-        self.class == CLASS_PROMOTED && earlier.class != CLASS_PROMOTED
-    }
-}
+/// Terms of a task that is not bound yet.
+pub const NO_TERMS: Terms =
+    Told { sequence: 0, reason: 0, extend_refused: false, terms: eager_units::Terms::none(DeviceIndex(0)) };
 
 /// A stream for counting kernels in flight: `cudaStreamPerThread` is another stream in each thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -258,7 +191,7 @@ impl Task {
             kind,
             phase,
             account,
-            terms: Terms::NONE,
+            terms: NO_TERMS,
             by_name: false,
             asks: None,
             stream: None,
@@ -331,7 +264,7 @@ impl Task {
 
     /// Busy or idle, if the daemon watches and has not been told yet.
     pub fn activity_to_send(&mut self) -> Option<bool> {
-        if !self.terms.watched() {
+        if !self.terms.watched {
             self.sent_busy = None;
             return None;
         }

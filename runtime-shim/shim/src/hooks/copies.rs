@@ -283,8 +283,8 @@ fn place(state: &State, allocation: &Allocation) -> Place {
     match state.task(owner) {
         Some(task) if task.phase == Phase::Bound => {
             let terms = &task.terms;
-            let grant = match (terms.eager(), terms.managed()) {
-                (true, _) => Some(terms.grant),
+            let grant = match (terms.is_eager(), terms.managed) {
+                (true, _) => Some(terms.grant.0),
                 (false, true) => None,
                 // Managed for want of room that was granted: there is no knowing how much there is.
                 (false, false) => Some(0),

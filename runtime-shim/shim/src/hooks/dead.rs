@@ -258,7 +258,7 @@ fn users(state: &State, dying: &Taken) -> Option<Users> {
         Certainty::Believed => state.memory.ledger.movable(dying.buffer)?,
     };
     let task =
-        state.task(allocation.owner).filter(|task| task.phase == Phase::Bound && task.terms.releases())?;
+        state.task(allocation.owner).filter(|task| task.phase == Phase::Bound && task.terms.releases)?;
     let device = task.terms.device;
     let own = task.stream.map(|own| own.id).into_iter().chain(task.old_streams.iter().copied());
     let launched = task.in_flight.marks().into_iter().map(|(lane, _)| lane.stream);

@@ -12,7 +12,7 @@ use crate::outcome::{Outcome, Why};
 use crate::profile::KernelSize;
 use crate::runtime::{CudaResult, Launch, Runtime, StreamId};
 use crate::scheduler::Scheduler;
-use crate::shim::{Shim, Stop, answered};
+use crate::shim::{Shim, Stop};
 use crate::state::{State, Thread};
 use crate::task::{Kind, Lane, Phase, Release, Task, TaskKey, Terms};
 use eager_proto::reply::{FLAG_WATCH, gate};
@@ -207,7 +207,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// grant of an over-subscribed task only what the kernel uses is worth its place.
     pub(crate) fn unwritten_for(&self, key: TaskKey) -> Unwritten {
         let terms = self.state.lock().task(key).map(|task| task.terms);
-        if terms.is_some_and(|terms| terms.eager()) { Unwritten::First } else { Unwritten::All }
+        if terms.is_some_and(|terms| terms.is_eager()) { Unwritten::First } else { Unwritten::All }
     }
 
     /// Makes the pages of managed memory that was allocated for a bound task, before the first kernel that uses it.
@@ -281,11 +281,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let mut unheard = Duration::ZERO;
         loop {
             let cell = self.cell(key.slot)?;
-            let terms = self.terms(&cell);
-            let Some(scheduler) = self.scheduler.as_ref().filter(|_| terms.gated()) else { return Ok(()) };
+            let is_gated = cell.told().is_some_and(|told| told.gated);
+            let Some(scheduler) = self.scheduler.as_ref().filter(|_| is_gated) else { return Ok(()) };
             let kernel = size.get_or_insert_with(|| self.kernel_size(key, launch));
             let speaks_of_it = match asked {
-                Some(sequence) => answered(&cell, sequence),
+                Some(sequence) => cell.answers(sequence),
                 None => !self.was_opened_for_less(key, kernel.access),
             };
             if speaks_of_it && gate::admits(scheduler.gate(key.slot), kernel.footprint) {
@@ -362,12 +362,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let Some(scheduler) = &self.scheduler else { return false };
         state.unsynchronized = true;
         scheduler.add_launched(key.slot, 1);
-        let watch = scheduler.flags(key.slot) & FLAG_WATCH;
+        let is_watched = scheduler.flags(key.slot) & FLAG_WATCH != 0;
         if let Some(task) = state.task_mut(key) {
             task.in_flight.launch(lane);
-            task.terms.flags |= watch;
+            task.terms.terms.watched |= is_watched;
         }
-        watch != 0
+        is_watched
     }
 
     fn cancel_launch(&self, key: TaskKey, lane: Lane) {

@@ -8,7 +8,7 @@ use crate::runtime::{CudaError, CudaResult, DeviceIndex, Order, Pitched, Runtime
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
 use crate::state::Thread;
-use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
+use crate::task::{Kind, NO_TERMS, Phase, Release, Task, TaskKey, Terms};
 use eager_abi::calls::PITCH_ALIGNMENT;
 use eager_client::way::{Case, Form, Standing, Way};
 use eager_proto::request::RequestBody;
@@ -320,7 +320,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let (Phase::Unbound, Some(frame)) = (task.phase, frame) {
             // A refused site's allocation: if it can never fit, it must fail here, not at the first launch.
             let taken = self.bind_with(thread, state, key, frame, bytes)?;
-            let terms = self.state.lock().task(key).map_or(Terms::NONE, |task| task.terms);
+            let terms = self.state.lock().task(key).map_or(NO_TERMS, |task| task.terms);
             return Ok(CountedAllocation::bound(key, Some(frame), taken, &terms, set_device));
         }
         let taken = task.account.take(frame, bytes);
@@ -374,7 +374,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         // One at a time: the cell has a single flag for the last extension of a slot.
         let _extending = self.extending.lock();
         match self.ask(key.slot, &RequestBody::TaskExtend { bytes })? {
-            Answer::Bound(terms) if !terms.extend_refused() => {
+            Answer::Bound(terms) if !terms.extend_refused => {
                 self.adopt_terms(thread, key, terms);
                 Ok(None)
             }

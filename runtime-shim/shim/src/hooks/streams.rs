@@ -6,7 +6,7 @@ use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, Stre
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::{Mark, ProgramStream, Thread};
-use crate::task::Terms;
+use crate::task::{NO_TERMS, Terms};
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaStreamCreate`, `…WithFlags`, `…WithPriority` (`asked`). Streams of eager tasks get the lowest priority;
@@ -26,7 +26,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         let (terms, first_blocking) = {
             let state = self.state.lock();
-            let terms = state.task(key).map_or(Terms::NONE, |task| task.terms);
+            let terms = state.task(key).map_or(NO_TERMS, |task| task.terms);
             (terms, flags.is_blocking() && !state.has_blocking_streams())
         };
         if first_blocking && let Err(error) = self.join_default_streams() {
@@ -187,7 +187,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
 fn priority(terms: &Terms, asked: Option<i32>) -> Priority {
     match asked {
-        _ if terms.eager() || !terms.high_priority() && asked.is_none() => Priority::Lowest,
+        _ if terms.is_eager() || !terms.high_priority && asked.is_none() => Priority::Lowest,
         Some(asked) => Priority::Exact(asked),
         None => Priority::Highest,
     }
@@ -196,12 +196,13 @@ fn priority(terms: &Terms, asked: Option<i32>) -> Priority {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use eager_proto::reply::{CLASS_EAGER, CLASS_NORMAL, FLAG_HIGH_PRIORITY};
+    use eager_units::Class;
 
     #[test]
     fn priority_follows_the_class() {
-        let eager = Terms { class: CLASS_EAGER, ..Terms::NONE };
-        let normal = Terms { class: CLASS_NORMAL, flags: FLAG_HIGH_PRIORITY, ..Terms::NONE };
+        let (mut eager, mut normal) = (NO_TERMS, NO_TERMS);
+        eager.terms.class = Class::Eager;
+        normal.terms.high_priority = true;
         assert_eq!(priority(&eager, Some(-5)), Priority::Lowest);
         assert_eq!(priority(&eager, None), Priority::Lowest);
         assert_eq!(priority(&normal, None), Priority::Highest);

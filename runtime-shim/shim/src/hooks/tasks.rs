@@ -6,7 +6,7 @@ use crate::nvtx;
 use crate::program::Program;
 use crate::runtime::{CudaError, DeviceIndex, Geometry, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
-use crate::shim::{Answer, Shim, Stop, answered};
+use crate::shim::{Answer, Shim, Stop};
 use crate::state::{Around, NoSlot, OpenSite, State, Thread};
 use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
 use crate::trace;
@@ -252,7 +252,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Claims a slot for a static task. Without one the site counts as not announced: its memory goes to the lazy
     /// task.
     fn claim_slot(&self, announced: Announced) -> Option<TaskKey> {
-        let is_answered = |slot: Slot, end: u32| self.cell(slot).is_ok_and(|cell| answered(&cell, end));
+        let is_answered = |slot: Slot, end: u32| self.cell(slot).is_ok_and(|cell| cell.answers(end));
         loop {
             let claimed = self.state.lock().add_static(announced, is_answered);
             match claimed {

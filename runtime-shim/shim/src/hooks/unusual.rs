@@ -190,7 +190,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Hint::AsItIs;
         };
         match task.phase {
-            Phase::Bound if task.terms.eager() && bytes > task.terms.grant => Hint::Drop,
+            Phase::Bound if task.terms.is_eager() && bytes > task.terms.grant.0 => Hint::Drop,
             Phase::Bound => Hint::On(task.terms.device),
             _ => Hint::Drop,
         }
