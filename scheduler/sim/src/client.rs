@@ -14,7 +14,7 @@ use eager_client::task::{Slot, TaskKey};
 use eager_core::action::Gate;
 use eager_core::event::{Estimate, TaskRequest};
 use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Moved, Op, OpId, Range};
-use eager_units::{AccessClass, Bytes, Class, ClientId, DeviceId, Habits, Nanos, TaskId};
+use eager_units::{AccessClass, ClientId, DeviceId, Habits, Nanos, TaskId, Terms};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
@@ -101,11 +101,9 @@ impl Buffer {
 #[derive(Debug, Clone)]
 pub struct Open {
     pub task: TaskId,
-    pub class: Class,
-    pub grant: Bytes,
-    pub managed: bool,
+    /// As the daemon would show them to the program.
+    pub terms: Terms,
     pub gate: Gate,
-    pub watched: bool,
     /// Activity last reported while the task is watched.
     pub reported_busy: Option<bool>,
     /// Access class of the last kernel that the gate was asked for.
@@ -114,7 +112,6 @@ pub struct Open {
     pub bound: Option<Nanos>,
     pub all_launched: bool,
     pub books: Books,
-    pub request: TaskRequest,
 }
 
 /// A task that has not been requested yet; it is at its first use of a device.
@@ -372,16 +369,14 @@ impl<'a> Client<'a> {
     }
 
     pub fn gated(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| open.gate != Gate::Ungated)
+        self.open.as_ref().is_some_and(|open| open.terms.gated)
     }
 
     /// Bytes of its buffers' data that may be on the device: all for a task that has its whole requirement, else its
     /// grant (specification S-202).
     pub fn grant_to_fill(&self) -> u64 {
-        self.open.as_ref().map_or(0, |open| match open.class {
-            Class::Eager => open.grant.0,
-            Class::Normal | Class::Promoted => u64::MAX,
-        })
+        let given = |terms: &Terms| if terms.is_eager() { terms.grant.0 } else { u64::MAX };
+        self.open.as_ref().map_or(0, |open| given(&open.terms))
     }
 
     /// Converts a kernel to the model's form.

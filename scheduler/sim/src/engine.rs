@@ -13,7 +13,7 @@ use crate::options::{Kill, SimOptions, Submission};
 use crate::result::{DeviceResult, Outcome, SimResult};
 use crate::sentences::sentence;
 use eager_core::Scheduler;
-use eager_core::action::{Action, Reason};
+use eager_core::action::{Action, Gate, Reason};
 use eager_core::event::{DeviceProfile, Event};
 use eager_core::journal::{JournalHeader, JournalLine};
 use eager_core::policy::{Assignment, MemoryRule, Traits};
@@ -316,6 +316,11 @@ impl<'a> World<'a> {
         let Some(task) = action.task() else { return };
         let Some(&index) = self.tasks.get(&task) else { return };
         let now = self.now;
+        // What the daemon would show after this step of the scheduler.
+        let terms = |before| {
+            let shown = self.scheduler.task(task).and_then(|view| view.terms(&self.traits));
+            shown.unwrap_or(before)
+        };
         let client = &mut self.clients[index];
         let Some(open) = client.open.as_mut().filter(|open| open.task == task) else { return };
         match action {
@@ -327,8 +332,9 @@ impl<'a> World<'a> {
                     client.result.device = Some(device.0);
                 }
             }
-            Action::Bind { device, class, grant, managed, .. } => {
-                (open.class, open.grant, open.managed, open.bound) = (*class, *grant, *managed, Some(now));
+            Action::Bind { device, class, grant, .. } => {
+                open.terms = terms(open.terms);
+                open.bound = Some(now);
                 open.books.bound();
                 self.eager_launches += u64::from(*class == Class::Eager);
                 client.device = Some(*device);
@@ -352,8 +358,9 @@ impl<'a> World<'a> {
             | Action::Stranded { .. }
             | Action::Reinstated { .. } => return,
             Action::Regrant { grant, class, reason, .. } => {
-                let promoted = *class == Class::Promoted && open.class == Class::Eager;
-                (open.class, open.grant) = (*class, *grant);
+                let before = open.terms;
+                open.terms = terms(before);
+                let promoted = open.terms.promoted_since(&before);
                 client.result.grant_bytes_max = client.result.grant_bytes_max.max(grant.0);
                 // A promotion by freeing grants no memory, so it is not a change of class in the result.
                 let by_freeing = matches!(reason, Reason::PromotedByShrinking { .. });
@@ -365,11 +372,10 @@ impl<'a> World<'a> {
                     self.move_in(index);
                 }
             }
-            Action::SetGate { gate, .. } => open.gate = *gate,
-            Action::Watch { on, .. } => {
-                open.watched = *on;
-                open.reported_busy = None;
+            Action::SetGate { gate, .. } => {
+                (open.terms.gated, open.gate) = (*gate != Gate::Ungated, *gate);
             }
+            Action::Watch { on, .. } => (open.terms.watched, open.reported_busy) = (*on, None),
         }
         self.ready.push_back(index);
     }

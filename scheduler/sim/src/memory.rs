@@ -15,7 +15,7 @@ use eager_core::action::Gate;
 use eager_core::event::{Event, TaskRequest};
 use eager_core::policy::Assignment;
 use eager_gpu_model::{Advice, AllocKind, Location, Op, Range};
-use eager_units::{Bytes, Class, TaskId};
+use eager_units::{Bytes, DeviceId, TaskId, Terms};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of managed memory that the CPU fills before a prefetch starts to move them in: the shim's default at full
@@ -108,7 +108,7 @@ impl<'a> World<'a> {
         client.result.ask.get_or_insert(now);
         let request = TaskRequest { lazy: true, function: client.job.name.clone(), ..TaskRequest::default() };
         let client = client.id;
-        let task = self.open_task(index, Books::default(), request.clone());
+        let task = self.open_task(index, Books::default());
         self.step(Event::TaskBegin { task, client, request })?;
         Ok(false)
     }
@@ -117,7 +117,7 @@ impl<'a> World<'a> {
         let DeferredTask { mut request, mut books } = deferred;
         books.asked = books.account.reserved();
         request.requirement = Bytes(books.asked);
-        let task = self.open_task(index, books, request.clone());
+        let task = self.open_task(index, books);
         let result = &mut self.clients[index].result;
         result.ask.get_or_insert(self.now);
         result.requirement_bytes = result.requirement_bytes.max(request.requirement.0);
@@ -127,23 +127,19 @@ impl<'a> World<'a> {
     }
 
     /// Registers a task before the request is sent, because the scheduler may answer at once.
-    fn open_task(&mut self, index: usize, books: Books, request: TaskRequest) -> TaskId {
+    fn open_task(&mut self, index: usize, books: Books) -> TaskId {
         let task = TaskId(self.task_next);
         self.task_next += 1;
         self.tasks.insert(task, index);
         self.clients[index].open = Some(Open {
             task,
-            class: Class::Normal,
-            grant: Bytes::ZERO,
-            managed: false,
+            terms: Terms::none(DeviceId(0)),
             gate: Gate::Ungated,
-            watched: false,
             reported_busy: None,
             asked_for: None,
             bound: None,
             all_launched: false,
             books,
-            request,
         });
         task
     }
@@ -338,13 +334,9 @@ impl<'a> World<'a> {
             return Ok(true);
         }
         self.send_event(index, |task| Event::TaskExtend { task, bytes: Bytes(beyond) })?;
-        let client = &mut self.clients[index];
-        if client.result.outcome != Outcome::Done {
+        if self.clients[index].result.outcome != Outcome::Done {
             self.end(index)?;
             return Ok(false);
-        }
-        if let Some(open) = &mut client.open {
-            open.managed |= open.class == Class::Eager;
         }
         Ok(true)
     }
@@ -363,7 +355,7 @@ impl<'a> World<'a> {
         }
         let client = &self.clients[index];
         let (Some(context), Some(open)) = (client.context, &client.open) else { return Ok(true) };
-        let kind = if open.managed { AllocKind::Managed } else { AllocKind::Device };
+        let kind = if open.terms.managed { AllocKind::Managed } else { AllocKind::Device };
         let (id, task, now) = (client.id, open.task, model_time(self.now));
         let made = match self.model.alloc(now, context, bytes, kind) {
             Ok(made) => made,

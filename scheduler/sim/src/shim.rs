@@ -3,7 +3,7 @@
 //! Trap: this must follow the shim: gate before launch, shrink at free, prefetch within the grant, report busy and
 //! idle only while watched.
 
-use crate::client::{Blocked, InFlight, Open, Queued, piece};
+use crate::client::{Blocked, InFlight, Queued, piece};
 use crate::engine::{SimError, World, model_time};
 use crate::job::{JobOp, KernelOp};
 use crate::memory::Readiness;
@@ -226,8 +226,7 @@ impl<'a> World<'a> {
             client.blocked = Blocked::Queue;
             return Ok(false);
         }
-        let is_urgent = |open: &Open| self.traits.is_urgent(open.class, &open.request);
-        let high = client.open.as_ref().is_some_and(is_urgent);
+        let high = client.open.as_ref().is_some_and(|open| open.terms.high_priority);
         let priority = if high { PRIORITY_HIGH } else { PRIORITY_LOW };
         let op = client.kernel(kernel, now_launches, priority);
         client.launched += now_launches;
@@ -340,7 +339,8 @@ impl<'a> World<'a> {
     pub(crate) fn report_activity(&mut self, index: usize) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         let busy = client.launches_pending() > 0;
-        let Some(open) = client.open.as_mut().filter(|open| open.watched && open.bound.is_some()) else {
+        let Some(open) = client.open.as_mut().filter(|open| open.terms.watched && open.bound.is_some())
+        else {
             return Ok(());
         };
         if open.reported_busy.replace(busy) == Some(busy) {
