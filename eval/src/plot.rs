@@ -10,11 +10,24 @@ const BLUE: RGBColor = RGBColor(66, 114, 178);
 const ORANGE: RGBColor = RGBColor(221, 132, 52);
 const GREEN: RGBColor = RGBColor(85, 150, 85);
 const LIGHT: RGBColor = RGBColor(215, 215, 215);
+/// Of the project's own policies: no class has this colour, neither here nor in `eager top` and the web page.
+const OWN: RGBColor = RGBColor(42, 127, 142);
 const GREY: RGBColor = RGBColor(140, 140, 140);
 const INK: RGBColor = RGBColor(40, 40, 40);
 const BAND: RGBColor = RGBColor(245, 245, 245);
 
-/// Draws one bar per (label, value), with the value above it and a line at 1.
+/// Whether a policy is the project's own, rather than one of others or a bound.
+fn is_own(policy: &str) -> bool {
+    policy.starts_with("eager")
+}
+
+/// What the colours of [`bars`] mean, as HTML.
+pub fn bars_legend() -> &'static str {
+    "<p><span class=\"key\" style=\"background:#2a7f8e\"></span>Eager's own policies\
+     <span class=\"key\" style=\"background:#d7d7d7\"></span>policies of others, and bounds</p>"
+}
+
+/// Draws one bar per (policy, value), with the value above it and a line at 1.
 pub fn bars(title: &str, axis: &str, values: &[(String, f64)]) -> Result<String> {
     let mut svg = String::new();
     {
@@ -43,7 +56,7 @@ pub fn bars(title: &str, axis: &str, values: &[(String, f64)]) -> Result<String>
             .draw()
             .map_err(drawing)?;
         for (i, (label, value)) in values.iter().enumerate() {
-            let colour = if label.starts_with("case") { LIGHT } else { BLUE };
+            let colour = if is_own(label) { OWN } else { LIGHT };
             let mut bar = Rectangle::new(
                 [(SegmentValue::Exact(i), 0.0), (SegmentValue::Exact(i + 1), *value)],
                 colour.filled(),

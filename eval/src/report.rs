@@ -168,6 +168,7 @@ fn sim_part(records: &[&Record], summary: &Summary) -> Result<String> {
     let bars = |of: fn(&SimSummary) -> Option<f64>| -> Vec<(String, f64)> {
         records.iter().filter_map(|r| Some((r.policy.clone(), of(summary.sim.get(&r.policy)?)?))).collect()
     };
+    part += plot::bars_legend();
     part +=
         &plot::bars("Throughput relative to case (backfilling)", "ratio", &bars(|s| s.throughput_vs_case))?;
     part += &plot::bars("Throughput relative to case-fifo", "ratio", &bars(|s| s.throughput_vs_case_fifo))?;

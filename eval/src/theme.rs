@@ -24,6 +24,7 @@ const NIGHT: &[(&str, &str)] = &[
     ("#c3d2e8", "#2b4266"),
     ("#3d6aa8", "#6fa0e6"),
     ("#4272b2", "#6fa0e6"),
+    ("#2a7f8e", "#58b4c4"),
     ("#f6d2ae", "#5e3b18"),
     ("#d0731f", "#f09a4a"),
     ("#dd8434", "#f09a4a"),
@@ -80,8 +81,9 @@ mod tests {
             plot::bars("bars", "ratio", &[("case".into(), 1.0), ("eager".into(), 2.0)]).expect("bars"),
             plot::forest("forest", &[("row".into(), row)]).expect("forest"),
         ];
+        let legend = plot::bars_legend().replace("background:", "fill=\"");
         let known: BTreeSet<String> = NIGHT.iter().map(|(day, _)| (*day).to_owned()).collect();
-        for figure in figures {
+        for figure in figures.into_iter().chain([legend]) {
             let colours: BTreeSet<String> = figure
                 .split("=\"#")
                 .skip(1)
