@@ -7,7 +7,7 @@ use crate::experiment::{self, System};
 use crate::machine::MachineArgs;
 use crate::programs::Programs;
 use crate::progress::Stage;
-use crate::record::{self, Backend, Clock, HostWork, Outcome, Record, Stamp, WorkloadStamp};
+use crate::record::{self, Backend, Clock, HostWork, Outcome, Record, WorkloadStamp};
 use crate::tools::Tools;
 use crate::typical::{self, Typical};
 use crate::virtual_run::{JobSpec, Setting};
@@ -16,6 +16,7 @@ use crate::{parallel, profile, report, sim_run, stamp, summary, table, virtual_r
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use eager_core::PolicyName;
+use eager_measure::Stamp;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

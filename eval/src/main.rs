@@ -9,7 +9,6 @@ mod experiment;
 mod footprints;
 mod gantt;
 mod html;
-mod interval;
 mod machine;
 mod parallel;
 mod pictures;

@@ -6,6 +6,7 @@
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use eager_measure::Stamp;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
@@ -79,19 +80,6 @@ pub struct WorkloadStamp {
     pub name: String,
     pub seed: u64,
     pub jobs: Vec<String>,
-}
-
-/// Version, commit and machine that produced the record.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stamp {
-    pub version: String,
-    pub commit: String,
-    pub cpu: String,
-    pub cores: usize,
-    pub memory_bytes: u64,
-    pub kernel: String,
-    /// Seconds since 1970.
-    pub unix_time_s: u64,
 }
 
 /// How one job ended.

@@ -4,12 +4,13 @@
 
 use crate::experiment::{Machine, System};
 use crate::record::{
-    Backend, Clock, DeviceRecord, HostWork, JobRecord, Outcome, Record, SCHEMA_VERSION, Stamp, WorkloadStamp,
+    Backend, Clock, DeviceRecord, HostWork, JobRecord, Outcome, Record, SCHEMA_VERSION, WorkloadStamp,
 };
 use crate::workload::Choice;
 use anyhow::{Context, Result};
 use eager_core::PolicyName;
 use eager_gpu_model::{Card, DeviceTotals};
+use eager_measure::Stamp;
 use eager_sim::job::Job;
 use eager_sim::{JobResult, SimOptions, SimResult, Span, Submission};
 use eager_units::{Class, Nanos};

@@ -4,12 +4,13 @@
 //! then no policy can gain. A seed that shows a gain is the exception, so the report shows both side by side.
 
 use crate::experiment::{Machine, System};
-use crate::interval::Interval;
-use crate::record::{Stamp, WorkloadStamp};
+use crate::record::WorkloadStamp;
 use crate::sim_run::Host;
 use crate::workload::{Choice, WorkloadArgs};
 use anyhow::Result;
 use eager_core::PolicyName;
+use eager_measure::Interval;
+use eager_measure::Stamp;
 use eager_rodinia::workload::LargeToSmall;
 use eager_sim::Submission;
 use serde::{Deserialize, Serialize};

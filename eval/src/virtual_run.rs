@@ -4,15 +4,14 @@
 //! processes.
 
 use crate::progress::Stage;
-use crate::record::{
-    Backend, Clock, HostWork, JobRecord, Outcome, Record, SCHEMA_VERSION, Stamp, WorkloadStamp,
-};
+use crate::record::{Backend, Clock, HostWork, JobRecord, Outcome, Record, SCHEMA_VERSION, WorkloadStamp};
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
 use eager_core::PolicyName;
 use eager_core::policy::UnknownPolicy;
 use eager_journal::pieces;
 use eager_journal::programs::{Program, programs};
+use eager_measure::Stamp;
 use eager_sim::FILL_PIECE_BYTES;
 use eager_units::Nanos;
 use eager_vgpu_link::{Backend as _, Reply, Request, Socket};

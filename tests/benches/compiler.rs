@@ -143,8 +143,7 @@ fn runs(program: &Program, rounds: usize, folder: &Path, samples: &mut Samples) 
 }
 
 fn print(record: &Record<'_>) {
-    let Stamp { commit, cpu, cores, load, .. } = &record.stamp;
-    println!("commit {commit}, {cpu}, {cores} cores, load {load:.1}; virtual GPU, nothing measured on a GPU");
+    println!("{}; virtual GPU, nothing measured on a GPU", record.stamp);
     println!(
         "ratios: median ± half the distance of the quartiles; cpu = processor time, wall = elapsed time"
     );

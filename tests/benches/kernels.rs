@@ -204,8 +204,7 @@ fn compile(way: usize, flags: &[String], source: &Path, folder: &Path) -> Comman
 }
 
 fn print(record: &Record) {
-    let Stamp { commit, cpu, cores, load, .. } = &record.stamp;
-    println!("commit {commit}, {cpu}, {cores} cores, load {load:.1}");
+    println!("{}", record.stamp);
     println!("times in ms of processor time, median of rounds ± half the distance of the quartiles");
     let variants: Vec<&str> = record.speed.keys().copied().collect();
     print!("{:14}", "work");

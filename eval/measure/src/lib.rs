@@ -4,9 +4,11 @@
 //! [`statistics`] and [`turns`] are pure; [`Stamp::now`] reads the machine's state.
 #![forbid(unsafe_code)]
 
+mod interval;
 mod stamp;
 pub mod statistics;
 mod turns;
 
+pub use interval::Interval;
 pub use stamp::Stamp;
 pub use turns::turns;

@@ -1,21 +1,39 @@
 //! Machine, commit and time of a measurement. A fact that cannot be found out is written as "unknown", never left
 //! out.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Machine and commit on which a measurement was taken.
-#[derive(Debug, Clone, Serialize)]
+/// Version, commit and machine of a measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stamp {
+    /// Empty in records of earlier versions, which had none; so are the other defaults.
+    #[serde(default)]
+    pub version: String,
     pub commit: String,
     pub cpu: String,
     pub cores: usize,
+    #[serde(default)]
+    pub memory_bytes: u64,
+    #[serde(default)]
+    pub kernel: String,
     /// Load average of the last minute: above 1 the machine did other work too.
-    pub load: f64,
+    #[serde(default)]
+    pub load: Option<f64>,
     /// Seconds since 1970.
     pub unix_time_s: u64,
+}
+
+/// The line above a printed measurement.
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Stamp { commit, cpu, cores, .. } = self;
+        write!(f, "commit {commit}, {cpu}, {cores} cores")?;
+        self.load.map_or(Ok(()), |load| write!(f, ", load {load:.1}"))
+    }
 }
 
 impl Stamp {
@@ -26,22 +44,35 @@ impl Stamp {
             output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
         };
         let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|s| !s.is_empty());
-        let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
-        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let model =
-            cpuinfo.lines().find(|line| line.starts_with("model name")).and_then(|l| l.split_once(": "));
+        let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(unknown);
+        let kib = first_value("/proc/meminfo", "MemTotal").and_then(|text| first_number(&text));
         Stamp {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: if changed { format!("{commit}+changes") } else { commit },
-            cpu: model.map_or("unknown", |(_, name)| name).to_owned(),
+            cpu: first_value("/proc/cpuinfo", "model name").unwrap_or_else(unknown),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
-            load: first_number("/proc/loadavg").unwrap_or(f64::NAN),
+            memory_bytes: kib.unwrap_or(0.0) as u64 * 1024,
+            kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
+                .map_or_else(|_| unknown(), |release| release.trim().to_owned()),
+            load: std::fs::read_to_string("/proc/loadavg").ok().and_then(|text| first_number(&text)),
             unix_time_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         }
     }
 }
 
-fn first_number(path: &str) -> Option<f64> {
-    std::fs::read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
+/// The value of the first `key : value` line.
+fn first_value(path: &str, key: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find(|line| line.starts_with(key))?;
+    line.split_once(':').map(|(_, value)| value.trim().to_owned())
+}
+
+fn first_number(text: &str) -> Option<f64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+fn unknown() -> String {
+    "unknown".to_owned()
 }
 
 #[cfg(test)]

@@ -26,6 +26,14 @@ pub fn quantile(samples: &[f64], share: f64) -> f64 {
     below + (above - below) * at.fract()
 }
 
+/// The value at rank `share` (0 to 1) of the samples, rounded up, which is one of the samples (nearest rank). None without
+/// samples.
+pub fn percentile(samples: &[f64], share: f64) -> Option<f64> {
+    let sorted = sorted(samples);
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
 /// Half the distance between the first and the third quartile, over the median: the usual distance of samples from
 /// each other. A single outlier does not change it. 0 without samples.
 pub fn spread(samples: &[f64]) -> f64 {
@@ -68,6 +76,16 @@ mod tests {
         );
         assert_eq!(quantile(&samples, 1.5), 5.0);
         assert_eq!(quantile(&[7.0], 0.99), 7.0);
+    }
+
+    #[test]
+    fn a_percentile_is_a_sample() {
+        let samples = [5.0, 1.0, 3.0, 7.0];
+        assert_eq!(
+            [0.0, 0.25, 0.26, 0.95, 1.0].map(|share| percentile(&samples, share)),
+            [1.0, 1.0, 3.0, 7.0, 7.0].map(Some)
+        );
+        assert_eq!(percentile(&[], 0.5), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::sample::Sample;
 use super::spec::{Document, Experiment, Reading, Variant};
 use super::summary::Runs;
 use super::tables::Table;
-use crate::interval::Interval;
+use eager_measure::Interval;
 use std::collections::BTreeMap;
 
 /// Policies of the document, in its order.

@@ -4,7 +4,8 @@
 //! median over the seeds is taken. The ratio of two medians is another number.
 
 use super::sample::Sample;
-use crate::interval::Interval;
+use eager_measure::Interval;
+use eager_measure::statistics::{geometric_mean, percentile};
 use std::collections::BTreeMap;
 
 /// System that a figure is relative to.
@@ -162,7 +163,7 @@ pub const COLUMNS: [Column; 36] = [
         Ratio, Ratio, BASELINE, "turnaround of each job over that of the same job under the baseline; 95th percentile over the jobs",
         |run| {
             let both = run.own.turnaround_s.iter().zip(&run.baseline?.turnaround_s);
-            percentile(both.map(|(own, base)| own / base), 0.95)
+            percentile(&both.map(|(own, base)| own / base).collect::<Vec<f64>>(), 0.95)
         }),
     figure!("normal_slowdown_median", "slowdown, median", "Slowdown of Normal tasks (median)",
         Ratio, Ratio, BASELINE, "device-side time of each job that was never eager over that under the baseline; median over the jobs",
@@ -267,10 +268,9 @@ pub fn pooled(over: Over, values: impl Iterator<Item = (u64, f64)>) -> Option<In
         Over::Ratio => {
             let mut seeds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
             for (seed, value) in values {
-                seeds.entry(seed).or_default().push(value.ln());
+                seeds.entry(seed).or_default().push(value);
             }
-            let mean = |logs: Vec<f64>| (logs.iter().sum::<f64>() / logs.len() as f64).exp();
-            Interval::of(seeds.into_values().map(mean).collect())
+            Interval::of(seeds.values().map(|values| geometric_mean(values)).collect())
         }
     }
 }
@@ -294,15 +294,8 @@ fn wait_max(run: &Run<'_>) -> Option<f64> {
 /// that in the other.
 fn slowdown(own: &[Option<f64>], base: &[Option<f64>], part: f64) -> Option<f64> {
     let both = own.iter().zip(base);
-    percentile(both.filter_map(|(own, base)| Some((*own)? / (*base).filter(|base| *base > 0.0)?)), part)
-}
-
-/// Percentile by nearest rank.
-fn percentile(values: impl Iterator<Item = f64>, part: f64) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let rank = (values.len() as f64 * part).ceil() as usize;
-    values.get(rank.saturating_sub(1)).copied()
+    let ratios = both.filter_map(|(own, base)| Some((*own)? / (*base).filter(|base| *base > 0.0)?));
+    percentile(&ratios.collect::<Vec<f64>>(), part)
 }
 
 /// Device-side time without kernels, per job: copies, allocations, and waits for other programs' copies.

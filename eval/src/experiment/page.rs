@@ -8,9 +8,9 @@ use super::spec::Experiment;
 use super::summary::{Runs, summarize};
 use super::tables::{DrawnTable, Table};
 use super::{claims, fill, interference, tables, thresholds, timeline};
-use crate::record::Stamp;
 use crate::{html, table};
 use anyhow::{Context, Result};
+use eager_measure::Stamp;
 use std::path::{Path, PathBuf};
 
 /// Writes `summary.json` and `report.html`, prints the tables, and fills them into the pages.

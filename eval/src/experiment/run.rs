@@ -6,10 +6,10 @@ use super::page;
 use super::sample::{self, CompleteSamples, RunId, Sample, Samples};
 use super::spec::{Experiment, List, System, Variant};
 use crate::progress::Stage;
-use crate::record::Stamp;
 use crate::sim_run::Host;
 use crate::{parallel, stamp};
 use anyhow::{Context, Result};
+use eager_measure::Stamp;
 use eager_sim::{Estimates, SimOptions};
 use std::path::{Path, PathBuf};
 

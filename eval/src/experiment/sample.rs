@@ -5,10 +5,10 @@
 //! by position. A lost job has a turnaround too; a throughput counts only the jobs that ended.
 
 use super::spec::List;
-use crate::record::Stamp;
 use crate::sim_run::Host;
 use anyhow::{Context, Result, anyhow, bail};
 use eager_gpu_model::DeviceTotals;
+use eager_measure::Stamp;
 use eager_sim::{JobResult, Outcome, SimResult, Submission};
 use eager_units::{Class, Nanos};
 use serde::{Deserialize, Serialize};

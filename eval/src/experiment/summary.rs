@@ -5,8 +5,8 @@
 use super::figures::{COLUMNS, Role, Run};
 use super::sample::Sample;
 use super::spec::Experiment;
-use crate::interval::Interval;
-use crate::record::Stamp;
+use eager_measure::Interval;
+use eager_measure::Stamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

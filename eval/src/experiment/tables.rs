@@ -7,10 +7,10 @@ use super::figures::{self, Column, Role};
 use super::spec::{Experiment, Rows, Table as Wanted};
 use super::summary::{BySystem, Summary, label};
 use crate::html;
-use crate::interval::Interval;
 use crate::plot::{self, Whisker};
-use crate::record::Stamp;
 use anyhow::{Result, bail};
+use eager_measure::Interval;
+use eager_measure::Stamp;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
