@@ -4,7 +4,7 @@
 
 use std::ffi::CStr;
 
-use llvm_sys::core::*;
+use crate::llvm_sys::core::*;
 
 use crate::ir::{Module, Value, text};
 

@@ -5,13 +5,13 @@
 
 use std::ffi::{CStr, CString, c_char};
 
+use crate::llvm_sys::prelude::LLVMModuleRef;
 use eager_abi::{
     ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_SPARSE, ACCESS_UNUSED, ARG_ACCESS_BITS, ARG_ACCESS_SHIFT,
     ARG_POINTER, ARG_READ, ARG_REPEATED, ARG_WRITTEN, EagerKernelArg,
 };
 use eager_tasks::Report;
 use eager_tasks::report::{AccessClass, ArgReport, KernelReport, Remark};
-use llvm_sys::prelude::LLVMModuleRef;
 
 use crate::ir::Module;
 use crate::options::PassOptions;

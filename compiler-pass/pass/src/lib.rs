@@ -18,6 +18,7 @@ mod read;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub(crate) use eager_llvm::sys as llvm_sys;
 use llvm_sys::prelude::LLVMModuleRef;
 
 use crate::emit::managed;
@@ -25,7 +26,7 @@ use crate::ir::Module;
 use crate::options::{PassOptions, WholeProgram};
 
 /// Major version of the LLVM that this plugin is built for. LLVM's C++ interface differs between major versions.
-pub const LLVM_MAJOR: u32 = llvm_sys::MAJOR;
+pub const LLVM_MAJOR: u32 = eager_llvm::MAJOR;
 
 unsafe extern "C" {
     fn eager_plugin_api_version() -> u32;

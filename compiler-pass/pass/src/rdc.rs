@@ -8,8 +8,8 @@ use std::ffi::CString;
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 
-use llvm_sys::bit_writer::LLVMWriteBitcodeToFile;
-use llvm_sys::prelude::LLVMModuleRef;
+use crate::llvm_sys::bit_writer::LLVMWriteBitcodeToFile;
+use crate::llvm_sys::prelude::LLVMModuleRef;
 
 use crate::ir::Module;
 

@@ -94,7 +94,7 @@ pub(crate) fn make_body(
     let prologue = move_blocks(lowering.context, old, function);
     let private = pass_params(lowering, old, function, prologue);
     old.replace_uses_with(function);
-    old.delete_function();
+    old.delete();
     let has_slots = function.instructions().iter().any(|i| i.opcode() == Some(Opcode::LLVMAlloca));
     let counters = add_counters(lowering, prologue);
     let blocks: Vec<Block> = function.blocks().into_iter().filter(|&b| b != prologue).collect();
@@ -238,7 +238,12 @@ fn describe_params(kernel: Value, machine: &Machine) -> Vec<Param> {
     kernel.params().into_iter().enumerate().map(describe).collect()
 }
 
-fn new_function(lowering: Lowering, old: Value, symbol: &str, form: Form) -> (Value, Thread) {
+fn new_function<'m>(
+    lowering: Lowering<'m>,
+    old: Value<'m>,
+    symbol: &str,
+    form: Form,
+) -> (Value<'m>, Thread<'m>) {
     let (ptr, i32) = (lowering.context.ptr_type(0), lowering.context.int_type(32));
     let mut types = vec![ptr, i32, i32, i32, ptr, lowering.context.int_type(1)];
     if !form.is_coroutine() {
@@ -262,7 +267,7 @@ fn new_function(lowering: Lowering, old: Value, symbol: &str, form: Form) -> (Va
 }
 
 /// Moves all blocks of `old` after a new first block, which takes the stack slots and ends in a branch.
-fn move_blocks(context: &Context, old: Value, function: Value) -> Block {
+fn move_blocks<'m>(context: Context<'m>, old: Value<'m>, function: Value<'m>) -> Block<'m> {
     let blocks = old.blocks();
     let prologue = context.append_block(function, "prologue");
     let builder = context.builder();
@@ -283,7 +288,12 @@ fn move_blocks(context: &Context, old: Value, function: Value) -> Block {
 }
 
 /// Connects the kernel's parameters; returns the addresses of those that are passed by value.
-fn pass_params(lowering: Lowering, old: Value, function: Value, prologue: Block) -> Vec<Value> {
+fn pass_params<'m>(
+    lowering: Lowering<'m>,
+    old: Value<'m>,
+    function: Value<'m>,
+    prologue: Block<'m>,
+) -> Vec<Value<'m>> {
     let mut private = Vec::new();
     let own = function.params().len() - old.params().len();
     for (index, (from, to)) in
@@ -311,7 +321,11 @@ fn pass_params(lowering: Lowering, old: Value, function: Value, prologue: Block)
 
 /// Memory that is not written while a kernel runs: parameters passed by value that all threads share, and
 /// `__constant__` variables.
-pub(crate) fn fixed_memory(lowering: Lowering, function: Value, params: &[Param]) -> Vec<Value> {
+pub(crate) fn fixed_memory<'m>(
+    lowering: Lowering<'m>,
+    function: Value<'m>,
+    params: &[Param],
+) -> Vec<Value<'m>> {
     let own = function.params().len() - params.len();
     let values = function.params().into_iter().skip(own).zip(params);
     let shared = values.filter(|(value, param)| param.by_value && only_read(*value)).map(|(value, _)| value);
@@ -342,7 +356,7 @@ fn only_read(address: Value) -> bool {
 }
 
 /// Allocates the thread's counters, initially zero; they become registers.
-pub(crate) fn add_counters(lowering: Lowering, prologue: Block) -> Value {
+pub(crate) fn add_counters<'m>(lowering: Lowering<'m>, prologue: Block<'m>) -> Value<'m> {
     let i64 = lowering.context.int_type(64);
     let builder = lowering.context.builder();
     builder.before(prologue.terminator());
@@ -417,13 +431,13 @@ fn suspend_in(
 }
 
 /// Calls a helper with the thread's own arguments before `arguments`.
-fn call_helper(
-    lowering: Lowering,
-    builder: &Builder,
+fn call_helper<'m>(
+    lowering: Lowering<'m>,
+    builder: &Builder<'m>,
     name: &str,
-    arguments: &[Value],
-    thread: Thread,
-) -> Result<Value, String> {
+    arguments: &[Value<'m>],
+    thread: Thread<'m>,
+) -> Result<Value<'m>, String> {
     let helper = helper(lowering.module, name);
     let mut args = vec![thread.block_context, thread.index[0], thread.index[1], thread.index[2]];
     let types = helper.value_type().param_types();
@@ -465,7 +479,7 @@ pub(crate) fn shared_variables(lowering: Lowering) -> Vec<Value> {
 }
 
 /// The variables among `variables` that have a known size and that `function` uses.
-pub(crate) fn static_shared(function: Value, variables: &[Value]) -> BTreeSet<Value> {
+pub(crate) fn static_shared<'m>(function: Value<'m>, variables: &[Value<'m>]) -> BTreeSet<Value<'m>> {
     let sized = variables.iter().copied().filter(|v| v.initializer().is_some());
     let operands: Vec<Value> = function.instructions().into_iter().flat_map(Value::operands).collect();
     sized.filter(|variable| operands.iter().any(|operand| mentions(*operand, &[*variable]))).collect()
@@ -473,12 +487,12 @@ pub(crate) fn static_shared(function: Value, variables: &[Value]) -> BTreeSet<Va
 
 /// Computes addresses of shared variables from the block context: variables in `offsets` at these offsets, variables
 /// without a size at `dynamic`.
-pub(crate) fn place_shared_memory(
-    lowering: Lowering,
-    function: Value,
-    thread: Thread,
-    mut offsets: Vec<(Value, Value)>,
-    dynamic: Value,
+pub(crate) fn place_shared_memory<'m>(
+    lowering: Lowering<'m>,
+    function: Value<'m>,
+    thread: Thread<'m>,
+    mut offsets: Vec<(Value<'m>, Value<'m>)>,
+    dynamic: Value<'m>,
 ) -> Result<(), String> {
     let variables = shared_variables(lowering);
     offsets.extend(variables.iter().filter(|v| v.initializer().is_none()).map(|v| (*v, dynamic)));
@@ -513,13 +527,13 @@ fn mentions(value: Value, variables: &[Value]) -> bool {
 }
 
 /// Rebuilds a constant that contains addresses of shared variables as instructions.
-fn shared_address(
-    lowering: Lowering,
-    builder: &Builder,
-    constant: Value,
-    thread: Thread,
-    offsets: &[(Value, Value)],
-) -> Result<Value, String> {
+fn shared_address<'m>(
+    lowering: Lowering<'m>,
+    builder: &Builder<'m>,
+    constant: Value<'m>,
+    thread: Thread<'m>,
+    offsets: &[(Value<'m>, Value<'m>)],
+) -> Result<Value<'m>, String> {
     if let Some((variable, offset)) = offsets.iter().find(|(variable, _)| *variable == constant) {
         let address = builder.call(helper(lowering.module, "eager.shared"), &[thread.block_context, *offset]);
         return Ok(builder.address_space_cast(address, variable.ty()));

@@ -11,9 +11,9 @@ use crate::suspend;
 use crate::thread::{Form, Lowering, Thread};
 
 /// The blocks of a coroutine to which suspension points branch.
-struct Ends {
-    suspended: Block,
-    cleanup: Block,
+struct Ends<'m> {
+    suspended: Block<'m>,
+    cleanup: Block<'m>,
 }
 
 pub(crate) fn suspend_at_barriers(
@@ -50,7 +50,7 @@ pub(crate) fn suspend_at_barriers(
 }
 
 /// Allocates a frame at the end of the prologue; returns the coroutine's handle.
-fn begin(lowering: Lowering, thread: Thread, prologue: Block) -> Value {
+fn begin<'m>(lowering: Lowering<'m>, thread: Thread<'m>, prologue: Block<'m>) -> Value<'m> {
     let (module, context) = (lowering.module, lowering.context);
     let null = context.ptr_type(0).null();
     let builder = context.builder();
@@ -64,7 +64,7 @@ fn begin(lowering: Lowering, thread: Thread, prologue: Block) -> Value {
     builder.call(module.intrinsic("llvm.coro.begin", &[]), &[id, frame])
 }
 
-fn add_ends(lowering: Lowering, function: Value, handle: Value) -> Ends {
+fn add_ends<'m>(lowering: Lowering<'m>, function: Value<'m>, handle: Value<'m>) -> Ends<'m> {
     let (module, context) = (lowering.module, lowering.context);
     let builder = context.builder();
     let suspended = context.append_block(function, "suspended");

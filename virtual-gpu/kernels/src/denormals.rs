@@ -21,7 +21,7 @@ const FLUSH: &str = "eager_flush_denormal";
 ///
 /// # Errors
 /// LLVM rejects the function: a defect of its text.
-pub(crate) fn flush(context: &Context, module: &Module) -> Result<(), String> {
+pub(crate) fn flush(context: Context, module: &Module) -> Result<(), String> {
     let asks = |f: &Value| !f.is_declaration() && f.string_attribute(ASKED.0).as_deref() == Some(ASKED.1);
     let functions: Vec<Value> = module.functions().into_iter().filter(asks).collect();
     if functions.is_empty() {
@@ -44,7 +44,7 @@ fn is_float(ty: Type) -> bool {
     ty.kind() == TypeKind::LLVMFloatTypeKind
 }
 
-fn flush_around(context: &Context, instruction: Value, flush: Value) {
+fn flush_around(context: Context, instruction: Value, flush: Value) {
     let Some(arguments) = arithmetic(instruction) else { return };
     let builder = context.builder();
     for index in 0..arguments {

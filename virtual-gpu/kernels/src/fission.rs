@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::budget::count_accesses;
 use crate::flow::{Divergence, Graph};
-use crate::llvm::{Block, Builder, Opcode, Split, Value};
+use crate::llvm::{Block, Opcode, Split, Value};
 use crate::runtime::{helper, is_barrier_call, is_syncthreads};
 use crate::thread::{Lowering, PART};
 use crate::{places, pure, recompute};
@@ -146,14 +146,14 @@ fn barrier_places(lowering: Lowering, blocks: &[Block]) -> BTreeMap<u64, String>
 /// Blocks at which a thread's run of a region ends.
 pub(crate) struct Ends<'a> {
     pub lowering: Lowering<'a>,
-    pub function: Value,
+    pub function: Value<'a>,
     /// The block that returns a next region, by that region's number.
-    pub blocks: BTreeMap<u64, Block>,
+    pub blocks: BTreeMap<u64, Block<'a>>,
 }
 
-impl Ends<'_> {
+impl<'a> Ends<'a> {
     /// Returns the block that ends a region and continues with `next`.
-    pub fn before(&mut self, next: u64) -> Block {
+    pub fn before(&mut self, next: u64) -> Block<'a> {
         let context = self.lowering.context;
         *self.blocks.entry(next).or_insert_with(|| {
             let block = context.append_block(self.function, "end");
@@ -163,13 +163,13 @@ impl Ends<'_> {
     }
 
     /// Returns the return instructions.
-    fn returns(&self) -> Vec<Value> {
+    fn returns(&self) -> Vec<Value<'a>> {
         self.blocks.values().map(|block| block.terminator()).collect()
     }
 
     /// Ends regions at the function's returns and before barriers. Returns the first blocks of the regions after the
     /// barriers.
-    pub fn at_barriers(&mut self) -> BTreeMap<u64, Block> {
+    pub fn at_barriers(&mut self) -> BTreeMap<u64, Block<'a>> {
         let blocks = self.function.blocks();
         let starts = first_blocks(&blocks);
         let numbers: BTreeMap<Block, u64> = starts.iter().map(|(&number, &start)| (start, number)).collect();
@@ -193,9 +193,9 @@ impl Ends<'_> {
     /// Ends regions at branches that all threads take alike, if the branch decides which region comes next.
     fn at_uniform_branches(
         &mut self,
-        graph: &Graph,
-        divergence: &Divergence,
-        starts: &mut BTreeMap<u64, Block>,
+        graph: &Graph<'a>,
+        divergence: &Divergence<'a>,
+        starts: &mut BTreeMap<u64, Block<'a>>,
     ) {
         let mut numbers: BTreeMap<Block, u64> =
             starts.iter().map(|(&number, &start)| (start, number)).collect();
@@ -218,7 +218,7 @@ impl Ends<'_> {
         }
     }
 
-    pub fn flush_counters(&self, counters: Option<Value>, out: Value) {
+    pub fn flush_counters(&self, counters: Option<Value<'a>>, out: Value<'a>) {
         let Some(counters) = counters else { return };
         let flush = helper(self.lowering.module, "eager.flush");
         for end in self.returns() {
@@ -228,7 +228,7 @@ impl Ends<'_> {
 }
 
 /// Returns the first blocks of regions by number, without the one that threads begin with.
-pub(crate) fn first_blocks(blocks: &[Block]) -> BTreeMap<u64, Block> {
+pub(crate) fn first_blocks<'m>(blocks: &[Block<'m>]) -> BTreeMap<u64, Block<'m>> {
     let number = |block: Block| block.name().strip_prefix(REGION)?.parse().ok();
     blocks.iter().filter_map(|&block| Some((number(block)?, block))).collect()
 }
@@ -297,11 +297,11 @@ pub(crate) fn is_simple(slot: Value) -> bool {
 ///
 /// Trap: regions end with the number of the next one, without a branch to it. A slot that only the next but one region
 /// reads must also be live at the start of the next.
-pub(crate) fn live_at_starts(
-    function: Value,
-    tracked: &BTreeSet<Value>,
-    starts: &BTreeMap<u64, Block>,
-) -> BTreeMap<u64, BTreeSet<Value>> {
+pub(crate) fn live_at_starts<'m>(
+    function: Value<'m>,
+    tracked: &BTreeSet<Value<'m>>,
+    starts: &BTreeMap<u64, Block<'m>>,
+) -> BTreeMap<u64, BTreeSet<Value<'m>>> {
     let graph = Graph::new(function);
     let next_region = |block: &Block| {
         let end = Some(block.terminator()).filter(|end| end.opcode() == Some(Opcode::LLVMRet))?;
@@ -339,7 +339,10 @@ pub(crate) fn live_at_starts(
     }
 }
 
-fn effects_of(block: Block, tracked: &BTreeSet<Value>) -> (BTreeSet<Value>, BTreeSet<Value>) {
+fn effects_of<'m>(
+    block: Block<'m>,
+    tracked: &BTreeSet<Value<'m>>,
+) -> (BTreeSet<Value<'m>>, BTreeSet<Value<'m>>) {
     let (mut reads, mut writes) = (BTreeSet::new(), BTreeSet::new());
     for instruction in block.instructions() {
         match instruction.opcode() {
@@ -399,14 +402,14 @@ fn carry_uniform(
     let builder = lowering.context.builder();
     let mut before = 0;
     for &slot in slots {
-        let at = |builder: &Builder, start: Value| builder.offset(start, i64.constant(before));
+        let at = |start| builder.offset(start, i64.constant(before));
         builder.before(last_slot.next_instruction());
-        let value = builder.load(slot.allocated_type(), at(&builder, common));
+        let value = builder.load(slot.allocated_type(), at(common));
         builder.store(value, slot);
         for &end in ends {
             builder.before(end);
             let value = builder.load(slot.allocated_type(), slot);
-            builder.store(value, at(&builder, next));
+            builder.store(value, at(next));
         }
         before += element_bytes(lowering, slot);
     }

@@ -12,16 +12,16 @@ use crate::llvm::{Block, Opcode, Value};
 use crate::pure;
 
 /// Control-flow graph of a function, with its blocks as numbers.
-pub(crate) struct Graph {
-    pub blocks: Vec<Block>,
-    pub number: BTreeMap<Block, usize>,
+pub(crate) struct Graph<'m> {
+    pub blocks: Vec<Block<'m>>,
+    pub number: BTreeMap<Block<'m>, usize>,
     pub next: Vec<Vec<usize>>,
     /// For each block, the blocks that every path from it to the end passes; `None` if no path leads to the end.
     after: Vec<Option<Bits>>,
 }
 
-impl Graph {
-    pub fn new(function: Value) -> Graph {
+impl<'m> Graph<'m> {
+    pub fn new(function: Value<'m>) -> Graph<'m> {
         let blocks = function.blocks();
         let number: BTreeMap<Block, usize> = (0..).zip(&blocks).map(|(n, &block)| (block, n)).collect();
         let next: Vec<Vec<usize>> = blocks
@@ -113,18 +113,23 @@ impl Bits {
 }
 
 /// Parts of a function that differ between threads.
-pub(crate) struct Divergence {
-    pub slots: BTreeSet<Value>,
+pub(crate) struct Divergence<'m> {
+    pub slots: BTreeSet<Value<'m>>,
     /// Blocks whose branch threads take differently.
     branches: BTreeSet<usize>,
     /// Blocks that only some threads run.
     pub blocks: BTreeSet<usize>,
 }
 
-impl Divergence {
+impl<'m> Divergence<'m> {
     /// Analyses a function. `own` is the thread's index, `slots` hold values that cross blocks, and `fixed` is memory
     /// that is not written.
-    pub fn find(graph: &Graph, own: &[Value], slots: &BTreeSet<Value>, fixed: &[Value]) -> Divergence {
+    pub fn find(
+        graph: &Graph<'m>,
+        own: &[Value<'m>],
+        slots: &BTreeSet<Value<'m>>,
+        fixed: &[Value<'m>],
+    ) -> Divergence<'m> {
         let mut found =
             Divergence { slots: BTreeSet::new(), branches: BTreeSet::new(), blocks: BTreeSet::new() };
         let mut values: BTreeSet<Value> = own.iter().copied().collect();
@@ -146,7 +151,7 @@ impl Divergence {
     }
 
     /// True if all threads reach the same end.
-    pub fn ends_uniformly(&self, graph: &Graph) -> bool {
+    pub fn ends_uniformly(&self, graph: &Graph<'m>) -> bool {
         self.blocks.iter().all(|&block| !is_return(graph.blocks[block]))
     }
 
@@ -158,10 +163,10 @@ impl Divergence {
     fn visit(
         &mut self,
         block: usize,
-        instruction: Value,
-        values: &mut BTreeSet<Value>,
-        slots: &BTreeSet<Value>,
-        fixed: &[Value],
+        instruction: Value<'m>,
+        values: &mut BTreeSet<Value<'m>>,
+        slots: &BTreeSet<Value<'m>>,
+        fixed: &[Value<'m>],
     ) {
         let differs = match instruction.opcode() {
             Some(Opcode::LLVMStore) => {

@@ -36,14 +36,14 @@ pub(crate) fn symbol(kernel: &str, guard: usize) -> String {
 
 /// A thread function that is searched for guards.
 struct Guarded<'a> {
-    function: Value,
+    function: Value<'a>,
     kernel: &'a str,
     /// Parameter that points to the values common to all threads, if there is one.
     common: Option<u32>,
     /// Index of the first of the kernel's own parameters.
     own: u32,
     /// Memory that is not written while the kernel runs.
-    fixed: Vec<Value>,
+    fixed: Vec<Value<'a>>,
 }
 
 /// Finds a guard for each loop over the threads of `body`, and emits the guard functions.
@@ -81,8 +81,8 @@ pub(crate) fn find(lowering: Lowering, function: Value, body: &mut Body) {
 
 /// A branch that is chosen as a guard.
 #[derive(Clone, Copy)]
-struct Branch {
-    condition: Value,
+struct Branch<'m> {
+    condition: Value<'m>,
     /// Every thread reaches it, so its condition is never poison.
     always: bool,
 }
@@ -102,7 +102,7 @@ fn make_functions(lowering: Lowering, guarded: &Guarded, branches: &[Branch]) {
 }
 
 /// Returns the branch that decides on most of the region's accesses.
-fn best_guard(guarded: &Guarded, graph: &Graph, region: usize) -> Option<Branch> {
+fn best_guard<'m>(guarded: &Guarded<'m>, graph: &Graph<'m>, region: usize) -> Option<Branch<'m>> {
     let reached = graph.reached(region, None);
     let mut best: Option<(usize, Branch)> = None;
     for &block in &reached {
@@ -134,30 +134,30 @@ fn accesses(graph: &Graph, block: usize) -> usize {
 }
 
 /// A decomposed condition: it holds (or fails, see `inside`) exactly where all parts hold.
-struct Guard {
-    parts: Vec<Comparison>,
+struct Guard<'m> {
+    parts: Vec<Comparison<'m>>,
     /// The condition's value where all parts hold.
     inside: bool,
 }
 
 /// A part of a condition.
-struct Comparison {
-    what: What,
+struct Comparison<'m> {
+    what: What<'m>,
     /// The opposite of the comparison must hold.
     negated: bool,
     /// Never poison.
     sure: bool,
 }
 
-enum What {
+enum What<'m> {
     /// A condition with one value for all threads of a row.
-    Row(Value),
+    Row(Value<'m>),
     /// `left` rises by one from thread to thread, `right` is constant within a row.
-    Index { predicate: &'static str, left: Value, right: Value },
+    Index { predicate: &'static str, left: Value<'m>, right: Value<'m> },
 }
 
-impl Guarded<'_> {
-    fn read(&self, condition: Value, sure: bool) -> Option<Guard> {
+impl<'a> Guarded<'a> {
+    fn read(&self, condition: Value<'a>, sure: bool) -> Option<Guard<'a>> {
         [true, false].into_iter().find_map(|inside| {
             let mut parts = Vec::new();
             let depends = self.take_apart(condition, !inside, sure, &mut parts)?;
@@ -169,10 +169,10 @@ impl Guarded<'_> {
     /// alternatives.
     fn take_apart(
         &self,
-        condition: Value,
+        condition: Value<'a>,
         negated: bool,
         sure: bool,
-        parts: &mut Vec<Comparison>,
+        parts: &mut Vec<Comparison<'a>>,
     ) -> Option<bool> {
         if !self.is_computable(condition) {
             return None;
@@ -182,7 +182,7 @@ impl Guarded<'_> {
             return Some(false);
         }
         // In a `select` the second part may be poison if the first decides.
-        let both = |one: u32, other: u32, sure: bool, parts: &mut Vec<Comparison>| {
+        let both = |one: u32, other: u32, sure: bool, parts: &mut Vec<Comparison<'a>>| {
             let first = self.take_apart(condition.operand(one), negated, sure, parts)?;
             Some(first | self.take_apart(condition.operand(other), negated, sure, parts)?)
         };
@@ -205,7 +205,7 @@ impl Guarded<'_> {
     }
 
     /// Normalises an integer comparison to one of five predicates; true if the original is the opposite.
-    fn comparison(&self, comparison: Value) -> Option<(What, bool)> {
+    fn comparison(&self, comparison: Value<'a>) -> Option<(What<'a>, bool)> {
         use Predicate::*;
         let [one, other] = [comparison.operand(0), comparison.operand(1)];
         let (mut predicate, mut left, mut right) = (comparison.predicate(), one, other);
@@ -244,7 +244,7 @@ impl Guarded<'_> {
     }
 
     /// Difference of `value` between neighbouring threads of a row; `None` if unknown.
-    fn steps(&self, value: Value) -> Option<i64> {
+    fn steps(&self, value: Value<'a>) -> Option<i64> {
         let params = self.function.params();
         if !value.is_instruction() {
             return Some(i64::from(value == params[1]));
@@ -272,13 +272,13 @@ impl Guarded<'_> {
         }
     }
 
-    fn is_index(&self, value: Value) -> bool {
+    fn is_index(&self, value: Value<'a>) -> bool {
         let call = value.opcode() == Some(Opcode::LLVMCall);
         value == self.function.params()[1] || (call && pure::index_call(value) == Some(0))
     }
 
     /// True if a guard function can compute the value from its parameters.
-    fn is_computable(&self, value: Value) -> bool {
+    fn is_computable(&self, value: Value<'a>) -> bool {
         let params = self.function.params();
         let hidden: BTreeSet<Value> = params[4..self.own as usize]
             .iter()
@@ -291,7 +291,7 @@ impl Guarded<'_> {
 
     /// True for a load of a value that was common to all threads when the region began, or of memory that is not
     /// written.
-    fn is_known_load(&self, value: Value) -> bool {
+    fn is_known_load(&self, value: Value<'a>) -> bool {
         if value.opcode() != Some(Opcode::LLVMLoad) || value.is_volatile() {
             return false;
         }
@@ -345,13 +345,13 @@ fn make_function(lowering: Lowering, guarded: &Guarded, guard: &Guard, number: u
     builder.return_value(rest);
 }
 
-fn stretch(
-    lowering: Lowering,
-    builder: &Builder,
-    part: &Comparison,
-    known: &mut BTreeMap<Value, Value>,
-) -> Value {
-    let mut compute = |value: Value| match part.sure {
+fn stretch<'m>(
+    lowering: Lowering<'m>,
+    builder: &Builder<'m>,
+    part: &Comparison<'m>,
+    known: &mut BTreeMap<Value<'m>, Value<'m>>,
+) -> Value<'m> {
+    let mut compute = |value: Value<'m>| match part.sure {
         true => pure::compute_again(builder, value, known),
         false => builder.freeze(pure::compute_anywhere(builder, value, known)),
     };

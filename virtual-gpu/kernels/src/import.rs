@@ -75,8 +75,8 @@ impl Bounds {
 }
 
 /// A device module ready for translation.
-pub(crate) struct Imported {
-    pub module: Module,
+pub(crate) struct Imported<'m> {
+    pub module: Module<'m>,
     /// Names of the kernels, in the order of the file.
     pub kernels: Vec<String>,
     /// Names of the functions that are not inlined ([`out_of_line`]).
@@ -92,13 +92,13 @@ pub(crate) struct Imported {
 ///
 /// # Errors
 /// LLVM's message, if it cannot read the module or a pass fails.
-pub(crate) fn import(
-    context: &Context,
+pub(crate) fn import<'m>(
+    context: Context<'m>,
     machine: &Machine,
     runtime: &Runtime,
     bitcode: &[u8],
     literals: bool,
-) -> Result<Imported, String> {
+) -> Result<Imported<'m>, String> {
     let module = context.parse_bitcode(bitcode)?;
     let triple = module.triple();
     if !triple.starts_with("nvptx64") {
@@ -116,7 +116,7 @@ pub(crate) fn import(
     module.run_passes("globaldce", machine)?;
     for name in ["llvm.used", "llvm.compiler.used", "llvm.global.annotations"] {
         if let Some(list) = module.globals().into_iter().find(|g| g.name() == name) {
-            list.delete_global();
+            list.delete();
         }
     }
     let variables = take_variables(context, &module, machine, literals);
@@ -168,7 +168,7 @@ fn take_kernels(module: &Module) -> Vec<String> {
 }
 
 /// Moves device variables to the CPU's only address space, and lists them.
-fn take_variables(context: &Context, module: &Module, machine: &Machine, literals: bool) -> Vec<Variable> {
+fn take_variables(context: Context, module: &Module, machine: &Machine, literals: bool) -> Vec<Variable> {
     let mut variables = Vec::new();
     for global in module.globals() {
         let space = global.ty().pointer_address_space();
@@ -202,14 +202,14 @@ fn take_variables(context: &Context, module: &Module, machine: &Machine, literal
         }
         let bytes = machine.size_of(global.value_type());
         variables.push(Variable { name, symbol, bytes, constant: space == CONSTANT });
-        global.delete_global();
+        global.delete();
     }
     variables
 }
 
 /// Gives the `__nv_*` functions in use the bodies of [`math`] and [`library`], and removes libdevice's body from all. A
 /// function without a replacement is only declared, and the check reports it.
-fn replace_math(context: &Context, module: &Module) -> Result<(), String> {
+fn replace_math(context: Context, module: &Module) -> Result<(), String> {
     let mut from_library = false;
     for function in module.functions() {
         let name = function.name();
@@ -225,9 +225,9 @@ fn replace_math(context: &Context, module: &Module) -> Result<(), String> {
         function.set_name("");
         let declared = module.add_function(&name, ty);
         function.replace_uses_with(declared);
-        function.delete_function();
+        function.delete();
         if !is_used {
-            declared.delete_function();
+            declared.delete();
         } else if let Some(text) = own {
             let own = context.parse_text(&text)?;
             if own.function(&name).is_some_and(|own| own.value_type() == ty) {
@@ -249,12 +249,12 @@ fn is_libdevices(function: Value) -> bool {
     function.string_attribute("less-precise-fpmad").is_some()
 }
 
-fn link(context: &Context, module: &Module, other: Module, name: &str) -> Result<(), String> {
+fn link(context: Context, module: &Module, other: Module, name: &str) -> Result<(), String> {
     other.set_layout_of(module);
     module.link(other).map_err(|()| format!("{name}: {}", context.messages()))
 }
 
-fn prepare_function(context: &Context, function: Value, is_kernel: bool) {
+fn prepare_function(context: Context, function: Value, is_kernel: bool) {
     if function.is_declaration() {
         return;
     }

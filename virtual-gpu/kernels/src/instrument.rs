@@ -14,29 +14,29 @@ use crate::{Options, math, ptx, races, strict};
 const SMALL_COPY_BYTES: u64 = 64;
 
 /// One access to memory.
-pub(crate) struct Access {
-    pub address: Value,
-    pub bytes: Bytes,
+pub(crate) struct Access<'m> {
+    pub address: Value<'m>,
+    pub bytes: Bytes<'m>,
     pub reads: bool,
     pub writes: bool,
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Bytes {
+pub(crate) enum Bytes<'m> {
     Known(u64),
     /// The length operand of a memory intrinsic.
-    Computed(Value),
+    Computed(Value<'m>),
 }
 
 /// Context of instrumentation: values that it reads and functions that it calls.
 pub(crate) struct Instrument<'a> {
-    pub context: &'a Context,
-    pub module: &'a Module,
+    pub context: Context<'a>,
+    pub module: &'a Module<'a>,
     pub machine: &'a Machine,
     pub options: &'a Options,
-    pub thread: Thread,
+    pub thread: Thread<'a>,
     /// The thread's three counters.
-    pub counters: Value,
+    pub counters: Value<'a>,
     pub known: KnownAddresses<'a>,
     /// The code always runs with marks.
     pub always_marks: bool,
@@ -45,15 +45,15 @@ pub(crate) struct Instrument<'a> {
 }
 
 #[derive(Default)]
-struct Cost {
+struct Cost<'m> {
     bytes: u64,
-    computed_bytes: Vec<Value>,
+    computed_bytes: Vec<Value<'m>>,
     flops32: u64,
     flops64: u64,
 }
 
-impl Instrument<'_> {
-    pub fn block(&self, block: Block) {
+impl<'a> Instrument<'a> {
+    pub fn block(&self, block: Block<'a>) {
         let mut cost = Cost::default();
         for instruction in block.instructions() {
             self.separate_from_touch_map(instruction);
@@ -89,7 +89,7 @@ impl Instrument<'_> {
 
     /// Tells LLVM that the program's memory does not alias the touch map, so that marks do not order the program's
     /// accesses.
-    fn separate_from_touch_map(&self, instruction: Value) {
+    fn separate_from_touch_map(&self, instruction: Value<'a>) {
         let noalias = self.context.metadata_kind("noalias");
         if accesses(instruction, self.machine).is_empty() || instruction.has_metadata(noalias) {
             return;
@@ -100,18 +100,18 @@ impl Instrument<'_> {
     }
 
     /// The aliasing scope of touch marks.
-    fn touch_scope(&self) -> Option<Value> {
+    fn touch_scope(&self) -> Option<Value<'a>> {
         let store = self.helper("eager.alias").instructions().first().copied()?;
         store.metadata(self.context.metadata_kind("alias.scope"))
     }
 
-    pub fn helper(&self, name: &str) -> Value {
+    pub fn helper(&self, name: &str) -> Value<'a> {
         runtime::helper(self.module, name)
     }
 
     /// Inserts a mark. If marks are optional, it is behind a branch, which constant folding removes in the version
     /// without marks.
-    fn mark(&self, instruction: Value, access: &Access) {
+    fn mark(&self, instruction: Value<'a>, access: &Access<'a>) {
         let builder = self.context.builder();
         if self.always_marks {
             builder.before(instruction);
@@ -127,7 +127,7 @@ impl Instrument<'_> {
         builder.branch(tail);
     }
 
-    fn mark_planes(&self, builder: &Builder, access: &Access) {
+    fn mark_planes(&self, builder: &Builder<'a>, access: &Access<'a>) {
         let address = builder.address_space_cast(access.address, self.context.ptr_type(0));
         for (wanted, plane) in [(access.reads, 0), (access.writes, 1)] {
             if wanted {
@@ -136,7 +136,7 @@ impl Instrument<'_> {
         }
     }
 
-    fn mark_plane(&self, builder: &Builder, address: Value, bytes: Bytes, plane: Value) {
+    fn mark_plane(&self, builder: &Builder<'a>, address: Value<'a>, bytes: Bytes<'a>, plane: Value<'a>) {
         let i64 = self.context.int_type(64);
         match bytes {
             // Accesses of these sizes are aligned, so they lie in one block.
@@ -153,7 +153,7 @@ impl Instrument<'_> {
         }
     }
 
-    fn mark_one(&self, builder: &Builder, address: Value, plane: Value) {
+    fn mark_one(&self, builder: &Builder<'a>, address: Value<'a>, plane: Value<'a>) {
         if self.marks_out_of_line {
             let number = builder.cast(Opcode::LLVMPtrToInt, address, self.context.int_type(64));
             builder.call(self.helper(runtime::MARK_OUT_OF_LINE), &[self.thread.block_context, number, plane]);
@@ -166,12 +166,12 @@ impl Instrument<'_> {
         }
     }
 
-    fn mark_range(&self, builder: &Builder, address: Value, bytes: Value, plane: Value) {
+    fn mark_range(&self, builder: &Builder<'a>, address: Value<'a>, bytes: Value<'a>, plane: Value<'a>) {
         let bytes = builder.cast_integer(bytes, self.context.int_type(64));
         builder.call(self.helper("eager.touch_range"), &[self.thread.block_context, address, bytes, plane]);
     }
 
-    fn count(&self, block: Block, cost: &Cost) {
+    fn count(&self, block: Block<'a>, cost: &Cost<'a>) {
         let i64 = self.context.int_type(64);
         let builder = self.context.builder();
         builder.before(block.terminator());
@@ -187,8 +187,8 @@ impl Instrument<'_> {
     }
 }
 
-fn accesses(instruction: Value, machine: &Machine) -> Vec<Access> {
-    let sized = |address: Value, ty: Type, reads: bool, writes: bool| {
+fn accesses<'m>(instruction: Value<'m>, machine: &Machine) -> Vec<Access<'m>> {
+    let sized = |address: Value<'m>, ty: Type<'m>, reads: bool, writes: bool| {
         vec![Access { address, bytes: Bytes::Known(machine.size_of(ty)), reads, writes }]
     };
     match instruction.opcode() {
@@ -202,9 +202,9 @@ fn accesses(instruction: Value, machine: &Machine) -> Vec<Access> {
     }
 }
 
-fn accesses_of_call(call: Value, machine: &Machine) -> Vec<Access> {
+fn accesses_of_call<'m>(call: Value<'m>, machine: &Machine) -> Vec<Access<'m>> {
     let Some(name) = call.callee().map(Value::name) else { return Vec::new() };
-    let bytes = |value: Value| value.constant_integer().map_or(Bytes::Computed(value), Bytes::Known);
+    let bytes = |value: Value<'m>| value.constant_integer().map_or(Bytes::Computed(value), Bytes::Known);
     let writes_to =
         |length| Access { address: call.operand(0), bytes: bytes(length), reads: false, writes: true };
     if name.starts_with("llvm.memset.") {

@@ -12,7 +12,7 @@ use crate::llvm::{Context, Module, Opcode, TypeKind, Value};
 ///
 /// # Errors
 /// LLVM rejects the functions: a defect of their text.
-pub(crate) fn define_all_results(context: &Context, module: &Module) -> Result<(), String> {
+pub(crate) fn define_all_results(context: Context, module: &Module) -> Result<(), String> {
     let builder = context.builder();
     for function in module.functions() {
         for instruction in function.instructions() {

@@ -3,6 +3,7 @@
 //! [`convert`] is the whole interface: bitcode in, an x86-64 module and a report out. Trap: it runs inside clang, in
 //! the pass plugin, so it must use a context of its own, keep no global state and never abort; all constructs that it
 //! cannot translate are returned together as [`ConvertError::Unsupported`].
+#![forbid(unsafe_code)]
 
 mod body;
 mod budget;
@@ -20,7 +21,6 @@ mod instrument;
 mod integers;
 mod intrinsics;
 mod library;
-mod llvm;
 mod lockstep;
 mod loops;
 mod math;
@@ -46,6 +46,7 @@ mod translate;
 mod variables;
 mod warp;
 
+pub(crate) use eager_llvm as llvm;
 use serde::{Deserialize, Serialize};
 
 /// Symbol that the translated module declares for the address of the GPU code registered with CUDA, by which the

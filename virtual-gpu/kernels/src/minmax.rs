@@ -33,7 +33,7 @@ pub(crate) fn body(name: &str, ty: &str) -> String {
 ///
 /// # Errors
 /// LLVM rejects the functions: a defect of their text.
-pub(crate) fn order(context: &Context, module: &Module) -> Result<(), String> {
+pub(crate) fn order(context: Context, module: &Module) -> Result<(), String> {
     for (intrinsic, name, ty) in CALLS {
         let Some(open) = module.function(intrinsic) else { continue };
         let own = format!("eager_{name}_{ty}");

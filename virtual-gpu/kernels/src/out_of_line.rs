@@ -27,14 +27,14 @@ const SECTION: &str = "eager_device_code";
 
 /// Static shared memory of functions that are not inlined: at the same place in every kernel.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Layout {
-    pub offsets: Vec<(Value, u64)>,
+pub(crate) struct Layout<'m> {
+    pub offsets: Vec<(Value<'m>, u64)>,
     pub bytes: u64,
 }
 
 /// Runs before inlining: names waiting functions in the indirect calls that may mean them, and keeps recursive
 /// functions from being inlined.
-pub(crate) fn prepare(context: &Context, module: &Module, runtime: &Runtime) {
+pub(crate) fn prepare(context: Context, module: &Module, runtime: &Runtime) {
     let defined = || module.functions().into_iter().filter(|f| !f.is_declaration());
     let taken: Vec<Value> = defined().filter(|f| is_address_taken(*f)).collect();
     if !taken.is_empty() {
@@ -67,7 +67,7 @@ pub(crate) fn is_address_taken(function: Value) -> bool {
 }
 
 /// The functions that may reach a barrier or an operation of the warp.
-fn waiting(functions: &[Value], taken: &[Value], runtime: &Runtime) -> BTreeSet<Value> {
+fn waiting<'m>(functions: &[Value<'m>], taken: &[Value<'m>], runtime: &Runtime) -> BTreeSet<Value<'m>> {
     let mut found: BTreeSet<Value> = BTreeSet::new();
     loop {
         let before = found.len();
@@ -98,7 +98,7 @@ fn suspends(call: Value, runtime: &Runtime) -> bool {
 }
 
 /// Emits `if (pointer == f) f(…); else pointer(…);` for each of `targets` that the call may mean.
-fn name_targets(context: &Context, call: Value, targets: &[Value]) {
+fn name_targets(context: Context, call: Value, targets: &[Value]) {
     let ty = call.called_function_type();
     let targets: Vec<Value> = targets.iter().copied().filter(|target| target.value_type() == ty).collect();
     if targets.is_empty() {
@@ -138,7 +138,7 @@ fn name_targets(context: &Context, call: Value, targets: &[Value]) {
 }
 
 /// Functions that call themselves, directly or through others, and those on a path between two such.
-fn cycles(functions: &[Value]) -> Vec<Value> {
+fn cycles<'m>(functions: &[Value<'m>]) -> Vec<Value<'m>> {
     let mut calls: BTreeMap<Value, BTreeSet<Value>> = BTreeMap::new();
     for &function in functions {
         let direct = function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall));
@@ -159,7 +159,7 @@ fn cycles(functions: &[Value]) -> Vec<Value> {
 }
 
 /// Reason why a function that cannot be inlined is rejected, and the instruction at fault; `None` if it is fine.
-pub(crate) fn refusal(function: Value, runtime: &Runtime) -> Option<(Value, &'static str)> {
+pub(crate) fn refusal<'m>(function: Value<'m>, runtime: &Runtime) -> Option<(Value<'m>, &'static str)> {
     let instructions = function.instructions();
     if function.is_variadic() {
         return Some((instructions[0], "a function with a variable number of arguments"));
@@ -183,7 +183,7 @@ fn is_called(function: Value) -> bool {
 }
 
 /// Assigns places to the static shared variables of these functions.
-pub(crate) fn layout(lowering: Lowering, functions: &[Value]) -> Layout {
+pub(crate) fn layout<'m>(lowering: Lowering<'m>, functions: &[Value<'m>]) -> Layout<'m> {
     let variables = shared_variables(lowering);
     let used: Vec<Value> = functions.iter().flat_map(|f| static_shared(*f, &variables)).collect();
     let mut layout = Layout::default();
@@ -193,8 +193,8 @@ pub(crate) fn layout(lowering: Lowering, functions: &[Value]) -> Layout {
     layout
 }
 
-impl Layout {
-    pub fn add(&mut self, lowering: Lowering, variable: Value) {
+impl<'m> Layout<'m> {
+    pub fn add(&mut self, lowering: Lowering<'m>, variable: Value<'m>) {
         if self.offsets.iter().any(|(there, _)| *there == variable) {
             return;
         }
@@ -255,15 +255,15 @@ pub(crate) fn lower(lowering: Lowering, function: Value, layout: &Layout) -> Res
 }
 
 /// Values that the prologue of such a function computes.
-struct Entered {
-    prologue: Block,
-    thread: Thread,
+struct Entered<'m> {
+    prologue: Block<'m>,
+    thread: Thread<'m>,
     /// Offset of dynamic shared memory.
-    dynamic: Value,
+    dynamic: Value<'m>,
 }
 
 /// Inserts a first block that takes the stack slots and reads the thread's record.
-fn enter(lowering: Lowering, function: Value) -> Entered {
+fn enter<'m>(lowering: Lowering<'m>, function: Value<'m>) -> Entered<'m> {
     let context = lowering.context;
     let builder = context.builder();
     let Split { head: prologue, tail } = builder.split_before(function.instructions()[0], "body");
@@ -293,7 +293,7 @@ fn stub(lowering: Lowering, function: Value) {
     function.set_name("");
     let stub = lowering.module.add_function(&name, function.value_type());
     function.replace_uses_with(stub);
-    function.delete_function();
+    function.delete();
     let builder = lowering.context.builder();
     builder.at_end(lowering.context.append_block(stub, "never"));
     let result = stub.value_type().return_type();

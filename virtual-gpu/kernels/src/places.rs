@@ -9,7 +9,7 @@ use crate::runtime::is_syncthreads;
 const KIND: &str = "eager.place";
 
 /// Notes the place of every instruction in `function` that may access memory.
-pub(crate) fn note(context: &Context, function: Value) {
+pub(crate) fn note(context: Context, function: Value) {
     let kind = context.metadata_kind(KIND);
     for instruction in function.instructions() {
         let accesses = matches!(
@@ -75,12 +75,12 @@ fn describe(places: &[String]) -> Option<String> {
 }
 
 /// The place noted at `instruction`.
-pub(crate) fn noted(context: &Context, instruction: Value) -> Option<String> {
+pub(crate) fn noted(context: Context, instruction: Value) -> Option<String> {
     instruction.metadata(context.metadata_kind(KIND))?.node_text()
 }
 
 /// Returns the constant that holds the text of a place; one per text.
-pub(crate) fn constant(context: &Context, module: &Module, place: &str) -> Value {
+pub(crate) fn constant<'m>(context: Context<'m>, module: &'m Module, place: &str) -> Value<'m> {
     let name = format!("eager.place.{place}");
     module.global(&name).unwrap_or_else(|| {
         let text = context.text(place);

@@ -29,9 +29,9 @@ pub(crate) enum Memory {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownAddresses<'a> {
     /// Parameters passed by value.
-    pub private: &'a [Value],
+    pub private: &'a [Value<'a>],
     /// `__constant__` variables.
-    pub constant: &'a [Value],
+    pub constant: &'a [Value<'a>],
 }
 
 pub(crate) fn memory_of(address: Value, known: KnownAddresses) -> Memory {
@@ -63,14 +63,14 @@ pub(crate) fn origin(address: Value) -> Option<Value> {
     walk(address, |value| computed_from(value).map_or(Step::Found(value), Step::From))
 }
 
-enum Step<T> {
+enum Step<'m, T> {
     Found(T),
     /// The address is one of these, or points into the same object.
-    From(Vec<Value>),
+    From(Vec<Value<'m>>),
 }
 
 /// Traces an address to all its origins; returns what `step` finds there, if it is the same for all.
-fn walk<T: PartialEq>(address: Value, step: impl Fn(Value) -> Step<T>) -> Option<T> {
+fn walk<'m, T: PartialEq>(address: Value<'m>, step: impl Fn(Value<'m>) -> Step<'m, T>) -> Option<T> {
     let mut seen = BTreeSet::new();
     let mut found = None;
     let mut open = vec![address];

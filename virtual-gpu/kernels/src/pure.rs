@@ -103,12 +103,20 @@ fn is_computable_in(value: Value, fixed: &[Value], leaf: &dyn Fn(Value) -> bool,
 
 /// Recomputes `value` at the builder's position, which its present computation dominates, replacing values found in
 /// `known`.
-pub(crate) fn compute_again(builder: &Builder, value: Value, known: &mut BTreeMap<Value, Value>) -> Value {
+pub(crate) fn compute_again<'m>(
+    builder: &Builder<'m>,
+    value: Value<'m>,
+    known: &mut BTreeMap<Value<'m>, Value<'m>>,
+) -> Value<'m> {
     compute(builder, value, known, &|builder, value| builder.clone_here(value))
 }
 
 /// Recomputes `value` where its present computation may not have run, so LLVM's promises about operands are dropped.
-pub(crate) fn compute_anywhere(builder: &Builder, value: Value, known: &mut BTreeMap<Value, Value>) -> Value {
+pub(crate) fn compute_anywhere<'m>(
+    builder: &Builder<'m>,
+    value: Value<'m>,
+    known: &mut BTreeMap<Value<'m>, Value<'m>>,
+) -> Value<'m> {
     compute(builder, value, known, &|builder, value| match value.opcode() {
         Some(Opcode::LLVMOr) if value.is_disjoint() => {
             builder.binary(Opcode::LLVMAdd, value.operand(0), value.operand(1))
@@ -121,12 +129,12 @@ pub(crate) fn compute_anywhere(builder: &Builder, value: Value, known: &mut BTre
     })
 }
 
-fn compute(
-    builder: &Builder,
-    value: Value,
-    known: &mut BTreeMap<Value, Value>,
-    copy: &dyn Fn(&Builder, Value) -> Value,
-) -> Value {
+fn compute<'m>(
+    builder: &Builder<'m>,
+    value: Value<'m>,
+    known: &mut BTreeMap<Value<'m>, Value<'m>>,
+    copy: &dyn Fn(&Builder<'m>, Value<'m>) -> Value<'m>,
+) -> Value<'m> {
     if let Some(&there) = known.get(&value) {
         return there;
     }

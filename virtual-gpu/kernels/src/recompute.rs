@@ -10,7 +10,7 @@ use crate::pure;
 
 /// Gives every use of a cheap value across a barrier a computation of its own. `starts` are the blocks that begin with
 /// a barrier, `fixed` is memory that is never written.
-pub(crate) fn recompute_across(context: &Context, function: Value, starts: &[Block], fixed: &[Value]) {
+pub(crate) fn recompute_across(context: Context, function: Value, starts: &[Block], fixed: &[Value]) {
     let mut behind: BTreeMap<Block, BTreeSet<Block>> = BTreeMap::new();
     // Recomputed values by block, and whether they are at its end.
     let mut again: BTreeMap<(Block, bool), BTreeMap<Value, Value>> = BTreeMap::new();
@@ -36,7 +36,7 @@ pub(crate) fn recompute_across(context: &Context, function: Value, starts: &[Blo
 }
 
 /// The blocks reachable from a barrier without passing `from`.
-fn behind_barriers(from: Block, starts: &[Block]) -> BTreeSet<Block> {
+fn behind_barriers<'m>(from: Block<'m>, starts: &[Block<'m>]) -> BTreeSet<Block<'m>> {
     let mut found: BTreeSet<Block> = starts.iter().copied().filter(|&start| start != from).collect();
     let mut open: Vec<Block> = found.iter().copied().collect();
     while let Some(block) = open.pop() {

@@ -38,7 +38,7 @@ pub(crate) fn is_barrier_call(instruction: Value) -> bool {
 }
 
 /// Returns a runtime function from a module that it was linked into.
-pub(crate) fn helper(module: &Module, name: &str) -> Value {
+pub(crate) fn helper<'m>(module: &'m Module, name: &str) -> Value<'m> {
     module.function(name).expect("runtime.ll defines it and it was linked")
 }
 

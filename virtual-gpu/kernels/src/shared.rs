@@ -16,7 +16,7 @@ use crate::runtime::helper;
 const VALUES_MAX: usize = 64;
 
 /// Wraps the addresses of loads, stores and atomics in `function`; `block` is its block context.
-pub(crate) fn wrap(context: &Context, module: &Module, function: Value, block: Value, known: KnownAddresses) {
+pub(crate) fn wrap(context: Context, module: &Module, function: Value, block: Value, known: KnownAddresses) {
     let builder = context.builder();
     for access in function.instructions() {
         let operand = match access.opcode() {

@@ -19,12 +19,12 @@ const ALIGN_SHIFT: u32 = 16;
 const ALIGN_MAX: u32 = 16;
 
 /// Origin of an address.
-enum Object {
+enum Object<'m> {
     /// A variable or array of this many bytes.
-    Sized(Value, u64),
+    Sized(Value<'m>, u64),
     /// The dynamic part of shared memory.
-    Dynamic(Value),
-    Pointer(Value),
+    Dynamic(Value<'m>),
+    Pointer(Value<'m>),
     Unknown,
 }
 
@@ -69,11 +69,11 @@ pub(crate) fn check(instrument: &Instrument, instruction: Value, access: &Access
     );
 }
 
-fn generic(builder: &Builder, address: Value, instrument: &Instrument) -> Value {
+fn generic<'m>(builder: &Builder<'m>, address: Value<'m>, instrument: &Instrument<'m>) -> Value<'m> {
     builder.address_space_cast(address, instrument.context.ptr_type(0))
 }
 
-fn object_of(address: Value, instrument: &Instrument) -> Object {
+fn object_of<'m>(address: Value<'m>, instrument: &Instrument<'m>) -> Object<'m> {
     let Some(base) = origin(address) else { return Object::Unknown };
     if base.is_global_variable() {
         return match base.initializer() {

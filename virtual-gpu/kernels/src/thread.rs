@@ -52,23 +52,23 @@ pub(crate) const PART: u32 = 6;
 
 /// The parameters that every body has before the kernel's own.
 #[derive(Clone, Copy)]
-pub(crate) struct Thread {
-    pub block_context: Value,
-    pub index: [Value; 3],
+pub(crate) struct Thread<'m> {
+    pub block_context: Value<'m>,
+    pub index: [Value<'m>; 3],
     /// Memory where the block sums up counters, and where a coroutine stores its frame size.
-    pub out: Value,
+    pub out: Value<'m>,
     /// True if accesses mark the touch map.
-    pub marks: Value,
+    pub marks: Value<'m>,
 }
 
 /// Inputs for making a body.
 #[derive(Clone, Copy)]
 pub(crate) struct Lowering<'a> {
-    pub context: &'a Context,
-    pub module: &'a Module,
+    pub context: Context<'a>,
+    pub module: &'a Module<'a>,
     pub machine: &'a Machine,
     pub runtime: &'a Runtime,
     pub options: &'a Options,
     /// `__constant__` variables.
-    pub constants: &'a [Value],
+    pub constants: &'a [Value<'a>],
 }

@@ -6,7 +6,7 @@
 use crate::body::{BLOCKS_MAX, Body, fixed_memory, make_body};
 use crate::check::{check, readable};
 use crate::import::{Imported, import};
-use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value};
+use crate::llvm::{Context, LLVMLinkage, Machine, Module, OwnContext, Value};
 use crate::out_of_line::ENTER;
 use crate::runtime::{MARK_OUT_OF_LINE, Runtime};
 use crate::thread::{Form, Lowering};
@@ -35,30 +35,31 @@ pub(crate) fn translate(bitcode: &[u8], options: &Options) -> Result<Converted, 
 }
 
 fn attempt(bitcode: &[u8], options: &Options) -> Result<Converted, ConvertError> {
-    let context = Context::new();
+    let own = OwnContext::new();
+    let context = own.handle();
     let machine = Machine::new(&options.cpu).map_err(|reason| ConvertError::Target {
         module: options.module_name.clone(),
         cpu: options.cpu.clone(),
         reason,
     })?;
     let runtime = Runtime::new();
-    let mut imported = import(&context, &machine, &runtime, bitcode, options.strict)
+    let mut imported = import(context, &machine, &runtime, bitcode, options.strict)
         .map_err(|reason| ConvertError::Malformed { module: options.module_name.clone(), reason })?;
     let unsupported = check(&imported, &runtime);
     if !unsupported.is_empty() {
         return Err(ConvertError::Unsupported(unsupported));
     }
-    generate(&context, &machine, &mut imported, &runtime, options).map_err(|reason| {
+    generate(context, &machine, &mut imported, &runtime, options).map_err(|reason| {
         let said = context.messages();
         let reason = if said.is_empty() { reason } else { format!("{reason} ({said})") };
         ConvertError::Defect { module: options.module_name.clone(), reason }
     })
 }
 
-fn generate(
-    context: &Context,
+fn generate<'m>(
+    context: Context<'m>,
     machine: &Machine,
-    imported: &mut Imported,
+    imported: &mut Imported<'m>,
     runtime: &Runtime,
     options: &Options,
 ) -> Result<Converted, String> {
@@ -116,7 +117,7 @@ fn generate(
 fn optimise(module: &Module, machine: &Machine, bodies: &[Body]) -> Result<(), String> {
     let any = |holds: fn(&Body) -> bool| bodies.iter().any(holds);
     let passes = if any(|body| body.economy.little_optimised) { OPTIMISE_LITTLE } else { OPTIMISE };
-    module.run_passes_with(passes, machine, !any(|body| body.economy.no_slp))
+    module.run_passes_with(passes, Some(machine), !any(|body| body.economy.no_slp))
 }
 
 /// Notes to the user on kernels that are too large for an optimisation, or whose threads wait for each other.
@@ -184,7 +185,7 @@ fn finish_loops(lowering: Lowering, bodies: &mut [Body]) -> Result<(), String> {
 
 /// Returns the module without its flags and named metadata: the device's SDK version and float modes would contradict
 /// the host module's. LLVM's C interface can only add such metadata, so the module goes through its text form.
-fn without_module_metadata(context: &Context, module: &Module) -> Result<Module, String> {
+fn without_module_metadata<'m>(context: Context<'m>, module: &Module) -> Result<Module<'m>, String> {
     let other = |line: &&str| {
         let after = line.strip_prefix('!').and_then(|rest| rest.bytes().next());
         !after.is_some_and(|byte| byte.is_ascii_alphabetic())
@@ -194,7 +195,7 @@ fn without_module_metadata(context: &Context, module: &Module) -> Result<Module,
     context.parse_text(&kept.join("\n"))
 }
 
-fn link_text(context: &Context, module: &Module, text: &str) -> Result<(), String> {
+fn link_text(context: Context, module: &Module, text: &str) -> Result<(), String> {
     let other = context.parse_text(text)?;
     other.set_layout_of(module);
     module.link(other).map_err(|()| "linking helper code failed".to_owned())

@@ -13,16 +13,16 @@ const PAGE_BYTES: u64 = 4096;
 
 /// A block of variables in the making.
 #[derive(Default)]
-struct Layout {
+struct Layout<'m> {
     /// Initial values of the variables and of the gaps between them, without gaps.
-    parts: Vec<Value>,
+    parts: Vec<Value<'m>>,
     bytes: u64,
-    places: Vec<(Value, u64)>,
+    places: Vec<(Value<'m>, u64)>,
     alignment: u32,
 }
 
-impl Layout {
-    fn pad(&mut self, context: &Context, alignment: u64) {
+impl<'m> Layout<'m> {
+    fn pad(&mut self, context: Context<'m>, alignment: u64) {
         let gap = self.bytes.next_multiple_of(alignment) - self.bytes;
         if gap > 0 {
             self.parts.push(context.int_type(8).array(gap).null());
@@ -30,7 +30,7 @@ impl Layout {
         }
     }
 
-    fn add(&mut self, context: &Context, machine: &Machine, variable: Value, initial: Value) {
+    fn add(&mut self, context: Context<'m>, machine: &Machine, variable: Value<'m>, initial: Value<'m>) {
         let ty = variable.value_type();
         let alignment = variable.alignment().max(machine.align_of(ty)).max(1);
         self.alignment = self.alignment.max(alignment);
@@ -42,7 +42,7 @@ impl Layout {
 
     /// Makes the block and redirects every use of the variables. Returns its address and size; null and 0 if there are
     /// no variables.
-    fn make(mut self, context: &Context, module: &Module, name: &str, zero: bool) -> [Value; 2] {
+    fn make(mut self, context: Context<'m>, module: &'m Module, name: &str, zero: bool) -> [Value<'m>; 2] {
         let number = |bytes| context.int_type(64).constant(bytes);
         if self.places.is_empty() {
             return [context.ptr_type(0).null(), number(0)];
@@ -60,14 +60,14 @@ impl Layout {
         block.make_internal();
         for (variable, offset) in self.places {
             variable.replace_uses_with(constant_at(block, context.int_type(8), number(offset)));
-            variable.delete_global();
+            variable.delete();
         }
         [block, number(self.bytes)]
     }
 }
 
 /// Moves the variables into blocks, and writes the blocks into the kernel table's list.
-pub(crate) fn place(context: &Context, module: &Module, machine: &Machine, variables: &[Variable]) {
+pub(crate) fn place(context: Context, module: &Module, machine: &Machine, variables: &[Variable]) {
     let (mut initialised, mut zero) = (Layout::default(), Layout::default());
     for variable in variables.iter().filter_map(|variable| module.global(&variable.symbol)) {
         let Some(initial) = variable.initializer() else { continue };

@@ -5,7 +5,7 @@
 //! become casts again, as the GPU's own instruction saturates. Trap: the call must stay for a constant argument. LLVM
 //! folds the call to the right number, but the cast to poison.
 
-use llvm_sys::core::*;
+use crate::llvm_sys::core::*;
 
 use crate::emit::tasks::Builder;
 use crate::ir::Module;

@@ -5,8 +5,8 @@
 
 use std::ffi::{CStr, c_char};
 
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use crate::llvm_sys::core::*;
+use crate::llvm_sys::prelude::*;
 
 use crate::ir::Module;
 

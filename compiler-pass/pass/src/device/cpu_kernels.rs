@@ -7,14 +7,14 @@
 use std::ffi::CString;
 use std::path::Path;
 
-use eager_kernels::Note;
-use eager_tasks::report::Remark;
-use llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
-use llvm_sys::core::{
+use crate::llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
+use crate::llvm_sys::core::{
     LLVMCreateMemoryBufferWithMemoryRangeCopy, LLVMDeleteGlobal, LLVMDisposeMemoryBuffer,
     LLVMGetDataLayoutStr, LLVMGetTarget, LLVMReplaceAllUsesWith, LLVMSetDataLayout, LLVMSetTarget,
 };
-use llvm_sys::linker::LLVMLinkModules2;
+use crate::llvm_sys::linker::LLVMLinkModules2;
+use eager_kernels::Note;
+use eager_tasks::report::Remark;
 
 use super::bitcode_for_cpu;
 use crate::diagnostics;

@@ -3,9 +3,9 @@
 //! Observed with LLVM 22. Trap: this must run at the start of the pipeline, while the functions of clang's headers are
 //! still in the module under their names; later nothing shows that numbers are unsigned.
 
-use llvm_sys::LLVMInlineAsmDialect;
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use crate::llvm_sys::LLVMInlineAsmDialect;
+use crate::llvm_sys::core::*;
+use crate::llvm_sys::prelude::*;
 
 use crate::emit::tasks::Builder;
 use crate::ir::{Module, Value};

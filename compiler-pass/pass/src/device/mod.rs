@@ -14,8 +14,8 @@ pub mod old_warp;
 mod read;
 mod scratch;
 
-use llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
-use llvm_sys::core::{
+use crate::llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
+use crate::llvm_sys::core::{
     LLVMCloneModule, LLVMDisposeMemoryBuffer, LLVMDisposeModule, LLVMGetBufferSize, LLVMGetBufferStart,
 };
 

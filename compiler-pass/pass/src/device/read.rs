@@ -6,17 +6,17 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 
+use crate::llvm_sys::LLVMAttributeFunctionIndex;
+use crate::llvm_sys::core::*;
+use crate::llvm_sys::prelude::LLVMTypeRef;
+use crate::llvm_sys::target::{
+    LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMOffsetOfElement, LLVMStoreSizeOfType,
+};
+use crate::llvm_sys::{LLVMIntPredicate, LLVMOpcode, LLVMTypeKind};
 use eager_kernel_facts::access::code::{
     Arithmetic, Axis, Block, BlockId, Function, FunctionId, Instruction, Kind, Memory, Operand, Param,
     Program, Register, Relation, ValueId,
 };
-use llvm_sys::LLVMAttributeFunctionIndex;
-use llvm_sys::core::*;
-use llvm_sys::prelude::LLVMTypeRef;
-use llvm_sys::target::{
-    LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMOffsetOfElement, LLVMStoreSizeOfType,
-};
-use llvm_sys::{LLVMIntPredicate, LLVMOpcode, LLVMTypeKind};
 
 use crate::ir::{Block as IrBlock, Module, Value};
 

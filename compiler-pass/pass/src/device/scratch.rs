@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 
-use llvm_sys::LLVMAttributeFunctionIndex;
-use llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
-use llvm_sys::core::*;
-use llvm_sys::error::{LLVMConsumeError, LLVMErrorRef};
-use llvm_sys::prelude::*;
-use llvm_sys::transforms::pass_builder::{
+use crate::llvm_sys::LLVMAttributeFunctionIndex;
+use crate::llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
+use crate::llvm_sys::core::*;
+use crate::llvm_sys::error::{LLVMConsumeError, LLVMErrorRef};
+use crate::llvm_sys::prelude::*;
+use crate::llvm_sys::transforms::pass_builder::{
     LLVMCreatePassBuilderOptions, LLVMDisposePassBuilderOptions, LLVMRunPasses,
 };
 
@@ -126,7 +126,7 @@ impl Scratch {
         }
         for &function in defined.iter().filter(|function| !kernels.contains(&function.name())) {
             // SAFETY: a definition of the live module; nothing outside of it refers to the copy.
-            unsafe { LLVMSetLinkage(function.raw(), llvm_sys::LLVMLinkage::LLVMInternalLinkage) };
+            unsafe { LLVMSetLinkage(function.raw(), crate::llvm_sys::LLVMLinkage::LLVMInternalLinkage) };
         }
         // SAFETY: the module is live and valid (it was just parsed); the options are disposed of and an error is
         // consumed. A null target machine is allowed.

@@ -5,9 +5,9 @@
 
 use std::ffi::CString;
 
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
-use llvm_sys::{LLVMLinkage, LLVMUnnamedAddr};
+use crate::llvm_sys::core::*;
+use crate::llvm_sys::prelude::*;
+use crate::llvm_sys::{LLVMLinkage, LLVMUnnamedAddr};
 
 use crate::ir::{Module, Value};
 

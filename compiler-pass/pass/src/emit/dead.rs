@@ -7,12 +7,12 @@
 
 use std::collections::BTreeSet;
 
+use crate::llvm_sys::LLVMIntPredicate;
+use crate::llvm_sys::core::*;
+use crate::llvm_sys::prelude::*;
 use eager_tasks::contents::Capture;
 use eager_tasks::deaths::Dead;
 use eager_tasks::{Point, ReloadBase, Spot};
-use llvm_sys::LLVMIntPredicate;
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
 
 use super::constants::Constants;
 use super::tasks::{Builder, Writer, first_insertion_point};

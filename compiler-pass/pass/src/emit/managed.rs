@@ -9,9 +9,9 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
-use llvm_sys::{LLVMIntPredicate, LLVMLinkage, LLVMOpcode, LLVMVisibility};
+use crate::llvm_sys::core::*;
+use crate::llvm_sys::prelude::*;
+use crate::llvm_sys::{LLVMIntPredicate, LLVMLinkage, LLVMOpcode, LLVMVisibility};
 
 use super::constants::{Constants, c_name};
 use super::tasks::Builder;

@@ -3,7 +3,7 @@
 //! Renaming the declaration covers every use at once: direct calls, clang's typed wrappers and taken addresses. Trap: a
 //! module that defines such a function (a stand-in runtime compiled with the plugin) must keep it.
 
-use llvm_sys::core::{LLVMReplaceAllUsesWith, LLVMSetValueName2};
+use crate::llvm_sys::core::{LLVMReplaceAllUsesWith, LLVMSetValueName2};
 
 use crate::ir::Module;
 

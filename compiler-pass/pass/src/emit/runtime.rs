@@ -7,9 +7,9 @@
 
 use std::collections::BTreeSet;
 
-use llvm_sys::LLVMLinkage;
-use llvm_sys::core::LLVMSetLinkage;
-use llvm_sys::prelude::*;
+use crate::llvm_sys::LLVMLinkage;
+use crate::llvm_sys::core::LLVMSetLinkage;
+use crate::llvm_sys::prelude::*;
 
 use super::constants::Constants;
 use crate::ir::Module;

@@ -4,8 +4,8 @@
 //! Trap: the constructor must run although nothing calls it, and the version reference must survive although nothing
 //! reads it. That is why they are in `llvm.global_ctors` and `llvm.used`.
 
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use crate::llvm_sys::core::*;
+use crate::llvm_sys::prelude::*;
 
 use super::constants::Constants;
 use super::runtime::runtime_table;

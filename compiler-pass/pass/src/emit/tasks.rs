@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::llvm_sys::core::*;
+use crate::llvm_sys::debuginfo::LLVMInstructionGetDebugLoc;
+use crate::llvm_sys::prelude::*;
+use crate::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 use eager_tasks::deaths::Dead;
 use eager_tasks::{BinaryOp, BlockId, CastOp, Expr, Facts, LeafId, Point, ReloadBase, Spot, StaticTask};
-use llvm_sys::core::*;
-use llvm_sys::debuginfo::LLVMInstructionGetDebugLoc;
-use llvm_sys::prelude::*;
-use llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 
 use super::constants::Constants;
 use super::unwinds;

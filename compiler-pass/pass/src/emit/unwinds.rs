@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::llvm_sys::core::*;
+use crate::llvm_sys::prelude::*;
 use eager_tasks::{Point, StaticTask};
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
 
 use super::constants::{Constants, c_name};
 use crate::ir::{Block, Value};

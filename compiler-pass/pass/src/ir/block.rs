@@ -4,8 +4,8 @@
 
 use std::marker::PhantomData;
 
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use crate::llvm_sys::core::*;
+use crate::llvm_sys::prelude::*;
 
 use super::Value;
 

@@ -14,9 +14,9 @@ use std::marker::PhantomData;
 pub use block::Block;
 pub use value::{SourceLocation, Value};
 
-use llvm_sys::LLVMTypeKind;
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use crate::llvm_sys::LLVMTypeKind;
+use crate::llvm_sys::core::*;
+use crate::llvm_sys::prelude::*;
 
 unsafe extern "C" {
     fn eager_constant_offset(module: LLVMModuleRef, gep: LLVMValueRef, offset: *mut i64) -> bool;
@@ -129,7 +129,10 @@ impl<'m> Module<'m> {
     pub fn size_bytes(self, ty: LLVMTypeRef) -> u64 {
         // SAFETY: the type belongs to the module's context and is sized (callers pass allocated or byval types only).
         unsafe {
-            llvm_sys::target::LLVMABISizeOfType(llvm_sys::target::LLVMGetModuleDataLayout(self.raw), ty)
+            crate::llvm_sys::target::LLVMABISizeOfType(
+                crate::llvm_sys::target::LLVMGetModuleDataLayout(self.raw),
+                ty,
+            )
         }
     }
 
@@ -140,13 +143,13 @@ impl<'m> Module<'m> {
         // SAFETY: the type is that of operand 0, an aggregate, and each index is one of an instruction on it, so it is
         // in range at its level; offsets are read from the module's own layout.
         unsafe {
-            let layout = llvm_sys::target::LLVMGetModuleDataLayout(self.raw);
+            let layout = crate::llvm_sys::target::LLVMGetModuleDataLayout(self.raw);
             let mut ty = access.operand(0)?.ty();
             let mut offset = 0;
             for index in indices {
                 match LLVMGetTypeKind(ty) {
                     LLVMTypeKind::LLVMStructTypeKind => {
-                        offset += llvm_sys::target::LLVMOffsetOfElement(layout, ty, index);
+                        offset += crate::llvm_sys::target::LLVMOffsetOfElement(layout, ty, index);
                         ty = LLVMStructGetTypeAtIndex(ty, index);
                     }
                     LLVMTypeKind::LLVMArrayTypeKind => {
@@ -184,9 +187,9 @@ impl<'m> Module<'m> {
                     }
                 }
                 LLVMTypeKind::LLVMStructTypeKind => {
-                    let layout = llvm_sys::target::LLVMGetModuleDataLayout(self.raw);
+                    let layout = crate::llvm_sys::target::LLVMGetModuleDataLayout(self.raw);
                     for index in 0..LLVMCountStructElementTypes(ty) {
-                        let inner = llvm_sys::target::LLVMOffsetOfElement(layout, ty, index);
+                        let inner = crate::llvm_sys::target::LLVMOffsetOfElement(layout, ty, index);
                         self.add_pointer_offsets(LLVMStructGetTypeAtIndex(ty, index), offset + inner, found);
                     }
                 }

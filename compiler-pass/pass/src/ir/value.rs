@@ -6,9 +6,9 @@
 use std::ffi::CStr;
 use std::marker::PhantomData;
 
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
-use llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind};
+use crate::llvm_sys::core::*;
+use crate::llvm_sys::prelude::*;
+use crate::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind};
 
 use super::{Block, text};
 
@@ -281,7 +281,7 @@ impl<'m> Value<'m> {
     pub fn is_must_tail(self) -> bool {
         self.opcode() == Some(LLVMOpcode::LLVMCall)
             // SAFETY: the instruction is a call (tested in front).
-            && unsafe { LLVMGetTailCallKind(self.raw) } == llvm_sys::LLVMTailCallKind::LLVMTailCallKindMustTail
+            && unsafe { LLVMGetTailCallKind(self.raw) } == crate::llvm_sys::LLVMTailCallKind::LLVMTailCallKindMustTail
     }
 
     /// Function or pointer that a call or invoke calls.

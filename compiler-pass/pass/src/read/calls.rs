@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use llvm_sys::LLVMOpcode;
+use crate::llvm_sys::LLVMOpcode;
 
 use crate::ir::{Module, Value};
 

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::llvm_sys::{LLVMOpcode, LLVMTypeKind};
 use eager_tasks::names::{FunctionId, PointerId};
 use eager_tasks::program::{
     Action, ActionKind, Actual, Block as BlockFacts, Function, Leave, PointerDef, RawLeaf,
 };
 use eager_tasks::{BlockId, Expr, Place, Point};
-use llvm_sys::{LLVMOpcode, LLVMTypeKind};
 
 use super::calls::{RuntimeCall, Wrappers};
 use super::kernels::NonRetention;

@@ -7,11 +7,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::llvm_sys::LLVMOpcode;
+use crate::llvm_sys::LLVMTypeKind::LLVMPointerTypeKind;
 use eager_abi::{ARG_POINTER, ARG_REPEATED, EagerKernelArg};
 use eager_kernel_facts::KernelUse;
 use eager_kernel_facts::resources::{self, Resources};
-use llvm_sys::LLVMOpcode;
-use llvm_sys::LLVMTypeKind::LLVMPointerTypeKind;
 
 use super::repeats;
 use crate::ir::{Module, Value};
@@ -203,7 +203,7 @@ fn launch_array(stub: Value<'_>) -> Option<Value<'_>> {
 fn slot_arg(module: Module<'_>, slot: Value<'_>) -> Option<EagerKernelArg> {
     let ty = slot.allocated_type().or_else(|| slot.byval_type())?;
     // SAFETY: `ty` is the type of a slot of the live module.
-    let is_pointer = unsafe { llvm_sys::core::LLVMGetTypeKind(ty) } == LLVMPointerTypeKind;
+    let is_pointer = unsafe { crate::llvm_sys::core::LLVMGetTypeKind(ty) } == LLVMPointerTypeKind;
     let size = u32::try_from(module.size_bytes(ty)).ok()?;
     Some(EagerKernelArg { size, flags: if is_pointer { ARG_POINTER } else { 0 } })
 }

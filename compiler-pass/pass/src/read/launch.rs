@@ -4,9 +4,9 @@
 //! on the branch where that returned zero, a call of the kernel's host function with the kernel's arguments. For nvcc
 //! that host function has the kernel's own name and calls the stub, for clang it is the stub.
 
+use crate::llvm_sys::LLVMOpcode;
 use eager_tasks::program::Geometry;
 use eager_tasks::{BinaryOp, CastOp, Expr};
-use llvm_sys::LLVMOpcode;
 
 use super::sizes::SizeReader;
 use crate::ir::{Block, Value};

@@ -6,7 +6,7 @@
 
 use std::ffi::CString;
 
-use llvm_sys::prelude::LLVMModuleRef;
+use crate::llvm_sys::prelude::LLVMModuleRef;
 
 use crate::ir::{Module, Value};
 

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::llvm_sys::LLVMOpcode;
 use eager_tasks::names::{FunctionId, GlobalId, PointerId};
 use eager_tasks::program::PointerDef;
 use eager_tasks::{ForeignBuffer, Point};
-use llvm_sys::LLVMOpcode;
 
 use super::calls::Wrappers;
 use super::library;

@@ -9,13 +9,15 @@
 
 use std::ffi::CStr;
 
-use llvm_sys::LLVMAttributeFunctionIndex;
-use llvm_sys::core::*;
-use llvm_sys::error::{LLVMConsumeError, LLVMErrorRef};
-use llvm_sys::prelude::LLVMValueRef;
+use crate::llvm_sys::LLVMAttributeFunctionIndex;
+use crate::llvm_sys::core::*;
+use crate::llvm_sys::error::{LLVMConsumeError, LLVMErrorRef};
+use crate::llvm_sys::prelude::LLVMValueRef;
 #[cfg(feature = "llvm22")]
-use llvm_sys::transforms::pass_builder::LLVMRunPassesOnFunction;
-use llvm_sys::transforms::pass_builder::{LLVMCreatePassBuilderOptions, LLVMDisposePassBuilderOptions};
+use crate::llvm_sys::transforms::pass_builder::LLVMRunPassesOnFunction;
+use crate::llvm_sys::transforms::pass_builder::{
+    LLVMCreatePassBuilderOptions, LLVMDisposePassBuilderOptions,
+};
 
 use crate::ir::{Block, Module, Value};
 use crate::read::calls::Wrappers;
@@ -35,8 +37,8 @@ unsafe extern "C" {
     fn LLVMRunPassesOnFunction(
         function: LLVMValueRef,
         passes: *const std::ffi::c_char,
-        machine: llvm_sys::target_machine::LLVMTargetMachineRef,
-        options: llvm_sys::transforms::pass_builder::LLVMPassBuilderOptionsRef,
+        machine: crate::llvm_sys::target_machine::LLVMTargetMachineRef,
+        options: crate::llvm_sys::transforms::pass_builder::LLVMPassBuilderOptionsRef,
     ) -> LLVMErrorRef;
 }
 

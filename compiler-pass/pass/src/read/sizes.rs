@@ -4,10 +4,10 @@
 //! same global read before each `cudaMalloc` is a different load each time. Whether it has the same value depends on
 //! what runs in between.
 
+use crate::llvm_sys::LLVMOpcode;
 use eager_abi::calls::{PITCH_ALIGNMENT, SizeRule};
 use eager_tasks::program::{RawLeaf, RawSource};
 use eager_tasks::{BinaryOp, CastOp, Expr, LeafId, Point};
-use llvm_sys::LLVMOpcode;
 
 use super::calls::RuntimeCall;
 use super::pointers::PointerReader;

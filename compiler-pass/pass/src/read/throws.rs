@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::ffi::CStr;
 
-use llvm_sys::core::*;
-use llvm_sys::{LLVMAttributeFunctionIndex, LLVMOpcode};
+use crate::llvm_sys::core::*;
+use crate::llvm_sys::{LLVMAttributeFunctionIndex, LLVMOpcode};
 
 use super::calls::Wrappers;
 use super::{launch, library};

@@ -7,7 +7,7 @@
 
 use std::ffi::CStr;
 
-use llvm_sys::core::*;
+use crate::llvm_sys::core::*;
 
 use crate::ir::{Block, Module, Value};
 use crate::read::calls::Wrappers;

@@ -34,21 +34,25 @@ pub(super) enum Verdict {
 }
 
 /// A load or store of shared memory.
-pub(super) struct Access {
-    pub instruction: Value,
-    pointer: Value,
+pub(super) struct Access<'m> {
+    pub instruction: Value<'m>,
+    pointer: Value<'m>,
     pub block: usize,
     position: usize,
     writes: bool,
     volatile: bool,
     bytes: i64,
-    address: Option<Number>,
-    object: Option<Value>,
+    address: Option<Number<'m>>,
+    object: Option<Value<'m>>,
     by: Mask,
 }
 
 /// All accesses of a kernel, in the order of control.
-pub(super) fn accesses(order: &Order, machine: &Machine, constants: &[Value]) -> Vec<Access> {
+pub(super) fn accesses<'m>(
+    order: &Order<'m>,
+    machine: &'m Machine,
+    constants: &[Value<'m>],
+) -> Vec<Access<'m>> {
     let known = KnownAddresses { private: &[], constant: constants };
     let lanes = Lanes::new(machine, BTreeMap::new());
     let by = threads_of_blocks(order, &lanes, None);
@@ -101,7 +105,7 @@ pub(super) fn stores_shared(kernel: Value) -> bool {
 
 /// The threads that may reach each block. If `plain` is given, `lanes` describe one turn of some loops; leaving a loop
 /// is decided by `plain`, because threads leave in other turns too.
-fn threads_of_blocks(order: &Order, lanes: &Lanes, plain: Option<&Lanes>) -> Vec<Mask> {
+fn threads_of_blocks<'m>(order: &Order<'m>, lanes: &Lanes<'m>, plain: Option<&Lanes<'m>>) -> Vec<Mask> {
     let mut by: Vec<Mask> = vec![0; order.blocks.len()];
     if let Some(first) = by.first_mut() {
         *first = ALL;
@@ -162,13 +166,13 @@ pub(super) fn exchanges(
 
 /// Paths of control without a barrier or operation of the warp.
 struct Stretches<'a> {
-    order: &'a Order,
+    order: &'a Order<'a>,
     /// Positions of barriers in each block.
     barriers: Vec<Vec<usize>>,
 }
 
 impl<'a> Stretches<'a> {
-    fn of(order: &'a Order, runtime: &Runtime) -> Stretches<'a> {
+    fn of(order: &'a Order<'a>, runtime: &Runtime) -> Stretches<'a> {
         let waits = |i: &Value| {
             let suspends = || i.callee().is_some_and(|callee| runtime.suspends(&callee.name()));
             i.opcode() == Some(Opcode::LLVMCall) && (is_block_barrier(*i) || suspends())
@@ -183,8 +187,8 @@ impl<'a> Stretches<'a> {
     /// The accesses that may follow `from` on such a path.
     fn reached(
         &self,
-        from: &Access,
-        accesses: &[Access],
+        from: &Access<'a>,
+        accesses: &[Access<'a>],
         of_block: &BTreeMap<usize, Vec<usize>>,
     ) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
@@ -223,15 +227,15 @@ struct Case<'a> {
 type Cases<'a> = Option<Rc<Vec<Case<'a>>>>;
 
 struct Judge<'a> {
-    order: &'a Order,
+    order: &'a Order<'a>,
     machine: &'a Machine,
     /// Cases by the counters of their loops.
-    cases: RefCell<BTreeMap<Vec<Value>, Cases<'a>>>,
+    cases: RefCell<BTreeMap<Vec<Value<'a>>, Cases<'a>>>,
 }
 
 impl<'a> Judge<'a> {
     /// Judges if, by these accesses, a thread may access data of another thread of its warp.
-    fn meet(&self, one: &Access, other: &Access) -> Verdict {
+    fn meet(&self, one: &Access<'a>, other: &Access<'a>) -> Verdict {
         if let (Some(object), Some(another)) = (one.object, other.object)
             && object != another
             && [object, another].iter().any(|object| object.initializer().is_some())
@@ -252,7 +256,7 @@ impl<'a> Judge<'a> {
     }
 
     /// True if different threads of a warp access the same bytes; `None` if unknown.
-    fn overlap(&self, one: &Access, other: &Access) -> Option<bool> {
+    fn overlap(&self, one: &Access<'a>, other: &Access<'a>) -> Option<bool> {
         let (at, there) = (one.address.as_ref()?, other.address.as_ref()?);
         if at.common == there.common {
             return Some(overlap((one, at, one.by), (other, there, other.by)));
@@ -272,7 +276,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Turns of the loops counted by `counters`: the first and last turns of each, in all combinations.
-    fn cases(&self, counters: Vec<Value>) -> Cases<'a> {
+    fn cases(&self, counters: Vec<Value<'a>>) -> Cases<'a> {
         if let Some(known) = self.cases.borrow().get(&counters) {
             return known.clone();
         }
@@ -281,7 +285,7 @@ impl<'a> Judge<'a> {
         found
     }
 
-    fn make_cases(&self, counters: &[Value]) -> Option<Vec<Case<'a>>> {
+    fn make_cases(&self, counters: &[Value<'a>]) -> Option<Vec<Case<'a>>> {
         let known: usize = self.cases.borrow().values().flatten().map(|cases| cases.len()).sum();
         if counters.len() > COUNTERS_MAX || known * self.order.blocks.len() > CASE_BLOCKS_MAX {
             return None;
@@ -289,7 +293,7 @@ impl<'a> Judge<'a> {
         let mut given = vec![BTreeMap::new()];
         for &counter in counters {
             let turns = turns(counter)?;
-            let with = |numbers: &BTreeMap<Value, i64>, turn: i64| {
+            let with = |numbers: &BTreeMap<Value<'a>, i64>, turn: i64| {
                 let mut numbers = numbers.clone();
                 numbers.insert(counter, turn);
                 numbers

@@ -25,25 +25,25 @@ pub(super) const ALL: Mask = u64::MAX;
 
 /// A sum: values common to all threads, each with a factor, plus a number of each thread's own.
 #[derive(Clone, PartialEq)]
-pub(super) struct Number {
-    pub common: BTreeMap<Value, i64>,
+pub(super) struct Number<'m> {
+    pub common: BTreeMap<Value<'m>, i64>,
     pub own: [i64; THREADS],
 }
 
-impl Number {
-    fn constant(number: i64) -> Number {
+impl<'m> Number<'m> {
+    fn constant(number: i64) -> Number<'m> {
         Number { common: BTreeMap::new(), own: [number; THREADS] }
     }
 
-    fn of_thread(number: impl Fn(i64) -> i64) -> Number {
+    fn of_thread(number: impl Fn(i64) -> i64) -> Number<'m> {
         Number { common: BTreeMap::new(), own: std::array::from_fn(|thread| number(thread as i64)) }
     }
 
-    pub fn common(value: Value) -> Number {
+    pub fn common(value: Value<'m>) -> Number<'m> {
         Number { common: BTreeMap::from([(value, 1)]), own: [0; THREADS] }
     }
 
-    pub fn plus(mut self, other: &Number, times: i64) -> Number {
+    pub fn plus(mut self, other: &Number<'m>, times: i64) -> Number<'m> {
         for (&value, &count) in &other.common {
             let sum = self.common.get(&value).map_or(0, |own| *own).wrapping_add(count.wrapping_mul(times));
             if sum == 0 {
@@ -58,7 +58,7 @@ impl Number {
         self
     }
 
-    fn times(&self, factor: i64) -> Number {
+    fn times(&self, factor: i64) -> Number<'m> {
         Number::constant(0).plus(self, factor)
     }
 
@@ -76,22 +76,22 @@ impl Number {
 pub(super) struct Lanes<'a> {
     machine: &'a Machine,
     /// Values that are assumed to be these numbers.
-    given: BTreeMap<Value, i64>,
-    numbers: RefCell<BTreeMap<Value, Option<Number>>>,
-    uniform: RefCell<BTreeMap<Value, bool>>,
+    given: BTreeMap<Value<'a>, i64>,
+    numbers: RefCell<BTreeMap<Value<'a>, Option<Number<'a>>>>,
+    uniform: RefCell<BTreeMap<Value<'a>, bool>>,
 }
 
 impl<'a> Lanes<'a> {
-    pub fn new(machine: &'a Machine, given: BTreeMap<Value, i64>) -> Lanes<'a> {
+    pub fn new(machine: &'a Machine, given: BTreeMap<Value<'a>, i64>) -> Lanes<'a> {
         Lanes { machine, given, numbers: RefCell::default(), uniform: RefCell::default() }
     }
 
     /// Value of `value` in each thread; `None` if unknown.
-    pub fn number(&self, value: Value) -> Option<Number> {
+    pub fn number(&self, value: Value<'a>) -> Option<Number<'a>> {
         self.number_at(value, 0)
     }
 
-    fn number_at(&self, value: Value, depth: usize) -> Option<Number> {
+    fn number_at(&self, value: Value<'a>, depth: usize) -> Option<Number<'a>> {
         if let Some(number) = value.constant_integer() {
             let bits = value.ty().integer_bits().unwrap_or(64).clamp(1, 64);
             return Some(Number::constant((number << (64 - bits)).cast_signed() >> (64 - bits)));
@@ -111,7 +111,7 @@ impl<'a> Lanes<'a> {
         found
     }
 
-    fn computed(&self, value: Value, depth: usize) -> Option<Number> {
+    fn computed(&self, value: Value<'a>, depth: usize) -> Option<Number<'a>> {
         use Opcode::*;
         if !value.is_instruction() && !value.is_constant_expression() {
             return None;
@@ -139,7 +139,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    fn chosen(&self, select: Value, depth: usize) -> Option<Number> {
+    fn chosen(&self, select: Value<'a>, depth: usize) -> Option<Number<'a>> {
         let [holds, fails] = [1, 2].map(|index| self.number_at(select.operand(index), depth));
         let (holds, mut fails) = (holds?, fails?);
         let (may_hold, may_fail) = self.condition_at(select.operand(0), depth);
@@ -156,15 +156,16 @@ impl<'a> Lanes<'a> {
 
     /// A number that all threads change by the same amount in each turn of a loop: threads in step have made equally
     /// many turns.
-    fn carried(&self, phi: Value, depth: usize) -> Option<Number> {
+    fn carried(&self, phi: Value<'a>, depth: usize) -> Option<Number<'a>> {
         let incoming = phi.incoming();
-        let steps = |next: Value| {
+        let steps = |next: Value<'a>| {
             let operands = [next.operand(0), next.operand(1)];
             let adds = matches!(next.opcode(), Some(Opcode::LLVMAdd | Opcode::LLVMSub));
             let [one, other] = operands;
             adds && (one == phi && self.is_uniform(other) || other == phi && self.is_uniform(one))
         };
-        let is_next = |value: &Value| value.is_instruction() && value.operands().len() == 2 && steps(*value);
+        let is_next =
+            |value: &Value<'a>| value.is_instruction() && value.operands().len() == 2 && steps(*value);
         let (next, first): (Vec<Value>, Vec<Value>) =
             incoming.into_iter().map(|(value, _)| value).partition(is_next);
         let [first] = first[..] else { return None };
@@ -178,7 +179,7 @@ impl<'a> Lanes<'a> {
     }
 
     /// The address that `step` computes.
-    fn address(&self, step: Value, depth: usize) -> Option<Number> {
+    fn address(&self, step: Value<'a>, depth: usize) -> Option<Number<'a>> {
         let mut sum = self.number_at(step.operand(0), depth)?;
         let mut ty = step.gep_source();
         for (place, index) in step.operands().into_iter().skip(1).enumerate() {
@@ -200,11 +201,11 @@ impl<'a> Lanes<'a> {
     }
 
     /// The threads for which `condition` may hold, and those for which it may fail.
-    pub fn condition(&self, condition: Value) -> (Mask, Mask) {
+    pub fn condition(&self, condition: Value<'a>) -> (Mask, Mask) {
         self.condition_at(condition, 0)
     }
 
-    fn condition_at(&self, condition: Value, depth: usize) -> (Mask, Mask) {
+    fn condition_at(&self, condition: Value<'a>, depth: usize) -> (Mask, Mask) {
         if let Some(truth) = condition.constant_integer() {
             return if truth & 1 == 1 { (ALL, 0) } else { (0, ALL) };
         }
@@ -236,7 +237,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    fn compared(&self, comparison: Value, depth: usize) -> (Mask, Mask) {
+    fn compared(&self, comparison: Value<'a>, depth: usize) -> (Mask, Mask) {
         let sides = [0, 1].map(|index| self.number_at(comparison.operand(index), depth));
         let [Some(left), Some(right)] = sides else { return (ALL, ALL) };
         let apart = left.clone().plus(&right, -1);
@@ -254,11 +255,11 @@ impl<'a> Lanes<'a> {
     }
 
     /// True if `value` seems to be common to all threads that reach it.
-    fn is_uniform(&self, value: Value) -> bool {
+    fn is_uniform(&self, value: Value<'a>) -> bool {
         self.is_uniform_among(value, &mut BTreeSet::new())
     }
 
-    fn is_uniform_among(&self, value: Value, open: &mut BTreeSet<Value>) -> bool {
+    fn is_uniform_among(&self, value: Value<'a>, open: &mut BTreeSet<Value<'a>>) -> bool {
         if !value.is_instruction() {
             return true;
         }
@@ -269,7 +270,7 @@ impl<'a> Lanes<'a> {
             // Found again around a loop: the other operands decide.
             return open.len() <= 4 * DEPTH_MAX;
         }
-        let mut all = |values: Vec<Value>| values.into_iter().all(|v| self.is_uniform_among(v, open));
+        let mut all = |values: Vec<Value<'a>>| values.into_iter().all(|v| self.is_uniform_among(v, open));
         let uniform = match value.opcode() {
             Some(Opcode::LLVMCall) => match is_uniform_call_result(value) {
                 Some(uniform) => uniform,
@@ -382,7 +383,7 @@ fn is_head(phi: Value) -> bool {
     false
 }
 
-fn product(one: &Number, other: &Number) -> Option<Number> {
+fn product<'m>(one: &Number<'m>, other: &Number<'m>) -> Option<Number<'m>> {
     match (one.as_constant(), other.as_constant()) {
         (Some(factor), _) => Some(other.times(factor)),
         (_, Some(factor)) => Some(one.times(factor)),
@@ -391,7 +392,7 @@ fn product(one: &Number, other: &Number) -> Option<Number> {
 }
 
 /// Applies an operation thread by thread, to numbers without a common part.
-fn thread_by_thread(operation: Opcode, one: &Number, other: &Number) -> Option<Number> {
+fn thread_by_thread<'m>(operation: Opcode, one: &Number<'m>, other: &Number<'m>) -> Option<Number<'m>> {
     if !one.common.is_empty() || !other.common.is_empty() {
         return None;
     }

@@ -71,7 +71,11 @@ pub(crate) fn concerns(kernel: Value) -> bool {
 }
 
 /// Returns the accesses that take part in exchanges, with the block of each.
-fn exchanging_accesses(lowering: Lowering, accesses: &[Access], order: &Order) -> BTreeMap<Value, usize> {
+fn exchanging_accesses<'m>(
+    lowering: Lowering<'m>,
+    accesses: &[Access<'m>],
+    order: &Order<'m>,
+) -> BTreeMap<Value<'m>, usize> {
     let wanted = match lowering.options.lock_step {
         LockStep::Off | LockStep::Auto => Verdict::Relies,
         LockStep::Suspected | LockStep::All => Verdict::MayRely,
@@ -88,7 +92,7 @@ fn exchanging_accesses(lowering: Lowering, accesses: &[Access], order: &Order) -
 }
 
 /// Returns volatile accesses to memory other than shared memory.
-fn volatile_global(order: &Order, shared: &[Access]) -> Vec<(Value, usize)> {
+fn volatile_global<'m>(order: &Order<'m>, shared: &[Access<'m>]) -> Vec<(Value<'m>, usize)> {
     let shared: BTreeSet<Value> = shared.iter().map(|access| access.instruction).collect();
     let mut found = Vec::new();
     for (number, block) in order.blocks.iter().enumerate() {

@@ -19,15 +19,15 @@ pub(crate) struct Cycle {
     pub last: usize,
 }
 
-pub(crate) struct Order {
-    pub blocks: Vec<Block>,
+pub(crate) struct Order<'m> {
+    pub blocks: Vec<Block<'m>>,
     pub next: Vec<Vec<usize>>,
     /// Inner loops before the loops around them.
     pub cycles: Vec<Cycle>,
 }
 
-impl Order {
-    pub fn of(kernel: Value) -> Order {
+impl<'m> Order<'m> {
+    pub fn of(kernel: Value<'m>) -> Order<'m> {
         let blocks = kernel.blocks();
         let number: BTreeMap<Block, usize> = (0..).zip(&blocks).map(|(n, &block)| (block, n)).collect();
         let next: Vec<Vec<usize>> = blocks

@@ -12,17 +12,17 @@ const STEPS_MAX: usize = 20_000;
 /// Limit on the blocks of one cycle.
 const LENGTH_MAX: usize = 64;
 
-struct Search<'a> {
-    blocks: &'a [Block],
+struct Search<'a, 'm> {
+    blocks: &'a [Block<'m>],
     next: Vec<Vec<usize>>,
     quiet: Vec<bool>,
     steps: usize,
-    found: Vec<Vec<Block>>,
+    found: Vec<Vec<Block<'m>>>,
 }
 
 /// Simple cycles of blocks whose instructions are all `quiet`, each starting with its first block in the order of
 /// control.
-pub(super) fn quiet(kernel: Value, quiet: impl Fn(Value) -> bool) -> Vec<Vec<Block>> {
+pub(super) fn quiet<'m>(kernel: Value<'m>, quiet: impl Fn(Value<'m>) -> bool) -> Vec<Vec<Block<'m>>> {
     let blocks = in_order(kernel);
     let number: BTreeMap<Block, usize> = (0..).zip(&blocks).map(|(n, &block)| (block, n)).collect();
     let next: Vec<Vec<usize>> =
@@ -38,7 +38,7 @@ pub(super) fn quiet(kernel: Value, quiet: impl Fn(Value) -> bool) -> Vec<Vec<Blo
     search.found
 }
 
-impl Search<'_> {
+impl Search<'_, '_> {
     /// Extends `path`, which began at `start`, from its last block.
     fn walk(&mut self, start: usize, path: &mut Vec<usize>) {
         let here = path[path.len() - 1];

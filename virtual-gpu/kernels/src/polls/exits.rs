@@ -20,12 +20,12 @@ const BLOCKS_MAX: usize = 2048;
 const DEPTH_MAX: usize = 64;
 
 /// A loop that waits.
-pub(super) struct Waiting {
+pub(super) struct Waiting<'m> {
     /// The read that may decide whether there is another turn.
-    pub polled: Value,
-    pub head: Block,
+    pub polled: Value<'m>,
+    pub head: Block<'m>,
     /// Blocks that branch back to the head.
-    pub latches: Vec<Block>,
+    pub latches: Vec<Block<'m>>,
 }
 
 /// What makes a value differ from the previous turn's.
@@ -52,7 +52,7 @@ impl Causes {
 }
 
 /// Finds the loops of `kernel` that wait, inner ones first.
-pub(super) fn waiting_loops(kernel: Value, runtime: &Runtime) -> Vec<Waiting> {
+pub(super) fn waiting_loops<'m>(kernel: Value<'m>, runtime: &Runtime) -> Vec<Waiting<'m>> {
     if kernel.blocks().len() > BLOCKS_MAX || !kernel.instructions().into_iter().any(reads_anew) {
         return Vec::new();
     }
@@ -90,16 +90,16 @@ fn is_harmless(instruction: Value, runtime: &Runtime) -> bool {
     }
 }
 
-struct Inside {
-    head: Block,
-    blocks: BTreeSet<Block>,
+struct Inside<'m> {
+    head: Block<'m>,
+    blocks: BTreeSet<Block<'m>>,
     /// PHIs of the head that are being computed count as the thread's own.
-    known: RefCell<BTreeMap<Value, Causes>>,
+    known: RefCell<BTreeMap<Value<'m>, Causes>>,
 }
 
-impl Inside {
+impl<'m> Inside<'m> {
     /// True if other threads can open some way out of the loop, and the thread itself none.
-    fn only_others_end_it(&self, blocks: &[Block]) -> bool {
+    fn only_others_end_it(&self, blocks: &[Block<'m>]) -> bool {
         let leaves =
             |block: &&Block| block.terminator().successors().iter().any(|to| !self.blocks.contains(to));
         let ways_out = blocks.iter().filter(leaves).map(|block| block.terminator());
@@ -117,7 +117,7 @@ impl Inside {
         opened_by_others
     }
 
-    fn causes(&self, value: Value, depth: usize) -> Causes {
+    fn causes(&self, value: Value<'m>, depth: usize) -> Causes {
         if !value.is_instruction() || !self.blocks.contains(&value.parent()) {
             return Causes::default();
         }
@@ -136,11 +136,11 @@ impl Inside {
         causes
     }
 
-    fn of_all(&self, values: impl IntoIterator<Item = Value>, depth: usize) -> Causes {
+    fn of_all(&self, values: impl IntoIterator<Item = Value<'m>>, depth: usize) -> Causes {
         values.into_iter().fold(Causes::default(), |all, value| all.join(self.causes(value, depth)))
     }
 
-    fn compute(&self, value: Value, depth: usize) -> Causes {
+    fn compute(&self, value: Value<'m>, depth: usize) -> Causes {
         match value.opcode() {
             Some(Opcode::LLVMPHI) => self.of_phi(value, depth),
             Some(Opcode::LLVMLoad) => {
@@ -170,7 +170,7 @@ impl Inside {
     }
 
     /// A PHI of the head depends on what the turn brings back, another also on the branches before it.
-    fn of_phi(&self, phi: Value, depth: usize) -> Causes {
+    fn of_phi(&self, phi: Value<'m>, depth: usize) -> Causes {
         let of_values = self.of_all(phi.incoming().into_iter().map(|(value, _)| value), depth);
         if phi.parent() == self.head {
             return of_values;

@@ -84,27 +84,27 @@ enum Carried {
     Other,
 }
 
-struct Turn<'a> {
-    blocks: &'a [Block],
+struct Turn<'a, 'm> {
+    blocks: &'a [Block<'m>],
     runtime: &'a Runtime,
-    carried: BTreeMap<Value, Carried>,
+    carried: BTreeMap<Value<'m>, Carried>,
     /// Something in it orders memory, so plain loads must be repeated.
     fenced: bool,
-    known: RefCell<BTreeMap<Value, Nature>>,
+    known: RefCell<BTreeMap<Value<'m>, Nature>>,
 }
 
 /// A turn that leaves everything unchanged.
-pub(super) struct Idle {
+pub(super) struct Idle<'m> {
     /// The read value that decides whether there is another turn.
-    pub polled: Value,
+    pub polled: Value<'m>,
     /// Pairs of values before and after the turn that must be equal for the turn to be idle.
-    pub held: Vec<[Value; 2]>,
+    pub held: Vec<[Value<'m>; 2]>,
     /// The thread suspends in each turn anyway, at a barrier or an operation of its warp.
     pub suspends: bool,
 }
 
 /// Describes the turn, if only writes of other threads can end the loop; a counter may bound it.
-pub(super) fn idle_turn(blocks: &[Block], runtime: &Runtime) -> Option<Idle> {
+pub(super) fn idle_turn<'m>(blocks: &[Block<'m>], runtime: &Runtime) -> Option<Idle<'m>> {
     let all: Vec<Value> = blocks.iter().flat_map(|block| block.instructions()).collect();
     let orders = |i: &Value| match i.opcode() {
         Some(Opcode::LLVMFence) => true,
@@ -124,10 +124,16 @@ pub(super) fn idle_turn(blocks: &[Block], runtime: &Runtime) -> Option<Idle> {
     Some(Idle { polled, held, suspends })
 }
 
-type Judged = (Value, Vec<[Value; 2]>);
+type Judged<'m> = (Value<'m>, Vec<[Value<'m>; 2]>);
 
 /// With `holds`, values that change only on a condition are assumed unchanged, and are returned as pairs to compare.
-fn judge(blocks: &[Block], runtime: &Runtime, all: &[Value], fenced: bool, holds: bool) -> Option<Judged> {
+fn judge<'m>(
+    blocks: &[Block<'m>],
+    runtime: &Runtime,
+    all: &[Value<'m>],
+    fenced: bool,
+    holds: bool,
+) -> Option<Judged<'m>> {
     let mut held = Vec::new();
     let mut turn = Turn { blocks, runtime, carried: BTreeMap::new(), fenced, known: RefCell::default() };
     let phis = blocks[0].instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMPHI));
@@ -155,28 +161,28 @@ fn judge(blocks: &[Block], runtime: &Runtime, all: &[Value], fenced: bool, holds
         return None;
     }
     let counts = turn.carried.values().any(|&carried| carried == Carried::Counter);
-    let swaps_anew = |i: &Value| turn.is_atomic(*i) && turn.nature(*i, 0).changes;
+    let swaps_anew = |i: &Value<'m>| turn.is_atomic(*i) && turn.nature(*i, 0).changes;
     if fenced && counts || all.iter().any(swaps_anew) || !turn.stores_hand_on(all) {
         return None;
     }
-    let decides = |block: &Block| {
+    let decides = |block: &Block<'m>| {
         let end = block.terminator();
         end.successors().len() > 1 && turn.decides_another_turn(end.operand(0))
     };
-    let polled = |i: &&Value| turn.reads(**i) && turn.decides_another_turn(**i);
+    let polled = |i: &&Value<'m>| turn.reads(**i) && turn.decides_another_turn(**i);
     let polled = all.iter().find(polled).copied()?;
     let decided =
         blocks.iter().any(decides) || held.iter().any(|[_, after]| turn.decides_another_turn(*after));
     decided.then_some((polled, held))
 }
 
-impl Turn<'_> {
-    fn is_inside(&self, value: Value) -> bool {
+impl<'m> Turn<'_, 'm> {
+    fn is_inside(&self, value: Value<'m>) -> bool {
         value.is_instruction() && self.blocks.contains(&value.parent())
     }
 
     /// The value that a PHI of a later block has in this turn.
-    fn follow(&self, mut value: Value) -> Value {
+    fn follow(&self, mut value: Value<'m>) -> Value<'m> {
         for _ in 0..self.blocks.len() {
             let phi = value.is_instruction() && value.opcode() == Some(Opcode::LLVMPHI);
             let at = self.blocks.iter().position(|&block| phi && block == value.parent());
@@ -197,23 +203,22 @@ impl Turn<'_> {
             let Some(constant) = decided else { return true };
             let way = match end.opcode() {
                 Some(Opcode::LLVMBr) => usize::from(constant == 0),
-                // Operands of a switch: the condition, the default, and for each case the number and the block.
-                _ => {
-                    let is_case =
-                        |&way: &usize| end.operand(2 * way as u32).constant_integer() == Some(constant);
-                    (1..ways.len()).find(is_case).unwrap_or(0)
+                Some(Opcode::LLVMSwitch) => {
+                    let number = |way: usize| end.case_value(way as u32)?.constant_integer();
+                    (1..ways.len()).find(|&way| number(way) == Some(constant)).unwrap_or(0)
                 }
+                _ => return true,
             };
             ways[way] == *next
         })
     }
 
     /// The value of a PHI of the first block at the end of the turn.
-    fn brought_back(&self, phi: Value) -> Option<Value> {
+    fn brought_back(&self, phi: Value<'m>) -> Option<Value<'m>> {
         incoming_from(phi, self.blocks[self.blocks.len() - 1]).map(|value| self.follow(value))
     }
 
-    fn first_look(&self, phi: Value) -> Carried {
+    fn first_look(&self, phi: Value<'m>) -> Carried {
         let Some(next) = self.brought_back(phi) else { return Carried::Other };
         if next == phi || !self.is_inside(next) {
             return Carried::Same;
@@ -225,7 +230,7 @@ impl Turn<'_> {
 
     /// True if `next` is either `phi` or another value, depending on a condition. It must be known at the end of the
     /// turn.
-    fn may_hold(&self, phi: Value, next: Value) -> bool {
+    fn may_hold(&self, phi: Value<'m>, next: Value<'m>) -> bool {
         let in_time = [self.blocks[0], self.blocks[self.blocks.len() - 1]].contains(&next.parent());
         let bit = |value: Value| {
             let wide = matches!(value.opcode(), Some(Opcode::LLVMSExt | Opcode::LLVMZExt));
@@ -241,17 +246,17 @@ impl Turn<'_> {
     }
 
     /// True for a sum that depends on values read, such as the counter of a bounded wait that counts idle turns only.
-    fn counts_by_what_it_reads(&self, phi: Value, next: Value) -> bool {
+    fn counts_by_what_it_reads(&self, phi: Value<'m>, next: Value<'m>) -> bool {
         let sums = matches!(next.opcode(), Some(Opcode::LLVMAdd | Opcode::LLVMSub));
         sums && self.follow(next.operand(0)) == phi && !self.accumulates(next.operand(1))
     }
 
-    fn accumulates(&self, value: Value) -> bool {
+    fn accumulates(&self, value: Value<'m>) -> bool {
         let nature = self.nature(value, 0);
         nature.changes || nature.counts
     }
 
-    fn is_atomic(&self, value: Value) -> bool {
+    fn is_atomic(&self, value: Value<'m>) -> bool {
         match value.opcode() {
             Some(Opcode::LLVMAtomicRMW | Opcode::LLVMAtomicCmpXchg) => true,
             Some(Opcode::LLVMCall) => is_atomic_call(value),
@@ -260,13 +265,13 @@ impl Turn<'_> {
     }
 
     /// True if `value` itself reads memory that other threads write.
-    fn reads(&self, value: Value) -> bool {
+    fn reads(&self, value: Value<'m>) -> bool {
         let load = value.opcode() == Some(Opcode::LLVMLoad);
         load && (self.fenced || value.is_volatile() || value.is_atomic()) || self.is_atomic(value)
     }
 
     /// True if stores only write back values just read from memory that other threads write, always at one place.
-    fn stores_hand_on(&self, all: &[Value]) -> bool {
+    fn stores_hand_on(&self, all: &[Value<'m>]) -> bool {
         // A value read in an earlier turn may come from plain memory.
         let earlier = |carried| if carried == Carried::Read { Carried::Other } else { carried };
         let carried = self.carried.iter().map(|(&phi, &carried)| (phi, earlier(carried))).collect();
@@ -282,7 +287,7 @@ impl Turn<'_> {
 
     /// True if `store` writes a value computed from what its own place holds, such as a ring's next index: the next
     /// turn then reads and writes another value.
-    fn steps_on(&self, store: Value) -> bool {
+    fn steps_on(&self, store: Value<'m>) -> bool {
         let mut open = vec![self.follow(store.operand(0))];
         let mut seen = BTreeSet::new();
         // Written back as read, the value stays the same.
@@ -303,14 +308,14 @@ impl Turn<'_> {
         false
     }
 
-    fn loads_from(&self, value: Value, place: Value) -> bool {
+    fn loads_from(&self, value: Value<'m>, place: Value<'m>) -> bool {
         let reads =
             value.is_instruction() && (value.opcode() == Some(Opcode::LLVMLoad) || self.is_atomic(value));
         reads && self.is_same(value.operand(0), place, 0)
     }
 
     /// True if both are the same value, or are computed alike from the same values.
-    fn is_same(&self, one: Value, other: Value, depth: usize) -> bool {
+    fn is_same(&self, one: Value<'m>, other: Value<'m>, depth: usize) -> bool {
         let (one, other) = (self.follow(one), self.follow(other));
         if one == other {
             return true;
@@ -320,23 +325,24 @@ impl Turn<'_> {
             let compares = matches!(value.opcode(), Some(Opcode::LLVMICmp | Opcode::LLVMFCmp));
             value.is_instruction() && pure::computes(value) && !compares
         };
-        let element =
-            |value: Value| (value.opcode() == Some(Opcode::LLVMGetElementPtr)).then(|| value.gep_source());
+        let element = |value: Value<'m>| {
+            (value.opcode() == Some(Opcode::LLVMGetElementPtr)).then(|| value.gep_source())
+        };
         let alike = depth <= SAME_DEPTH_MAX && computes(one) && computes(other);
         if !alike || (one.opcode(), one.ty(), element(one)) != (other.opcode(), other.ty(), element(other)) {
             return false;
         }
         let (ones, others) = (one.operands(), other.operands());
-        let same = |(&one, &other): (&Value, &Value)| self.is_same(one, other, depth + 1);
+        let same = |(&one, &other): (&Value<'m>, &Value<'m>)| self.is_same(one, other, depth + 1);
         ones.len() == others.len() && ones.iter().zip(&others).all(same)
     }
 
-    fn decides_another_turn(&self, value: Value) -> bool {
+    fn decides_another_turn(&self, value: Value<'m>) -> bool {
         let nature = self.nature(value, 0);
         nature.read && !nature.changes
     }
 
-    fn nature(&self, value: Value, depth: usize) -> Nature {
+    fn nature(&self, value: Value<'m>, depth: usize) -> Nature {
         let value = self.follow(value);
         if !self.is_inside(value) {
             return Nature::default();
@@ -349,7 +355,7 @@ impl Turn<'_> {
         nature
     }
 
-    fn compute_nature(&self, value: Value, depth: usize) -> Nature {
+    fn compute_nature(&self, value: Value<'m>, depth: usize) -> Nature {
         match self.carried.get(&value) {
             Some(Carried::Same) => return Nature::default(),
             Some(Carried::Read) => return Nature { read: true, ..Nature::default() },
@@ -377,6 +383,6 @@ impl Turn<'_> {
     }
 }
 
-fn incoming_from(phi: Value, block: Block) -> Option<Value> {
+fn incoming_from<'m>(phi: Value<'m>, block: Block<'m>) -> Option<Value<'m>> {
     phi.incoming().into_iter().find(|(_, from)| *from == block).map(|(value, _)| value)
 }

@@ -24,21 +24,21 @@ const IDLE_TURNS: u64 = 64;
 const BUSY_TURNS: u64 = 16;
 
 /// The end of a turn at which the thread may yield.
-struct Poll {
+struct Poll<'m> {
     /// The branch that decides whether there is another turn.
-    end: Value,
+    end: Value<'m>,
     /// For each successor of the branch, whether the turn continues there.
     onward: Vec<bool>,
     /// `file:line` of the repeated read, if known.
     place: Option<String>,
     /// Pairs of values that must be equal for the turn to count.
-    held: Vec<[Value; 2]>,
+    held: Vec<[Value<'m>; 2]>,
     /// Turns between suspensions.
     turns: u64,
 }
 
 /// Blocks of polling loops of `kernel`.
-pub(crate) fn waiting_blocks(kernel: Value, runtime: &Runtime) -> BTreeSet<Block> {
+pub(crate) fn waiting_blocks<'m>(kernel: Value<'m>, runtime: &Runtime) -> BTreeSet<Block<'m>> {
     if !may_wait(kernel, runtime) {
         return BTreeSet::new();
     }
@@ -47,20 +47,21 @@ pub(crate) fn waiting_blocks(kernel: Value, runtime: &Runtime) -> BTreeSet<Block
 }
 
 /// Makes threads of `kernel` yield in idle turns, and returns the places where they poll, each once.
-pub(crate) fn insert_yields(lowering: Lowering, kernel: Value) -> Vec<String> {
+pub(crate) fn insert_yields<'m>(lowering: Lowering<'m>, kernel: Value<'m>) -> Vec<String> {
     if !may_wait(kernel, lowering.runtime) {
         return Vec::new();
     }
     name_sleeps(lowering, kernel);
-    let mut polls: Vec<Poll> = Vec::new();
+    let mut polls: Vec<Poll<'m>> = Vec::new();
     // Found before any block is split, which redirects branches.
-    let mut add = |end: Value, next: Block, polled: Value, held: Vec<[Value; 2]>, turns: u64| {
-        let onward: Vec<bool> = end.successors().into_iter().map(|to| to == next).collect();
-        // Nested loops may share the branch; a wait in the inner one does not take the outer one's way.
-        if !polls.iter().any(|poll| poll.end == end && poll.onward == onward && poll.held == held) {
-            polls.push(Poll { end, onward, place: places::noted(lowering.context, polled), held, turns });
-        }
-    };
+    let mut add =
+        |end: Value<'m>, next: Block<'m>, polled: Value<'m>, held: Vec<[Value<'m>; 2]>, turns: u64| {
+            let onward: Vec<bool> = end.successors().into_iter().map(|to| to == next).collect();
+            // Nested loops may share the branch; a wait in the inner one does not take the outer one's way.
+            if !polls.iter().any(|poll| poll.end == end && poll.onward == onward && poll.held == held) {
+                polls.push(Poll { end, onward, place: places::noted(lowering.context, polled), held, turns });
+            }
+        };
     for turn in cycles::quiet(kernel, |instruction| idle::is_quiet(instruction, lowering.runtime)) {
         let Some(Idle { polled, held, suspends }) = idle::idle_turn(&turn, lowering.runtime) else {
             continue;
@@ -113,7 +114,7 @@ pub(crate) fn may_wait(kernel: Value, runtime: &Runtime) -> bool {
 }
 
 /// Allocates the thread's count of idle turns, which becomes a register.
-fn add_count(lowering: Lowering, kernel: Value) -> Value {
+fn add_count<'m>(lowering: Lowering<'m>, kernel: Value<'m>) -> Value<'m> {
     let first = kernel.blocks()[0].instructions()[0];
     let i32 = lowering.context.int_type(32);
     let builder = lowering.context.builder();

@@ -47,7 +47,7 @@ pub(super) fn add(e: &mut Emitter, words: &[&str], ty: &str, a: &str, b: &str) -
 
 /// Gives each function that reads the flag a stack slot for it. A function that reads the flag and never sets it keeps
 /// its calls of [`READ`], which the check reports.
-pub(crate) fn give_slots(context: &Context, module: &Module) {
+pub(crate) fn give_slots(context: Context, module: &Module) {
     let builder = context.builder();
     let bit = context.int_type(1);
     for function in module.functions().into_iter().filter(|function| !function.is_declaration()) {
@@ -68,7 +68,7 @@ pub(crate) fn give_slots(context: &Context, module: &Module) {
     }
 }
 
-fn calls_of(function: Value, name: &str) -> Vec<Value> {
+fn calls_of<'m>(function: Value<'m>, name: &str) -> Vec<Value<'m>> {
     let calls = |i: &Value| {
         i.opcode() == Some(Opcode::LLVMCall) && i.callee().is_some_and(|callee| callee.name() == name)
     };

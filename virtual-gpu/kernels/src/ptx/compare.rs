@@ -40,7 +40,7 @@ struct Comparison<'a> {
     /// Combines the result with the predicate in operand 3.
     operator: Option<&'a str>,
     ftz: &'a [&'a str],
-    /// Type of what is compared.
+    /// Type<'a> of what is compared.
     ty: &'a str,
 }
 

@@ -203,7 +203,7 @@ pub(super) fn are_in(assembly: &str) -> bool {
 }
 
 /// Adds the program's source line to a use of an object.
-pub(crate) fn note_place(context: &Context, module: &Module, instruction: Value) {
+pub(crate) fn note_place(context: Context, module: &Module, instruction: Value) {
     let is_use = instruction.opcode() == Some(Opcode::LLVMCall)
         && instruction.callee().is_some_and(|callee| callee.name() == FUNCTION);
     let Some(place) = is_use.then(|| places::noted(context, instruction)).flatten() else { return };

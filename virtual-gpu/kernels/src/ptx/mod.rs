@@ -36,7 +36,7 @@ use crate::llvm::{Context, Module, Opcode, Type};
 ///
 /// # Errors
 /// LLVM rejects the translation: a defect of the tables.
-pub(crate) fn replace_assembly(context: &Context, module: &Module) -> Result<(), String> {
+pub(crate) fn replace_assembly(context: Context, module: &Module) -> Result<(), String> {
     let mut made: Vec<Made> = Vec::new();
     for function in module.functions() {
         for call in function.instructions() {
@@ -76,19 +76,19 @@ pub(crate) fn replace_assembly(context: &Context, module: &Module) -> Result<(),
 
 /// A statement that has been translated. Its type counts too: a 32-bit register may hold a `float` in one statement and
 /// an integer in another.
-struct Made {
+struct Made<'m> {
     name: String,
     assembly: String,
     constraints: String,
-    ty: Type,
+    ty: Type<'m>,
     /// The translation has effects that the program's compiler did not know of: it reads images, or the carry flag.
     touches_memory: bool,
     /// The statement declares shared variables, which another statement of the same text does not share with it.
     has_memory: bool,
 }
 
-impl Made {
-    fn new(name: String, assembly: String, constraints: String, ty: Type, text: &str) -> Made {
+impl<'m> Made<'m> {
+    fn new(name: String, assembly: String, constraints: String, ty: Type<'m>, text: &str) -> Made<'m> {
         let touches_memory = images::are_in(&assembly) || carry::is_in(text);
         let has_memory = text.starts_with('@');
         Made { name, assembly, constraints, ty, touches_memory, has_memory }

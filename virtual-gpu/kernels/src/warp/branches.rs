@@ -16,11 +16,11 @@ use crate::{pure, suspend};
 const BRANCHES_MAX: usize = 48;
 
 /// Ends regions at such branches, before both successors; the new regions are numbered after those of the `stops`.
-pub(crate) fn cut_at_uniform(
-    ends: &mut Ends,
-    function: Value,
+pub(crate) fn cut_at_uniform<'m>(
+    ends: &mut Ends<'m>,
+    function: Value<'m>,
     stops: usize,
-    starts: &mut BTreeMap<u64, Block>,
+    starts: &mut BTreeMap<u64, Block<'m>>,
 ) {
     let ordered = |i: &Value| match i.opcode() {
         Some(Opcode::LLVMAtomicRMW | Opcode::LLVMAtomicCmpXchg) => true,
@@ -58,16 +58,16 @@ pub(crate) fn cut_at_uniform(
     }
 }
 
-struct Common {
-    function: Value,
+struct Common<'m> {
+    function: Value<'m>,
     /// Results so far; a value under analysis is present with an assumed result.
-    seen: BTreeMap<Value, bool>,
+    seen: BTreeMap<Value<'m>, bool>,
     rows: Vec<suspend::Suspension>,
 }
 
-impl Common {
+impl<'m> Common<'m> {
     /// True if `value` is probably common to the lanes of a warp.
-    fn holds(&mut self, value: Value) -> bool {
+    fn holds(&mut self, value: Value<'m>) -> bool {
         let params = self.function.params();
         if value == params[1] || value == params[INDEX as usize] {
             return false;
@@ -84,7 +84,7 @@ impl Common {
         found
     }
 
-    fn compute_holds(&mut self, value: Value) -> bool {
+    fn compute_holds(&mut self, value: Value<'m>) -> bool {
         match value.opcode() {
             Some(Opcode::LLVMCall) if pure::is_uniform_call(value) => true,
             Some(Opcode::LLVMCall) => match pure::index_call(value) {
@@ -116,12 +116,12 @@ impl Common {
         }
     }
 
-    fn operands(&mut self, value: Value) -> bool {
+    fn operands(&mut self, value: Value<'m>) -> bool {
         let operands = value.operands().into_iter().filter(|operand| !operand.is_function());
         operands.into_iter().all(|operand| self.holds(operand))
     }
 
-    fn is_uniform_answer(&self, call: Value) -> bool {
+    fn is_uniform_answer(&self, call: Value<'m>) -> bool {
         let Some(name) = call.callee().map(Value::name) else { return false };
         if name == "eager.nvvm.read.ptx.sreg.warpid" {
             return true;

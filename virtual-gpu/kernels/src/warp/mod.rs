@@ -187,7 +187,7 @@ fn callee_name(call: Value) -> String {
 }
 
 /// The arguments of every helper here: the thread, whether lanes are together, the operation's arrays, and the lane.
-fn own_arguments(function: Value, thread: Thread) -> Vec<Value> {
+fn own_arguments<'m>(function: Value<'m>, thread: Thread<'m>) -> Vec<Value<'m>> {
     let params = function.params();
     let [x, y, z] = thread.index;
     let [together, arrays, lane] = [PART, UNIFORM_NEXT, INDEX].map(|param| params[param as usize]);

@@ -60,7 +60,7 @@ fn unroll_inner(lowering: Lowering, imported: &Imported) -> Result<bool, String>
 }
 
 /// Terminators of the loops to unroll.
-fn latches(lowering: Lowering, kernel: Value) -> Vec<Value> {
+fn latches<'m>(lowering: Lowering<'m>, kernel: Value<'m>) -> Vec<Value<'m>> {
     let waits = |i: &Value| {
         let callee = (i.opcode() == Some(Opcode::LLVMCall)).then(|| i.callee()).flatten();
         callee.is_some_and(|callee| lowering.runtime.suspends(&callee.name()))
@@ -204,7 +204,7 @@ fn compare(predicate: LLVMIntPredicate, left: u64, right: u64, bits: u32) -> boo
 
 /// A module with `count` loops that are marked for full unrolling, each with metadata of its own. (LLVM's C interface
 /// cannot create self-referential metadata, which this needs.)
-fn loop_metadata(context: &Context, count: usize) -> Result<crate::llvm::Module, String> {
+fn loop_metadata(context: Context, count: usize) -> Result<crate::llvm::Module, String> {
     let mut text = String::from("define void @loops(i1 %again) {\nentry:\n  br label %l0\n");
     for number in 0..count {
         let _ = writeln!(

@@ -16,7 +16,7 @@ const HALF_FACTOR_REGISTERS: usize = 8;
 ///
 /// # Errors
 /// LLVM rejects the translation: a defect of eager-kernels.
-pub(crate) fn replace_intrinsics(context: &Context, module: &Module) -> Result<(), String> {
+pub(crate) fn replace_intrinsics(context: Context, module: &Module) -> Result<(), String> {
     for intrinsic in module.functions() {
         let name = intrinsic.name();
         let Some(rest) = name.strip_prefix(PREFIX) else { continue };
