@@ -1,16 +1,14 @@
-//! Compiles the C++ half of the plugin against the LLVM that `llvm-sys` links.
+//! Compiles the registration of the plugin against the LLVM that `llvm-sys` links.
 //!
 //! Trap: `llvm-config` without a version suffix is often that of an older LLVM, so only the one of the chosen version
 //! (or `LLVM_CONFIG`) is run.
 
 use std::process::Command;
 
-const SOURCES: [&str; 3] = ["src/registration.cpp", "src/remarks.cpp", "src/llvm19.cpp"];
+const SOURCE: &str = "src/registration.cpp";
 
 fn main() {
-    for file in SOURCES {
-        println!("cargo:rerun-if-changed={file}");
-    }
+    println!("cargo:rerun-if-changed={SOURCE}");
     println!("cargo:rerun-if-env-changed=LLVM_CONFIG");
     let major = if std::env::var_os("CARGO_FEATURE_LLVM22").is_some() { 22 } else { 19 };
     let config = std::env::var("LLVM_CONFIG").unwrap_or_else(|_| format!("llvm-config-{major}"));
@@ -27,6 +25,6 @@ fn main() {
         .flag("-fno-rtti")
         .flag("-fno-exceptions")
         .flag("-w")
-        .files(SOURCES)
+        .file(SOURCE)
         .compile("eager_registration");
 }

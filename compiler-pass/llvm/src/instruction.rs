@@ -149,3 +149,75 @@ impl<'m> Value<'m> {
         }
     }
 }
+
+/// Questions that have an answer for every value.
+impl<'m> Value<'m> {
+    /// What a call or invoke calls; `None` for other values.
+    #[must_use]
+    pub fn call_target(self) -> Option<Value<'m>> {
+        match self.instruction_opcode() {
+            Some(Opcode::LLVMCall | Opcode::LLVMInvoke) => Some(self.called_value()),
+            _ => None,
+        }
+    }
+
+    /// Name of the function that a call or invoke names.
+    #[must_use]
+    pub fn callee_name(self) -> Option<String> {
+        self.call_target().filter(|callee| callee.is_function()).map(Value::name)
+    }
+
+    /// Arguments of a call or invoke; none for other values.
+    #[must_use]
+    pub fn call_args(self) -> Vec<Value<'m>> {
+        self.call_target().map(|_| self.call_arguments()).unwrap_or_default()
+    }
+
+    /// An operand, if the value has that many.
+    #[must_use]
+    pub fn operand_at(self, index: usize) -> Option<Value<'m>> {
+        let index = u32::try_from(index).ok().filter(|&index| index < self.operand_count())?;
+        Some(self.operand(index))
+    }
+
+    /// Type that a stack slot holds; `None` for other values.
+    #[must_use]
+    pub fn slot_type(self) -> Option<Type<'m>> {
+        (self.instruction_opcode() == Some(Opcode::LLVMAlloca)).then(|| self.allocated_type())
+    }
+
+    #[must_use]
+    pub fn is_pointer(self) -> bool {
+        self.ty().is_pointer()
+    }
+
+    #[must_use]
+    pub fn integer_bits(self) -> Option<u32> {
+        self.ty().integer_bits()
+    }
+
+    /// Type behind a parameter that is passed by value; `None` for other values.
+    #[must_use]
+    pub fn own_byval_type(self) -> Option<Type<'m>> {
+        self.parameter_of()?.byval_type(u32::try_from(self.argument_index()?).ok()?)
+    }
+
+    /// Bytes of a variable whose initial value is a constant array of bytes.
+    #[must_use]
+    pub fn constant_bytes(self) -> Option<Vec<u8>> {
+        self.initializer()?.string_bytes()
+    }
+
+    /// Text of a constant C string, which a variable holds, without its NUL.
+    #[must_use]
+    pub fn c_string(self) -> Option<String> {
+        let bytes = self.constant_bytes()?;
+        Some(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
+    }
+
+    /// Elements of a constant array or structure; none for other values.
+    #[must_use]
+    pub fn elements(self) -> Vec<Value<'m>> {
+        (0..).map_while(|index| self.element(index)).collect()
+    }
+}

@@ -17,6 +17,7 @@ mod builder;
 mod context;
 mod global;
 mod instruction;
+mod layout;
 mod machine;
 mod module;
 #[allow(unsafe_code)]
@@ -31,15 +32,16 @@ compile_error!("one LLVM at a time: for LLVM 19 build with --no-default-features
 compile_error!("no LLVM chosen: feature llvm22 (the default) or llvm19");
 
 #[cfg(all(feature = "llvm19", not(feature = "llvm22")))]
-pub use llvm_sys_19 as sys;
+pub(crate) use llvm_sys_19 as sys;
 #[cfg(feature = "llvm22")]
-pub use llvm_sys_22 as sys;
+pub(crate) use llvm_sys_22 as sys;
 
 pub use builder::{Builder, Split};
 pub use context::{Context, OwnContext};
 pub use machine::Machine;
 pub use raw::{
-    Block, Module, Type, Value, constant_address_space_cast, constant_at, inline_assembly, run_passes_on,
+    Block, Module, Remark, Type, Value, constant_address_space_cast, constant_at, demangled, inline_assembly,
+    run_passes_on,
 };
 pub use sys::{LLVMIntPredicate, LLVMLinkage, LLVMOpcode as Opcode, LLVMTypeKind as TypeKind};
 

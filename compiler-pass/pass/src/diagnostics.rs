@@ -3,40 +3,25 @@
 //! Trap: the report must name functions by symbol while it is built, because sites are hashed from symbols. Symbols
 //! become readable names only here.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::CString;
 
-use crate::llvm_sys::prelude::LLVMModuleRef;
 use eager_abi::{
     ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_SPARSE, ACCESS_UNUSED, ARG_ACCESS_BITS, ARG_ACCESS_SHIFT,
     ARG_POINTER, ARG_READ, ARG_REPEATED, ARG_WRITTEN, EagerKernelArg,
 };
+use eager_llvm::{Module, demangled};
 use eager_tasks::Report;
 use eager_tasks::report::{AccessClass, ArgReport, KernelReport, Remark};
 
-use crate::ir::Module;
 use crate::options::PassOptions;
 use crate::read::kernels::RegisteredKernel;
-
-unsafe extern "C" {
-    fn eager_emit_remark(
-        module: LLVMModuleRef,
-        symbol: *const c_char,
-        file: *const c_char,
-        line: u32,
-        missed: bool,
-        name: *const c_char,
-        message: *const c_char,
-    );
-    fn eager_emit_warning(module: LLVMModuleRef, message: *const c_char);
-    fn eager_demangle(symbol: *const c_char) -> *mut c_char;
-}
 
 /// Completes the report, emits one remark per task and buffer, and writes the report to the driver's file.
 ///
 /// # Errors
 /// If the file cannot be written.
 pub fn emit_report(
-    module: Module<'_>,
+    module: &Module<'_>,
     mut report: Report,
     kernels: &[RegisteredKernel<'_>],
     options: &PassOptions,
@@ -80,45 +65,20 @@ fn arg_report(arg: &EagerKernelArg) -> ArgReport {
 }
 
 /// Emits one remark.
-pub fn emit_remark(module: Module<'_>, remark: &Remark) {
-    let text = |text: &str| CString::new(text).unwrap_or_default();
+pub fn emit_remark(module: &Module<'_>, remark: &Remark) {
     let (file, line) = remark.place.as_ref().map_or(("", 0), |place| (place.file.as_str(), place.line));
-    let (symbol, file, message) = (text(&remark.symbol), text(file), text(&remark.text));
-    let name = text(remark.name);
-    // SAFETY: the module is live, the strings are NUL-terminated and outlive the call, which copies what it keeps.
-    unsafe {
-        eager_emit_remark(
-            module.raw(),
-            symbol.as_ptr(),
-            file.as_ptr(),
-            line,
-            remark.missed,
-            name.as_ptr(),
-            message.as_ptr(),
-        );
-    }
+    let (symbol, name) = (remark.symbol.as_str(), remark.name);
+    module.emit_remark(eager_llvm::Remark {
+        symbol,
+        file,
+        line,
+        missed: remark.missed,
+        name,
+        text: &remark.text,
+    });
 }
 
 /// Emits a compiler warning (`-Wbackend-plugin`).
-pub fn warn(module: Module<'_>, text: &str) {
-    let text = CString::new(text).unwrap_or_default();
-    // SAFETY: the module is live, the text is NUL-terminated and outlives the call, which prints it.
-    unsafe { eager_emit_warning(module.raw(), text.as_ptr()) }
-}
-
-/// A C++ symbol as written in the source; any other symbol unchanged.
-#[must_use]
-pub fn demangled(symbol: &str) -> String {
-    let Ok(symbol) = CString::new(symbol) else { return symbol.to_owned() };
-    // SAFETY: the argument is NUL-terminated; the result is a fresh NUL-terminated string from `malloc`, read before it
-    // is freed, or null when memory ran out.
-    unsafe {
-        let readable = eager_demangle(symbol.as_ptr());
-        if readable.is_null() {
-            return symbol.to_string_lossy().into_owned();
-        }
-        let owned = CStr::from_ptr(readable).to_string_lossy().into_owned();
-        libc::free(readable.cast());
-        owned
-    }
+pub fn warn(module: &Module<'_>, text: &str) {
+    module.emit_warning(&CString::new(text).unwrap_or_default());
 }

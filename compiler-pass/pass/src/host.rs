@@ -2,6 +2,7 @@
 //!
 //! Trap: a module without CUDA calls must stay unchanged, also when clang compiles a whole project with the plugin.
 
+use eager_llvm::Module;
 use eager_tasks::deaths::{Dead, Outcome};
 use eager_tasks::names::FunctionId;
 use eager_tasks::{FunctionPlan, Placement, Report, StaticTask, report::site_id};
@@ -9,7 +10,6 @@ use eager_tasks::{FunctionPlan, Placement, Report, StaticTask, report::site_id};
 use crate::device::kernel_data::{self, KernelDataError};
 use crate::diagnostics;
 use crate::emit::{self, tables::TaskRow};
-use crate::ir::Module;
 use crate::options::{PassOptions, WholeProgram};
 use crate::read::calls::{self, Wrappers};
 use crate::read::program::{self, Readings};
@@ -28,7 +28,7 @@ pub enum HostError {
 ///
 /// # Errors
 /// If the report cannot be written, or the device side's file cannot be read.
-pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, HostError> {
+pub fn instrument(module: &Module<'_>, options: &PassOptions) -> Result<bool, HostError> {
     if emit::is_instrumented(module) {
         return Ok(false);
     }
@@ -59,7 +59,12 @@ pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, Hos
 }
 
 /// Emits the static tasks of one function; returns their rows.
-fn emit_plan(module: Module<'_>, source: &str, readings: &Readings<'_>, plan: &FunctionPlan) -> Vec<TaskRow> {
+fn emit_plan(
+    module: &Module<'_>,
+    source: &str,
+    readings: &Readings<'_>,
+    plan: &FunctionPlan,
+) -> Vec<TaskRow> {
     let name = |function: FunctionId| &readings.program.function(function).name;
     let mut tasks: Vec<(u64, &StaticTask)> = Vec::new();
     let mut rows = Vec::new();
@@ -99,7 +104,7 @@ fn flags(task: &StaticTask) -> u32 {
 }
 
 /// Whether the module calls (or takes the address of) a function of the CUDA runtime.
-fn uses_runtime(module: Module<'_>) -> bool {
+fn uses_runtime(module: &Module<'_>) -> bool {
     module.functions().into_iter().any(|function| {
         function.is_declaration()
             && calls::runtime_name(&function.name()).is_some()

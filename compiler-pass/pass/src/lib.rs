@@ -5,12 +5,10 @@
 //! inside clang, and a panic must not unwind into clang. So every entry point catches panics, and a failure becomes a
 //! clang error, which fails the compile.
 
-mod carried;
 mod device;
 mod diagnostics;
 mod emit;
 mod host;
-mod ir;
 pub mod options;
 pub mod rdc;
 mod read;
@@ -18,11 +16,9 @@ mod read;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use eager_llvm::sys as llvm_sys;
-use llvm_sys::prelude::LLVMModuleRef;
+use eager_llvm::Module;
 
 use crate::emit::managed;
-use crate::ir::Module;
 use crate::options::{PassOptions, WholeProgram};
 
 /// Major version of the LLVM that this plugin is built for. LLVM's C++ interface differs between major versions.
@@ -31,7 +27,6 @@ pub const LLVM_MAJOR: u32 = eager_llvm::MAJOR;
 unsafe extern "C" {
     fn eager_plugin_api_version() -> u32;
     fn eager_register_callbacks(builder: *mut c_void);
-    fn eager_emit_error(module: LLVMModuleRef, message: *const c_char);
 }
 
 /// `llvm::PassPluginLibraryInfo`.
@@ -93,9 +88,9 @@ fn host_llvm_major() -> u32 {
 /// # Safety
 /// `module` is a live module that no other code uses during the call; clang's pass manager guarantees both.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn eager_run_on_module(module: LLVMModuleRef) -> bool {
-    // SAFETY: the caller guarantees what `from_raw` requires.
-    guarded(unsafe { Module::from_raw(module) }, run)
+pub unsafe extern "C" fn eager_run_on_module(module: *mut c_void) -> bool {
+    // SAFETY: the caller guarantees what `lend` requires.
+    unsafe { Module::lend(module, |module| guarded(module, run)) }
 }
 
 /// Links the CPU kernels; called after the host's optimisation, once per module. Returns whether the module was
@@ -104,13 +99,13 @@ pub unsafe extern "C" fn eager_run_on_module(module: LLVMModuleRef) -> bool {
 /// # Safety
 /// As for [`eager_run_on_module`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn eager_link_kernels(module: LLVMModuleRef) -> bool {
-    // SAFETY: the caller guarantees what `from_raw` requires.
-    guarded(unsafe { Module::from_raw(module) }, link_kernels)
+pub unsafe extern "C" fn eager_link_kernels(module: *mut c_void) -> bool {
+    // SAFETY: the caller guarantees what `lend` requires.
+    unsafe { Module::lend(module, |module| guarded(module, link_kernels)) }
 }
 
 /// Runs a step on a module; a failure or panic becomes a clang error.
-fn guarded(module: Module<'_>, step: fn(Module<'_>, &PassOptions) -> Result<bool, String>) -> bool {
+fn guarded(module: &Module<'_>, step: fn(&Module<'_>, &PassOptions) -> Result<bool, String>) -> bool {
     let options = options();
     match catch_unwind(AssertUnwindSafe(|| step(module, &options))) {
         Ok(Ok(changed)) => changed,
@@ -137,10 +132,10 @@ fn options() -> PassOptions {
 /// # Safety
 /// As for [`eager_run_on_module`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn eager_is_postponed(module: LLVMModuleRef) -> bool {
-    // SAFETY: the caller guarantees what `from_raw` requires.
-    let module = unsafe { Module::from_raw(module) };
-    options().whole_program == WholeProgram::Compile && !device::is_device(module)
+pub unsafe extern "C" fn eager_is_postponed(module: *mut c_void) -> bool {
+    let is_device = |module: &Module<'_>| device::is_device(module);
+    // SAFETY: the caller guarantees what `lend` requires.
+    options().whole_program == WholeProgram::Compile && !unsafe { Module::lend(module, is_device) }
 }
 
 /// Whether this process is a linker that runs the plugin on the whole program.
@@ -153,7 +148,7 @@ pub extern "C" fn eager_links_program() -> bool {
 ///
 /// # Errors
 /// A message for the user, one line per problem; the compile must fail.
-fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
+fn run(module: &Module<'_>, options: &PassOptions) -> Result<bool, String> {
     if device::is_device(module) {
         let clusters = device::clusters::add_cluster_attributes(module);
         let masks = device::old_warp::add_masks(module);
@@ -190,7 +185,7 @@ fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
 ///
 /// # Errors
 /// As for [`run`].
-fn link_kernels(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
+fn link_kernels(module: &Module<'_>, options: &PassOptions) -> Result<bool, String> {
     let path = options.cpu_kernels.as_ref().filter(|_| !device::is_device(module));
     let Some(path) = path.filter(|path| device::cpu_kernels::has_device_code(module, path)) else {
         return Ok(false);
@@ -199,11 +194,10 @@ fn link_kernels(module: Module<'_>, options: &PassOptions) -> Result<bool, Strin
     Ok(true)
 }
 
-fn report_error(module: Module<'_>, message: &str) {
+fn report_error(module: &Module<'_>, message: &str) {
     for line in message.lines().filter(|line| !line.trim().is_empty()) {
         let line =
             CString::new(format!("eager: {line}")).unwrap_or_else(|_| CStr::to_owned(c"eager: failed"));
-        // SAFETY: the module is live, and the text is copied into the diagnostic before the call returns.
-        unsafe { eager_emit_error(module.raw(), line.as_ptr()) };
+        module.emit_error(&line);
     }
 }

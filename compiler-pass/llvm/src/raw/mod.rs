@@ -5,6 +5,7 @@
 //! and branches need; a handle here is of any kind. Trap: a conversion to a type of inkwell must test the kind, because
 //! inkwell's constructors do not.
 
+mod cxx;
 mod instruction;
 mod metadata;
 mod module;
@@ -25,6 +26,7 @@ use crate::sys::LLVMTypeKind;
 use crate::sys::core::*;
 use crate::sys::prelude::*;
 
+pub use cxx::{Remark, demangled};
 pub use instruction::inline_assembly;
 pub(crate) use instruction::{build_call, build_freeze, build_gep};
 pub(crate) use metadata::take_location;

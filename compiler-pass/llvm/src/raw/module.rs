@@ -15,6 +15,7 @@ use inkwell::context::{AsContextRef, ContextRef};
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module as InkModule;
 use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::TargetData;
 
 use super::{Type, Value, c_string, take_message};
 use crate::machine::Machine;
@@ -27,6 +28,7 @@ use crate::sys::ir_reader::LLVMParseIRInContext;
 use crate::sys::ir_reader::LLVMParseIRInContext2;
 use crate::sys::linker::LLVMLinkModules2;
 use crate::sys::prelude::*;
+use crate::sys::target::LLVMGetModuleDataLayout;
 use crate::sys::transforms::pass_builder::LLVMRunPasses;
 #[cfg(feature = "llvm22")]
 use crate::sys::transforms::pass_builder::LLVMRunPassesOnFunction;
@@ -67,6 +69,12 @@ impl<'c> Module<'c> {
     pub(crate) fn ink(&self) -> ManuallyDrop<InkModule<'_>> {
         // SAFETY: a live module, borrowed as long as the view; it is not disposed of through the view.
         ManuallyDrop::new(unsafe { InkModule::new(self.raw) })
+    }
+
+    /// The module's own layout of types; it must not be dropped as one of its own.
+    pub(crate) fn layout(&self) -> ManuallyDrop<TargetData> {
+        // SAFETY: a live module owns the layout, and callers drop the view before they change the module.
+        ManuallyDrop::new(unsafe { TargetData::new(LLVMGetModuleDataLayout(self.raw)) })
     }
 
     #[must_use]

@@ -5,13 +5,12 @@
 //! become casts again, as the GPU's own instruction saturates. Trap: the call must stay for a constant argument. LLVM
 //! folds the call to the right number, but the cast to poison.
 
-use crate::llvm_sys::core::*;
+use eager_llvm::{Module, Opcode};
 
-use crate::emit::tasks::Builder;
-use crate::ir::Module;
+use crate::emit::builder_before;
 
 /// Replaces the calls by plain casts; returns whether there were any.
-pub fn make_plain(module: Module<'_>) -> bool {
+pub fn make_plain<'m>(module: &'m Module<'m>) -> bool {
     let mut found = false;
     for function in module.functions() {
         let name = function.name();
@@ -22,20 +21,9 @@ pub fn make_plain(module: Module<'_>) -> bool {
         for call in function.users() {
             let argument = call.call_args().into_iter().next().filter(|argument| !argument.is_constant());
             let Some(argument) = argument else { continue };
-            let builder = Builder::before(module, call);
-            // SAFETY: the call is a live instruction, its argument and type are its own, and nothing uses it after it
-            // is erased.
-            unsafe {
-                let (raw, ty, name) = (builder.raw, call.ty(), c"".as_ptr());
-                let cast = if is_signed {
-                    LLVMBuildFPToSI(raw, argument.raw(), ty, name)
-                } else {
-                    LLVMBuildFPToUI(raw, argument.raw(), ty, name)
-                };
-                LLVMReplaceAllUsesWith(call.raw(), cast);
-                drop(builder);
-                LLVMInstructionEraseFromParent(call.raw());
-            }
+            let opcode = if is_signed { Opcode::LLVMFPToSI } else { Opcode::LLVMFPToUI };
+            call.replace_uses_with(builder_before(module, call).cast(opcode, argument, call.ty()));
+            call.erase();
             found = true;
         }
     }

@@ -4,21 +4,14 @@
 //! Trap: clang runs the device half once per GPU architecture. The first run makes the CPU kernels and later runs keep
 //! an existing file, so the file must not exist when the command starts (the driver gives each compile a fresh name).
 
-use std::ffi::CString;
 use std::path::Path;
 
-use crate::llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
-use crate::llvm_sys::core::{
-    LLVMCreateMemoryBufferWithMemoryRangeCopy, LLVMDeleteGlobal, LLVMDisposeMemoryBuffer,
-    LLVMGetDataLayoutStr, LLVMGetTarget, LLVMReplaceAllUsesWith, LLVMSetDataLayout, LLVMSetTarget,
-};
-use crate::llvm_sys::linker::LLVMLinkModules2;
 use eager_kernels::Note;
+use eager_llvm::Module;
 use eager_tasks::report::Remark;
 
 use super::bitcode_for_cpu;
 use crate::diagnostics;
-use crate::ir::Module;
 use crate::options::PassOptions;
 
 /// Name of the variable that a unit passes to `__cudaRegisterFatBinary`: clang's, and nvcc's (`crt/host_runtime.h`).
@@ -49,7 +42,7 @@ pub enum DeviceError {
 ///
 /// # Errors
 /// If the mode does not exist, a kernel uses something that cannot run on the CPU, or the file cannot be written.
-pub fn write(module: Module<'_>, path: &Path, pass: &PassOptions) -> Result<(), DeviceError> {
+pub fn write(module: &Module<'_>, path: &Path, pass: &PassOptions) -> Result<(), DeviceError> {
     if path.exists() {
         return Ok(());
     }
@@ -89,7 +82,7 @@ pub fn write(module: Module<'_>, path: &Path, pass: &PassOptions) -> Result<(), 
 /// Whether the host module carries device code, and so needs the CPU kernels in `path`. For nvcc's host code the file
 /// may be missing: clang makes the CPU kernels in a separate compile, if it can.
 #[must_use]
-pub fn has_device_code(module: Module<'_>, path: &Path) -> bool {
+pub fn has_device_code(module: &Module<'_>, path: &Path) -> bool {
     module.global(DEVICE_CODE).is_some() || (module.global(DEVICE_CODE_OF_NVCC).is_some() && path.exists())
 }
 
@@ -97,45 +90,26 @@ pub fn has_device_code(module: Module<'_>, path: &Path) -> bool {
 ///
 /// # Errors
 /// If the file is missing, broken, or clashes with the module.
-pub fn link_in(module: Module<'_>, path: &Path) -> Result<(), DeviceError> {
+pub fn link_in(module: &Module<'_>, path: &Path) -> Result<(), DeviceError> {
     let shown = || path.display().to_string();
     let bytes = std::fs::read(path).map_err(|source| DeviceError::Read { path: shown(), source })?;
-    let name = CString::from(c"eager CPU kernels");
-    let mut kernels = std::ptr::null_mut();
-    // SAFETY: the buffer is a copy of `bytes`; parsing does not take it, so it is disposed of here. On success
-    // `kernels` is a module of the host module's own context, which the linker requires, and the linker consumes it.
-    unsafe {
-        let buffer =
-            LLVMCreateMemoryBufferWithMemoryRangeCopy(bytes.as_ptr().cast(), bytes.len(), name.as_ptr());
-        let failed = LLVMParseBitcodeInContext2(module.context(), buffer, &raw mut kernels) != 0;
-        LLVMDisposeMemoryBuffer(buffer);
-        if failed {
-            return Err(DeviceError::Parse { path: shown() });
-        }
-        // A difference in target or layout is a linker warning, and clang's handler of linker messages crashes outside
-        // of clang's own linking. Both modules are x86-64 Linux; only the vendor in the triple differs.
-        LLVMSetTarget(kernels, LLVMGetTarget(module.raw()));
-        LLVMSetDataLayout(kernels, LLVMGetDataLayoutStr(module.raw()));
-        if LLVMLinkModules2(module.raw(), kernels) != 0 {
-            return Err(DeviceError::Link { path: shown(), module: module.source_name() });
-        }
-    }
+    let kernels = module.context().parse_bitcode(&bytes).map_err(|_| DeviceError::Parse { path: shown() })?;
+    // A difference in target or layout is a linker warning, and clang's handler of linker messages crashes outside of
+    // clang's own linking. Both modules are x86-64 Linux; only the vendor in the triple differs.
+    kernels.set_layout_of(module);
+    module.link(kernels).map_err(|()| DeviceError::Link { path: shown(), module: module.source_name() })?;
     name_device_code(module);
     Ok(())
 }
 
 /// Connects the kernel table to the program's GPU code. The module linker does not do this, because the host module's
 /// variable is internal and so does not match the kernels' declaration.
-fn name_device_code(module: Module<'_>) {
+fn name_device_code(module: &Module<'_>) {
     let device_code = module.global(DEVICE_CODE).or_else(|| module.global(DEVICE_CODE_OF_NVCC));
     let (Some(declared), Some(device_code)) = (module.global(eager_kernels::DEVICE_CODE_SYMBOL), device_code)
     else {
         return;
     };
-    // SAFETY: both are live globals of this module and of type `ptr`; the declaration has no use left when it is
-    // deleted, and no handle to it is kept.
-    unsafe {
-        LLVMReplaceAllUsesWith(declared.raw(), device_code.raw());
-        LLVMDeleteGlobal(declared.raw());
-    }
+    declared.replace_uses_with(device_code);
+    declared.delete();
 }

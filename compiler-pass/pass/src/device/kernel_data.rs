@@ -4,16 +4,15 @@
 //! Trap: nothing here may fail a compile because of the code itself; code that is not understood yields unknown facts.
 //! Only a file that cannot be written or read is an error, because the driver promised it.
 
-use std::ffi::CStr;
 use std::path::Path;
 
 use eager_kernel_facts::{KernelFactsFile, KernelFactsFileError, KernelUse};
+use eager_llvm::Module;
 
-use super::{bitcode, read, scratch::Scratch};
-use crate::ir::Module;
+use super::{read, scratch};
 
 /// Name of the metadata in a host module that is instrumented at link time.
-const KEPT: &CStr = c"eager.kernels";
+const KEPT: &str = "eager.kernels";
 
 /// Reason why kernel data could not be passed on.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +29,7 @@ pub enum KernelDataError {
 ///
 /// # Errors
 /// If the file cannot be read or written.
-pub fn write(module: Module<'_>, path: &Path) -> Result<(), KernelDataError> {
+pub fn write(module: &Module<'_>, path: &Path) -> Result<(), KernelDataError> {
     let mut found = KernelFactsFile::new(analyse(module));
     if path.exists() {
         found = load(path)?.join(found);
@@ -43,8 +42,8 @@ pub fn write(module: Module<'_>, path: &Path) -> Result<(), KernelDataError> {
 ///
 /// # Errors
 /// If there is a file, and it cannot be read.
-pub fn receive(module: Module<'_>, path: Option<&Path>) -> Result<Vec<KernelUse>, KernelDataError> {
-    let kept = module.named_metadata(KEPT).into_iter().map(|text| {
+pub fn receive(module: &Module<'_>, path: Option<&Path>) -> Result<Vec<KernelUse>, KernelDataError> {
+    let kept = module.named_metadata_texts(KEPT).into_iter().map(|text| {
         KernelFactsFile::parse(&text)
             .map_err(|source| KernelDataError::Content { path: module.source_name(), source })
     });
@@ -61,11 +60,11 @@ pub fn receive(module: Module<'_>, path: Option<&Path>) -> Result<Vec<KernelUse>
 ///
 /// # Errors
 /// If there is a file, and it cannot be read.
-pub fn add_metadata(module: Module<'_>, path: &Path) -> Result<bool, KernelDataError> {
+pub fn add_metadata(module: &Module<'_>, path: &Path) -> Result<bool, KernelDataError> {
     if !path.exists() {
         return Ok(false);
     }
-    module.add_named_metadata(KEPT, &load(path)?.text());
+    module.add_named_metadata(KEPT, module.context().text_node(&load(path)?.text()));
     Ok(true)
 }
 
@@ -76,9 +75,9 @@ fn load(path: &Path) -> Result<KernelFactsFile, KernelDataError> {
     KernelFactsFile::parse(&text).map_err(|source| KernelDataError::Content { path: shown(), source })
 }
 
-fn analyse(module: Module<'_>) -> Vec<KernelUse> {
-    let Some(copy) = Scratch::new(&bitcode(module)) else { return Vec::new() };
-    let kernels = copy.kernels();
-    copy.simplify(&kernels);
-    eager_kernel_facts::access::analyse(&read::program(copy.module(), &kernels))
+fn analyse(module: &Module<'_>) -> Vec<KernelUse> {
+    let analyse = |copy: &Module<'_>, kernels: &[String]| {
+        eager_kernel_facts::access::analyse(&read::program(copy, kernels))
+    };
+    scratch::with_copy(&module.to_bitcode(), analyse).unwrap_or_default()
 }

@@ -3,12 +3,9 @@
 //! Observed with LLVM 22. Trap: this must run at the start of the pipeline, while the functions of clang's headers are
 //! still in the module under their names; later nothing shows that numbers are unsigned.
 
-use crate::llvm_sys::LLVMInlineAsmDialect;
-use crate::llvm_sys::core::*;
-use crate::llvm_sys::prelude::*;
+use eager_llvm::{Module, Type, Value, inline_assembly};
 
-use crate::emit::tasks::Builder;
-use crate::ir::{Module, Value};
+use crate::emit::builder_before;
 
 /// Functions that a virtual table names for a pure or deleted virtual function.
 const WITHOUT_BODY: [&str; 2] = ["__cxa_pure_virtual", "__cxa_deleted_virtual"];
@@ -23,7 +20,7 @@ const SCOPED: [(&str, &str); 2] =
 const UNSIGNED: [&str; 3] = ["Pjj", "Pmm", "Pyy"];
 
 /// Applies all corrections; returns whether the module changed.
-pub fn mend(module: Module<'_>) -> bool {
+pub fn mend<'m>(module: &'m Module<'m>) -> bool {
     let joined = join_static_variables(module);
     let abstract_classes = null_pure_virtuals(module);
     let kernels_elsewhere = drop_kernels_of_other_files(module);
@@ -33,7 +30,7 @@ pub fn mend(module: Module<'_>) -> bool {
 /// Takes kernels that another file defines out of clang's list of what host code uses. clang declares them there as
 /// plain functions, and NVIDIA's device linker refuses two kinds of one name. The list only makes the linker take
 /// members of archives, and `eagercc` links archives with device code whole.
-fn drop_kernels_of_other_files(module: Module<'_>) -> bool {
+fn drop_kernels_of_other_files(module: &Module<'_>) -> bool {
     let is_list = |user: &Value<'_>| user.name() == USED_ELSEWHERE;
     let only_listed = |function: &Value<'_>| {
         let users = function.users();
@@ -43,46 +40,35 @@ fn drop_kernels_of_other_files(module: Module<'_>) -> bool {
     };
     let kernels: Vec<Value<'_>> = module.functions().into_iter().filter(only_listed).collect();
     for kernel in &kernels {
-        // SAFETY: the kernel is a live declaration of this module; null is a constant of its own type, and nothing uses
-        // the declaration after this.
-        unsafe {
-            LLVMReplaceAllUsesWith(kernel.raw(), LLVMConstNull(LLVMTypeOf(kernel.raw())));
-            LLVMDeleteFunction(kernel.raw());
-        }
+        kernel.replace_uses_with(kernel.ty().null());
+        kernel.delete();
     }
     !kernels.is_empty()
 }
 
 /// Replaces pure and deleted virtual functions in virtual tables by 0, as nvcc does. clang names functions of the C++
 /// runtime there, which a GPU does not have and whose addresses `ptxas` refuses.
-fn null_pure_virtuals(module: Module<'_>) -> bool {
+fn null_pure_virtuals(module: &Module<'_>) -> bool {
     let without = |f: &Value<'_>| f.is_declaration() && WITHOUT_BODY.contains(&f.name().as_str());
     let functions: Vec<Value<'_>> = module.functions().into_iter().filter(without).collect();
     for function in &functions {
-        // SAFETY: the function is a live declaration of this module; null is a constant of its own type, and nothing
-        // uses the declaration after this.
-        unsafe {
-            LLVMReplaceAllUsesWith(function.raw(), LLVMConstNull(LLVMTypeOf(function.raw())));
-            LLVMDeleteFunction(function.raw());
-        }
+        function.replace_uses_with(function.ty().null());
+        function.delete();
     }
     !functions.is_empty()
 }
 
 /// Redirects declarations of `static` variables to their definitions. A kernel that comes before the first host code
 /// that uses such a variable refers to it by the name that it would have without host code.
-fn join_static_variables(module: Module<'_>) -> bool {
+fn join_static_variables(module: &Module<'_>) -> bool {
     let mut joined = false;
     for defined in module.globals().into_iter().filter(|global| !global.is_declaration()) {
         let name = defined.name();
         let Some((plain, _)) = name.rsplit_once(EXTERNALISED) else { continue };
         let Some(declared) = module.global(plain).filter(|global| global.is_declaration()) else { continue };
         if declared.ty() == defined.ty() {
-            // SAFETY: both are live globals of this module and of one type; nothing uses the declaration after this.
-            unsafe {
-                LLVMReplaceAllUsesWith(declared.raw(), defined.raw());
-                LLVMDeleteGlobal(declared.raw());
-            }
+            declared.replace_uses_with(defined);
+            declared.delete();
             joined = true;
         }
     }
@@ -91,7 +77,7 @@ fn join_static_variables(module: Module<'_>) -> bool {
 
 /// Replaces the intrinsics for `atomicMin_block(unsigned *, …)` and its like, which compare signed numbers, by PTX for
 /// unsigned ones.
-fn compare_unsigned(module: Module<'_>) -> bool {
+fn compare_unsigned<'m>(module: &'m Module<'m>) -> bool {
     let mut found = false;
     for intrinsic in module.functions() {
         let name = intrinsic.name();
@@ -111,34 +97,16 @@ fn compare_unsigned(module: Module<'_>) -> bool {
 }
 
 fn is_for_unsigned(call: Value<'_>) -> bool {
-    let function = call.block().and_then(|block| block.function()).map(Value::name);
+    let function = call.place().map(|block| block.function().name());
     function.is_some_and(|name| name.contains("tomicM") && UNSIGNED.iter().any(|end| name.ends_with(end)))
 }
 
 /// Replaces a call by inline assembly that takes the same arguments.
-fn replace_by_assembly(module: Module<'_>, call: Value<'_>, text: &str, constraints: &str) {
-    let mut arguments: Vec<LLVMValueRef> = call.call_args().into_iter().map(Value::raw).collect();
-    let count = arguments.len() as u32;
-    let builder = Builder::before(module, call);
-    // SAFETY: the call is a live instruction; types and arguments are its own, the texts are copied with their lengths,
-    // and nothing uses the call after it is erased.
-    unsafe {
-        let mut types: Vec<LLVMTypeRef> = arguments.iter().map(|&argument| LLVMTypeOf(argument)).collect();
-        let ty = LLVMFunctionType(call.ty(), types.as_mut_ptr(), count, 0);
-        let assembly = LLVMGetInlineAsm(
-            ty,
-            text.as_ptr().cast(),
-            text.len(),
-            constraints.as_ptr().cast(),
-            constraints.len(),
-            1,
-            0,
-            LLVMInlineAsmDialect::LLVMInlineAsmDialectATT,
-            0,
-        );
-        let old = LLVMBuildCall2(builder.raw, ty, assembly, arguments.as_mut_ptr(), count, c"".as_ptr());
-        LLVMReplaceAllUsesWith(call.raw(), old);
-        drop(builder);
-        LLVMInstructionEraseFromParent(call.raw());
-    }
+fn replace_by_assembly<'m>(module: &'m Module<'m>, call: Value<'m>, text: &str, constraints: &str) {
+    let arguments = call.call_args();
+    let types: Vec<Type<'_>> = arguments.iter().map(|argument| argument.ty()).collect();
+    let ty = Type::function(call.ty(), &types);
+    let assembly = inline_assembly(ty, text, constraints);
+    call.replace_uses_with(builder_before(module, call).call_as(ty, assembly, &arguments));
+    call.erase();
 }

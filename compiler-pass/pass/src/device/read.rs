@@ -4,21 +4,12 @@
 //! so that no pointer is lost from sight. Only calls that are known to leave memory alone may drop their operands.
 
 use std::collections::BTreeMap;
-use std::ffi::CStr;
 
-use crate::llvm_sys::LLVMAttributeFunctionIndex;
-use crate::llvm_sys::core::*;
-use crate::llvm_sys::prelude::LLVMTypeRef;
-use crate::llvm_sys::target::{
-    LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMOffsetOfElement, LLVMStoreSizeOfType,
-};
-use crate::llvm_sys::{LLVMIntPredicate, LLVMOpcode, LLVMTypeKind};
 use eager_kernel_facts::access::code::{
     Arithmetic, Axis, Block, BlockId, Function, FunctionId, Instruction, Kind, Memory, Operand, Param,
     Program, Register, Relation, ValueId,
 };
-
-use crate::ir::{Block as IrBlock, Module, Value};
+use eager_llvm::{Block as IrBlock, LLVMIntPredicate, Module, Opcode, Type, TypeKind, Value};
 
 /// Address spaces of NVPTX.
 const SHARED: u32 = 3;
@@ -27,7 +18,7 @@ const LOCAL: u32 = 5;
 
 /// Translates all functions with a body.
 #[must_use]
-pub fn program(module: Module<'_>, kernels: &[String]) -> Program {
+pub fn program(module: &Module<'_>, kernels: &[String]) -> Program {
     let defined: Vec<Value<'_>> =
         module.functions().into_iter().filter(|function| !function.is_declaration()).collect();
     let ids: BTreeMap<Value<'_>, FunctionId> =
@@ -48,7 +39,7 @@ fn number(index: usize) -> u32 {
 }
 
 struct Reader<'r, 'm> {
-    module: Module<'m>,
+    module: &'m Module<'m>,
     functions: &'r BTreeMap<Value<'m>, FunctionId>,
     function: Value<'m>,
     blocks: BTreeMap<IrBlock<'m>, BlockId>,
@@ -56,7 +47,11 @@ struct Reader<'r, 'm> {
 }
 
 impl<'r, 'm> Reader<'r, 'm> {
-    fn new(module: Module<'m>, functions: &'r BTreeMap<Value<'m>, FunctionId>, function: Value<'m>) -> Self {
+    fn new(
+        module: &'m Module<'m>,
+        functions: &'r BTreeMap<Value<'m>, FunctionId>,
+        function: Value<'m>,
+    ) -> Self {
         let blocks = function.blocks();
         let params = function.params();
         let instructions = blocks.iter().flat_map(|block| block.instructions());
@@ -89,21 +84,15 @@ impl<'r, 'm> Reader<'r, 'm> {
     }
 
     fn condition(&self, branch: Value<'m>) -> Option<Operand> {
-        // SAFETY: the instruction is a branch (first test), and asked for a condition only if it has one.
-        let condition = unsafe {
-            (branch.opcode() == Some(LLVMOpcode::LLVMBr) && LLVMIsConditional(branch.raw()) != 0)
-                .then(|| LLVMGetCondition(branch.raw()))
-        };
-        Value::from_raw(condition?).map(|value| self.operand(value))
+        branch.condition().map(|value| self.operand(value))
     }
 
     fn operand(&self, value: Value<'m>) -> Operand {
         if let Some(&id) = self.values.get(&value) {
             return Operand::Value(id);
         }
-        if value.integer_bits().is_some_and(|bits| bits <= 64) && value.const_int().is_some() {
-            // SAFETY: the value is an integer constant of at most 64 bits (tested above).
-            return Operand::Integer(unsafe { LLVMConstIntGetSExtValue(value.raw()) });
+        if let Some(number) = value.signed_constant_integer() {
+            return Operand::Integer(number);
         }
         memory_of_constant(value).map_or(Operand::Constant, Operand::Address)
     }
@@ -113,39 +102,42 @@ impl<'r, 'm> Reader<'r, 'm> {
     }
 
     fn kind(&self, instruction: Value<'m>) -> Kind {
-        let Some(opcode) = instruction.opcode() else { return Kind::Opaque { operands: Vec::new() } };
+        let Some(opcode) = instruction.instruction_opcode() else {
+            return Kind::Opaque { operands: Vec::new() };
+        };
         let operands = || self.operands(instruction);
-        let of =
-            |index: usize| instruction.operand(index).map_or(Operand::Constant, |value| self.operand(value));
+        let of = |index: usize| {
+            instruction.operand_at(index).map_or(Operand::Constant, |value| self.operand(value))
+        };
         let scalar = instruction.integer_bits().is_some();
         let single = instruction.is_pointer() || scalar;
         match opcode {
-            LLVMOpcode::LLVMAlloca => Kind::Object(Memory::Private),
-            LLVMOpcode::LLVMLoad => Kind::Load { from: of(0), bytes: self.bytes(instruction) },
-            LLVMOpcode::LLVMStore => {
-                let bytes = instruction.operand(0).map_or(0, |value| self.bytes(value));
+            Opcode::LLVMAlloca => Kind::Object(Memory::Private),
+            Opcode::LLVMLoad => Kind::Load { from: of(0), bytes: self.bytes(instruction) },
+            Opcode::LLVMStore => {
+                let bytes = instruction.operand_at(0).map_or(0, |value| self.bytes(value));
                 Kind::Store { to: of(1), value: of(0), bytes }
             }
-            LLVMOpcode::LLVMAtomicRMW | LLVMOpcode::LLVMAtomicCmpXchg => {
-                let bytes = instruction.operand(1).map_or(0, |value| self.bytes(value));
+            Opcode::LLVMAtomicRMW | Opcode::LLVMAtomicCmpXchg => {
+                let bytes = instruction.operand_at(1).map_or(0, |value| self.bytes(value));
                 Kind::Update { at: of(0), bytes, operands: operands().split_off(1) }
             }
-            LLVMOpcode::LLVMGetElementPtr => {
+            Opcode::LLVMGetElementPtr => {
                 self.offset(instruction).unwrap_or_else(|| Kind::Opaque { operands: operands() })
             }
-            LLVMOpcode::LLVMPHI => Kind::Merge { incoming: self.incoming(instruction) },
-            LLVMOpcode::LLVMSelect if self.has_one_condition(instruction) => {
+            Opcode::LLVMPHI => Kind::Merge { incoming: self.incoming(instruction) },
+            Opcode::LLVMSelect if self.has_one_condition(instruction) => {
                 Kind::Choose { condition: of(0), if_true: of(1), if_false: of(2) }
             }
-            LLVMOpcode::LLVMICmp if scalar => {
+            Opcode::LLVMICmp if scalar => {
                 Kind::Compare { relation: relation(instruction), left: of(0), right: of(1) }
             }
-            LLVMOpcode::LLVMZExt | LLVMOpcode::LLVMSExt | LLVMOpcode::LLVMTrunc if scalar => {
+            Opcode::LLVMZExt | Opcode::LLVMSExt | Opcode::LLVMTrunc if scalar => {
                 Kind::Convert { from: of(0) }
             }
-            LLVMOpcode::LLVMAddrSpaceCast | LLVMOpcode::LLVMFreeze if single => Kind::Convert { from: of(0) },
-            LLVMOpcode::LLVMRet => Kind::Return { value: of(0) },
-            LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke | LLVMOpcode::LLVMCallBr => self.call(instruction),
+            Opcode::LLVMAddrSpaceCast | Opcode::LLVMFreeze if single => Kind::Convert { from: of(0) },
+            Opcode::LLVMRet => Kind::Return { value: of(0) },
+            Opcode::LLVMCall | Opcode::LLVMInvoke | Opcode::LLVMCallBr => self.call(instruction),
             _ => match arithmetic(opcode).filter(|_| scalar) {
                 Some(op) => Kind::Arithmetic { op, left: of(0), right: of(1) },
                 None => Kind::Opaque { operands: operands() },
@@ -155,31 +147,16 @@ impl<'r, 'm> Reader<'r, 'm> {
 
     /// Whether a `select` has a single condition; with a vector of conditions it chooses element by element.
     fn has_one_condition(&self, select: Value<'m>) -> bool {
-        select.operand(0).is_some_and(|condition| condition.integer_bits().is_some())
+        select.operand_at(0).is_some_and(|condition| condition.integer_bits().is_some())
     }
 
     fn bytes(&self, value: Value<'m>) -> u64 {
-        // SAFETY: every live value has a type.
-        let ty = unsafe { LLVMTypeOf(value.raw()) };
-        // SAFETY: the type has a fixed size (tested), which the data layout knows.
-        fixed_size(ty)
-            .map_or(0, |()| unsafe { LLVMStoreSizeOfType(LLVMGetModuleDataLayout(self.module.raw()), ty) })
+        fixed_size(value.ty()).map_or(0, |()| self.module.store_size_of(value.ty()))
     }
 
     fn incoming(&self, phi: Value<'m>) -> Vec<(BlockId, Operand)> {
-        // SAFETY: the instruction is a phi (the caller matched it), and indices stay below its count.
-        let edges = unsafe {
-            (0..LLVMCountIncoming(phi.raw()))
-                .map(|i| (LLVMGetIncomingBlock(phi.raw(), i), LLVMGetIncomingValue(phi.raw(), i)))
-                .collect::<Vec<_>>()
-        };
-        edges
-            .into_iter()
-            .filter_map(|(block, value)| {
-                let block = self.blocks.get(&IrBlock::from_raw(block)?)?;
-                Some((*block, self.operand(Value::from_raw(value)?)))
-            })
-            .collect()
+        let edges = phi.incoming().into_iter();
+        edges.filter_map(|(value, block)| Some((*self.blocks.get(&block)?, self.operand(value)))).collect()
     }
 
     /// Translates a `getelementptr`; `None` for vectors of addresses, sizes that are not fixed, and offsets beyond 64
@@ -190,8 +167,7 @@ impl<'r, 'm> Reader<'r, 'm> {
         }
         let operands = gep.operands();
         let (base, indices) = operands.split_first()?;
-        // SAFETY: the instruction is a getelementptr: it is one by the caller's match.
-        let mut ty = unsafe { LLVMGetGEPSourceElementType(gep.raw()) };
+        let mut ty = gep.gep_source();
         let (mut constant, mut terms) = (0i64, Vec::new());
         for (position, &index) in indices.iter().enumerate() {
             if position > 0 {
@@ -213,38 +189,30 @@ impl<'r, 'm> Reader<'r, 'm> {
         Some(Kind::Offset { base: self.operand(*base), constant, terms })
     }
 
-    fn step_into(&self, ty: LLVMTypeRef, index: Value<'m>) -> Option<Step> {
-        // SAFETY: `ty` is a live type; each accessor is called for its kind only, and a field index of a valid
-        // getelementptr is a constant in range (checked all the same).
-        unsafe {
-            match LLVMGetTypeKind(ty) {
-                LLVMTypeKind::LLVMStructTypeKind => {
-                    let field = u32::try_from(index.const_int()?).ok()?;
-                    fixed_size(ty)?;
-                    if field >= LLVMCountStructElementTypes(ty) {
-                        return None;
-                    }
-                    let layout = LLVMGetModuleDataLayout(self.module.raw());
-                    let offset = i64::try_from(LLVMOffsetOfElement(layout, ty, field)).ok()?;
-                    Some(Step::Field { offset, inner: LLVMStructGetTypeAtIndex(ty, field) })
-                }
-                LLVMTypeKind::LLVMArrayTypeKind | LLVMTypeKind::LLVMVectorTypeKind => {
-                    Some(Step::Element { inner: LLVMGetElementType(ty) })
-                }
-                _ => None,
+    fn step_into(&self, ty: Type<'m>, index: Value<'m>) -> Option<Step<'m>> {
+        match ty.kind() {
+            TypeKind::LLVMStructTypeKind => {
+                let field = u32::try_from(index.constant_integer()?).ok()?;
+                fixed_size(ty)?;
+                let inner = *ty.struct_types().get(field as usize)?;
+                let offset = i64::try_from(self.module.offset_of(ty, field)).ok()?;
+                Some(Step::Field { offset, inner })
             }
+            TypeKind::LLVMArrayTypeKind | TypeKind::LLVMVectorTypeKind => {
+                Some(Step::Element { inner: ty.element() })
+            }
+            _ => None,
         }
     }
 
-    fn allocated_size(&self, ty: LLVMTypeRef) -> Option<u64> {
+    fn allocated_size(&self, ty: Type<'m>) -> Option<u64> {
         fixed_size(ty)?;
-        // SAFETY: the type has a fixed size (tested above).
-        Some(unsafe { LLVMABISizeOfType(LLVMGetModuleDataLayout(self.module.raw()), ty) })
+        Some(self.module.size_of(ty))
     }
 
     fn call(&self, call: Value<'m>) -> Kind {
         let args: Vec<Operand> = call.call_args().into_iter().map(|value| self.operand(value)).collect();
-        let Some(callee) = call.callee() else { return Kind::Call { callee: None, args } };
+        let Some(callee) = call.call_target() else { return Kind::Call { callee: None, args } };
         if let Some(&callee) = self.functions.get(&callee) {
             return Kind::Call { callee: Some(callee), args };
         }
@@ -277,9 +245,9 @@ impl<'r, 'm> Reader<'r, 'm> {
     }
 }
 
-enum Step {
-    Field { offset: i64, inner: LLVMTypeRef },
-    Element { inner: LLVMTypeRef },
+enum Step<'m> {
+    Field { offset: i64, inner: Type<'m> },
+    Element { inner: Type<'m> },
 }
 
 /// Effect of a called function without a body, derived from its name.
@@ -338,13 +306,6 @@ fn call_kind(name: &str) -> CallKind {
 /// Whether a function without a body only computes a number and accesses no memory. LLVM marks its own functions so;
 /// libdevice's are known by name. A pointer given to one (`modf`) counts as kept, which is the worst that it can do.
 fn is_arithmetic(callee: Value<'_>, name: &str) -> bool {
-    const MEMORY: &CStr = c"memory";
-    // SAFETY: `callee` is a live function; the attribute, if there is one, is an integer attribute.
-    let touches_none = unsafe {
-        let kind = LLVMGetEnumAttributeKindForName(MEMORY.as_ptr(), MEMORY.count_bytes());
-        let attribute = LLVMGetEnumAttributeAtIndex(callee.raw(), LLVMAttributeFunctionIndex, kind);
-        !attribute.is_null() && LLVMGetEnumAttributeValue(attribute) == 0
-    };
     const NUMBERS: &[&str] = &[
         "__nv_",
         "vprintf",
@@ -356,22 +317,13 @@ fn is_arithmetic(callee: Value<'_>, name: &str) -> bool {
         "llvm.nvvm.activemask",
         "llvm.nvvm.read.ptx.sreg.",
     ];
-    touches_none || NUMBERS.iter().any(|prefix| name.starts_with(prefix))
+    callee.touches_no_memory() || NUMBERS.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Whether inline assembly accesses no memory that it finds itself: it has no "memory" clobber. It may still use the
 /// addresses that it is given, which count as kept.
 fn is_assembly_without_memory(callee: Value<'_>) -> bool {
-    // SAFETY: the constraints are read only of inline assembly; the text belongs to the module.
-    unsafe {
-        if LLVMIsAInlineAsm(callee.raw()).is_null() {
-            return false;
-        }
-        let mut len = 0;
-        let text = LLVMGetInlineAsmConstraintString(callee.raw(), &raw mut len);
-        let text = if text.is_null() { &[] } else { std::slice::from_raw_parts(text.cast::<u8>(), len) };
-        !text.windows(b"memory".len()).any(|part| part == b"memory")
-    }
+    callee.is_inline_assembly() && !callee.assembly_constraints().contains("memory")
 }
 
 fn register(name: &str) -> Option<Register> {
@@ -393,7 +345,7 @@ fn register(name: &str) -> Option<Register> {
 }
 
 fn param(param: Value<'_>) -> Param {
-    if param.byval_type().is_some() {
+    if param.own_byval_type().is_some() {
         Param::ByValue
     } else if param.is_pointer() {
         Param::Pointer
@@ -403,26 +355,25 @@ fn param(param: Value<'_>) -> Param {
 }
 
 fn relation(compare: Value<'_>) -> Relation {
-    // SAFETY: the instruction is an integer comparison: the caller matched it.
-    match unsafe { LLVMGetICmpPredicate(compare.raw()) } {
+    match compare.predicate() {
         LLVMIntPredicate::LLVMIntEQ => Relation::Equal,
         LLVMIntPredicate::LLVMIntNE => Relation::NotEqual,
         _ => Relation::Other,
     }
 }
 
-fn arithmetic(opcode: LLVMOpcode) -> Option<Arithmetic> {
+fn arithmetic(opcode: Opcode) -> Option<Arithmetic> {
     Some(match opcode {
-        LLVMOpcode::LLVMAdd => Arithmetic::Add,
-        LLVMOpcode::LLVMSub => Arithmetic::Subtract,
-        LLVMOpcode::LLVMMul => Arithmetic::Multiply,
-        LLVMOpcode::LLVMShl => Arithmetic::ShiftLeft,
-        LLVMOpcode::LLVMLShr | LLVMOpcode::LLVMAShr => Arithmetic::ShiftRight,
-        LLVMOpcode::LLVMUDiv | LLVMOpcode::LLVMSDiv => Arithmetic::Divide,
-        LLVMOpcode::LLVMURem | LLVMOpcode::LLVMSRem => Arithmetic::Remainder,
-        LLVMOpcode::LLVMAnd => Arithmetic::And,
-        LLVMOpcode::LLVMOr => Arithmetic::Or,
-        LLVMOpcode::LLVMXor => Arithmetic::Xor,
+        Opcode::LLVMAdd => Arithmetic::Add,
+        Opcode::LLVMSub => Arithmetic::Subtract,
+        Opcode::LLVMMul => Arithmetic::Multiply,
+        Opcode::LLVMShl => Arithmetic::ShiftLeft,
+        Opcode::LLVMLShr | Opcode::LLVMAShr => Arithmetic::ShiftRight,
+        Opcode::LLVMUDiv | Opcode::LLVMSDiv => Arithmetic::Divide,
+        Opcode::LLVMURem | Opcode::LLVMSRem => Arithmetic::Remainder,
+        Opcode::LLVMAnd => Arithmetic::And,
+        Opcode::LLVMOr => Arithmetic::Or,
+        Opcode::LLVMXor => Arithmetic::Xor,
         _ => return None,
     })
 }
@@ -436,17 +387,16 @@ fn memory_of_constant(value: Value<'_>) -> Option<Memory> {
             if at.is_function() {
                 return None;
             }
-            // SAFETY: a global variable or alias, so its type is a pointer.
-            return Some(match unsafe { LLVMGetPointerAddressSpace(LLVMTypeOf(at.raw())) } {
+            return Some(match at.ty().pointer_address_space() {
                 SHARED => Memory::Shared,
                 CONSTANT => Memory::Constant,
                 LOCAL => Memory::Private,
                 _ => Memory::Variable,
             });
         }
-        match at.expression_opcode()? {
-            LLVMOpcode::LLVMGetElementPtr | LLVMOpcode::LLVMAddrSpaceCast | LLVMOpcode::LLVMBitCast => {
-                at = at.operand(0)?;
+        match at.opcode()? {
+            Opcode::LLVMGetElementPtr | Opcode::LLVMAddrSpaceCast | Opcode::LLVMBitCast => {
+                at = at.operand_at(0)?;
             }
             _ => return None,
         }
@@ -454,22 +404,7 @@ fn memory_of_constant(value: Value<'_>) -> Option<Memory> {
     None
 }
 
-/// Returns `Some` if the data layout knows the size of a type: scalable vectors and opaque types have none.
-fn fixed_size(ty: LLVMTypeRef) -> Option<()> {
-    // SAFETY: `ty` is a live type; element accessors are called on the kinds that have elements.
-    unsafe {
-        if LLVMTypeIsSized(ty) == 0 {
-            return None;
-        }
-        match LLVMGetTypeKind(ty) {
-            LLVMTypeKind::LLVMScalableVectorTypeKind | LLVMTypeKind::LLVMTargetExtTypeKind => None,
-            LLVMTypeKind::LLVMArrayTypeKind | LLVMTypeKind::LLVMVectorTypeKind => {
-                fixed_size(LLVMGetElementType(ty))
-            }
-            LLVMTypeKind::LLVMStructTypeKind => (0..LLVMCountStructElementTypes(ty))
-                .all(|i| fixed_size(LLVMStructGetTypeAtIndex(ty, i)).is_some())
-                .then_some(()),
-            _ => Some(()),
-        }
-    }
+/// Returns `Some` if the data layout knows the size of a type.
+fn fixed_size(ty: Type<'_>) -> Option<()> {
+    ty.has_fixed_size().then_some(())
 }

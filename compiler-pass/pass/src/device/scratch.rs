@@ -5,177 +5,62 @@
 //! inlining everything can grow code without limit, so functions that would add too much code stay calls.
 
 use std::collections::BTreeMap;
-use std::ffi::CStr;
 
-use crate::llvm_sys::LLVMAttributeFunctionIndex;
-use crate::llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
-use crate::llvm_sys::core::*;
-use crate::llvm_sys::error::{LLVMConsumeError, LLVMErrorRef};
-use crate::llvm_sys::prelude::*;
-use crate::llvm_sys::transforms::pass_builder::{
-    LLVMCreatePassBuilderOptions, LLVMDisposePassBuilderOptions, LLVMRunPasses,
-};
+use eager_llvm::{LLVMLinkage, Module, OwnContext, Value};
 
-use crate::ir::{Module, Value};
-
-const PASSES: &CStr = c"always-inline,globaldce,function(sroa,early-cse,simplifycfg)";
+const PASSES: &str = "always-inline,globaldce,function(sroa,early-cse,simplifycfg)";
 /// Limit on the instructions that inlining may add in one module.
 const GROWTH_MAX: usize = 200_000;
 /// Calling convention of `ptx_kernel` functions since LLVM 20.
 const PTX_KERNEL: u32 = 71;
 /// Metadata in which LLVM before 20 lists kernels.
-const ANNOTATIONS: &CStr = c"nvvm.annotations";
+const ANNOTATIONS: &str = "nvvm.annotations";
 
-/// The copy, which is disposed of together with its context when dropped.
-#[derive(Debug)]
-pub struct Scratch {
-    context: LLVMContextRef,
-    module: LLVMModuleRef,
+/// Runs a function on the copy and the names of its kernels, in the order of the file; `None` if LLVM cannot read its
+/// own bitcode back. The context collects what LLVM says, and nobody asks for it.
+pub fn with_copy<R>(bitcode: &[u8], run: impl FnOnce(&Module<'_>, &[String]) -> R) -> Option<R> {
+    let own = OwnContext::new();
+    let copy = own.handle().parse_bitcode(bitcode).ok()?;
+    let kernels = kernels(&copy);
+    simplify(&copy, &kernels);
+    Some(run(&copy, &kernels))
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // SAFETY: both were made by `Scratch::new` and are disposed of once, the module before its context.
-        unsafe {
-            LLVMDisposeModule(self.module);
-            LLVMContextDispose(self.context);
-        }
-    }
+/// Names of the kernels with a body, in the order of the file.
+fn kernels(module: &Module<'_>) -> Vec<String> {
+    let annotated: Vec<String> =
+        module.annotated_functions(ANNOTATIONS, "kernel").into_iter().map(Value::name).collect();
+    let functions = module.functions().into_iter().filter(|function| !function.is_declaration());
+    let is_kernel = |function: &Value<'_>| {
+        function.calling_convention() == PTX_KERNEL || annotated.contains(&function.name())
+    };
+    functions.filter(is_kernel).map(Value::name).collect()
 }
 
-impl Scratch {
-    /// Parses the copy; `None` if LLVM cannot read its own bitcode back.
-    #[must_use]
-    pub fn new(bitcode: &[u8]) -> Option<Self> {
-        // SAFETY: the buffer is a copy of `bitcode`, and parsing does not take it; on failure the context, which holds
-        // nothing else, is disposed of.
-        unsafe {
-            let context = LLVMContextCreate();
-            LLVMContextSetDiagnosticHandler(context, Some(stay_silent), std::ptr::null_mut());
-            let name = c"device code".as_ptr();
-            let buffer =
-                LLVMCreateMemoryBufferWithMemoryRangeCopy(bitcode.as_ptr().cast(), bitcode.len(), name);
-            let mut module = std::ptr::null_mut();
-            let failed = LLVMParseBitcodeInContext2(context, buffer, &raw mut module) != 0;
-            LLVMDisposeMemoryBuffer(buffer);
-            if failed {
-                LLVMContextDispose(context);
-                return None;
-            }
-            Some(Self { context, module })
+/// Inlines and simplifies. A failure leaves the code unchanged, which costs precision only.
+fn simplify(module: &Module<'_>, kernels: &[String]) {
+    let defined: Vec<Value<'_>> =
+        module.functions().into_iter().filter(|function| !function.is_declaration()).collect();
+    for &function in &defined {
+        for name in ["noinline", "optnone", "alwaysinline", "optsize", "minsize"] {
+            function.remove_attribute(name);
         }
+        allow_inlining_of_calls(function);
     }
-
-    #[must_use]
-    pub fn module(&self) -> Module<'_> {
-        // SAFETY: the module lives as long as `self`, and no other handle owns it.
-        unsafe { Module::from_raw(self.module) }
+    for function in worth_inlining(&defined, kernels) {
+        function.add_attribute("alwaysinline");
     }
-
-    /// Names of the kernels with a body, in the order of the file.
-    #[must_use]
-    pub fn kernels(&self) -> Vec<String> {
-        let annotated = self.annotated_kernels();
-        let functions = self.module().functions().into_iter().filter(|function| !function.is_declaration());
-        let is_kernel = |function: &Value<'_>| {
-            // SAFETY: the value is a function of the live module.
-            let convention = unsafe { LLVMGetFunctionCallConv(function.raw()) };
-            convention == PTX_KERNEL || annotated.contains(&function.name())
-        };
-        functions.filter(is_kernel).map(Value::name).collect()
+    // Nothing outside of it refers to the copy.
+    for &function in defined.iter().filter(|function| !kernels.contains(&function.name())) {
+        function.set_linkage(LLVMLinkage::LLVMInternalLinkage);
     }
-
-    fn annotated_kernels(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        // SAFETY: the module is live, `rows` has room for as many rows as LLVM says there are, and each row and operand
-        // is read only where the kind tests allow it.
-        unsafe {
-            let count = LLVMGetNamedMetadataNumOperands(self.module, ANNOTATIONS.as_ptr());
-            let mut rows = vec![std::ptr::null_mut(); count as usize];
-            LLVMGetNamedMetadataOperands(self.module, ANNOTATIONS.as_ptr(), rows.as_mut_ptr());
-            for row in rows {
-                let mut parts = vec![std::ptr::null_mut(); LLVMGetMDNodeNumOperands(row) as usize];
-                LLVMGetMDNodeOperands(row, parts.as_mut_ptr());
-                let [function, kind, ..] = parts[..] else { continue };
-                let mut len = 0;
-                if kind.is_null() || LLVMIsAMDString(kind).is_null() {
-                    continue;
-                }
-                let text = LLVMGetMDString(kind, &raw mut len);
-                let is_kernel = std::slice::from_raw_parts(text.cast::<u8>(), len as usize) == b"kernel";
-                let function = Value::from_raw(function).filter(|value| is_kernel && value.is_function());
-                names.extend(function.map(Value::name));
-            }
-        }
-        names
-    }
-
-    /// Inlines and simplifies. A failure leaves the code unchanged, which costs precision only.
-    pub fn simplify(&self, kernels: &[String]) {
-        let module = self.module();
-        let defined: Vec<Value<'_>> =
-            module.functions().into_iter().filter(|function| !function.is_declaration()).collect();
-        for &function in &defined {
-            for name in [c"noinline", c"optnone", c"alwaysinline", c"optsize", c"minsize"] {
-                remove_attribute(function, name);
-            }
-            allow_inlining_of_calls(function);
-        }
-        for function in worth_inlining(&defined, kernels) {
-            add_attribute(self.context, function, c"alwaysinline");
-        }
-        for &function in defined.iter().filter(|function| !kernels.contains(&function.name())) {
-            // SAFETY: a definition of the live module; nothing outside of it refers to the copy.
-            unsafe { LLVMSetLinkage(function.raw(), crate::llvm_sys::LLVMLinkage::LLVMInternalLinkage) };
-        }
-        // SAFETY: the module is live and valid (it was just parsed); the options are disposed of and an error is
-        // consumed. A null target machine is allowed.
-        unsafe {
-            let options = LLVMCreatePassBuilderOptions();
-            let error: LLVMErrorRef =
-                LLVMRunPasses(self.module, PASSES.as_ptr(), std::ptr::null_mut(), options);
-            LLVMDisposePassBuilderOptions(options);
-            if !error.is_null() {
-                LLVMConsumeError(error);
-            }
-        }
-    }
-}
-
-extern "C" fn stay_silent(_: LLVMDiagnosticInfoRef, _: *mut std::ffi::c_void) {}
-
-fn attribute_kind(name: &CStr) -> u32 {
-    // SAFETY: the name is valid for the length given.
-    unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr(), name.count_bytes()) }
-}
-
-fn remove_attribute(function: Value<'_>, name: &CStr) {
-    // SAFETY: the value is a live function; removing an attribute that is not there does nothing.
-    unsafe {
-        LLVMRemoveEnumAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, attribute_kind(name));
-    }
-}
-
-fn add_attribute(context: LLVMContextRef, function: Value<'_>, name: &CStr) {
-    // SAFETY: the function is live and belongs to the context; the attribute carries no value.
-    unsafe {
-        let attribute = LLVMCreateEnumAttribute(context, attribute_kind(name), 0);
-        LLVMAddAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, attribute);
-    }
+    // The result is not asked for: see above.
+    let _ = module.run_passes_with(PASSES, None, false);
 }
 
 fn allow_inlining_of_calls(function: Value<'_>) {
-    for instruction in function.blocks().into_iter().flat_map(|block| block.instructions()) {
-        if instruction.callee().is_some() {
-            // SAFETY: the instruction is a call (it has a callee).
-            unsafe {
-                LLVMRemoveCallSiteEnumAttribute(
-                    instruction.raw(),
-                    LLVMAttributeFunctionIndex,
-                    attribute_kind(c"noinline"),
-                );
-            }
-        }
+    for call in function.instructions().into_iter().filter(|i| i.call_target().is_some()) {
+        call.remove_call_attribute("noinline");
     }
 }
 
@@ -191,7 +76,7 @@ fn worth_inlining<'m>(defined: &[Value<'m>], kernels: &[String]) -> Vec<Value<'m
             function.blocks().into_iter().flat_map(|block| block.instructions()).collect();
         let called: Vec<usize> = instructions
             .iter()
-            .filter_map(|instruction| index.get(&instruction.callee()?).copied())
+            .filter_map(|instruction| index.get(&instruction.call_target()?).copied())
             .collect();
         called.iter().for_each(|&callee| calls[callee] += 1);
         own_sizes.push(instructions.len());

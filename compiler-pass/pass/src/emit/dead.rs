@@ -7,21 +7,19 @@
 
 use std::collections::BTreeSet;
 
-use crate::llvm_sys::LLVMIntPredicate;
-use crate::llvm_sys::core::*;
-use crate::llvm_sys::prelude::*;
+use eager_llvm::{Builder, LLVMIntPredicate, Module, Value};
 use eager_tasks::contents::Capture;
 use eager_tasks::deaths::Dead;
 use eager_tasks::{Point, ReloadBase, Spot};
 
+use super::builder_before;
 use super::constants::Constants;
-use super::tasks::{Builder, Writer, first_insertion_point};
-use crate::ir::{Module, Value};
+use super::tasks::{Writer, first_insertion_point};
 use crate::read::program::Readings;
 
 /// Sets variables whose pointers are returned to null before the allocations that fill them, so that a failed
 /// allocation leaves null.
-pub fn clear_returned(module: Module<'_>, readings: &Readings<'_>, dead: &[&Dead]) {
+pub fn clear_returned<'m>(module: &'m Module<'m>, readings: &Readings<'m>, dead: &[&Dead]) {
     let constants = Constants::new(module);
     let captures: BTreeSet<Capture> = dead.iter().flat_map(|dead| dead.captures.iter().copied()).collect();
     for capture in captures {
@@ -29,9 +27,8 @@ pub fn clear_returned(module: Module<'_>, readings: &Readings<'_>, dead: &[&Dead
         let reading = &readings.functions[function.index()];
         let Some(variable) = reading.pointers[variable.index()] else { continue };
         let call = reading.instructions[made.block.index()][made.position as usize];
-        let builder = Builder::before(module, call);
-        // SAFETY: the variable is one of the function's own, made before the call that fills it, and holds a pointer.
-        unsafe { LLVMBuildStore(builder.raw, constants.null(), variable.raw()) };
+        let builder = builder_before(module, call);
+        builder.store(constants.null(), variable);
     }
 }
 
@@ -52,18 +49,15 @@ impl<'m> Writer<'_, 'm> {
     }
 
     /// Adds a pointer variable to the function that starts as null.
-    fn new_variable(&self) -> Option<LLVMValueRef> {
+    fn new_variable(&self) -> Option<Value<'m>> {
         let entry = *self.reading.blocks.first()?;
-        let builder = Builder::before(self.module, first_insertion_point(entry)?);
-        // SAFETY: the builder is in the entry block; type and value are pointers of the module's context.
-        unsafe {
-            let variable = LLVMBuildAlloca(builder.raw, self.constants.pointer(), c"eager.buffer".as_ptr());
-            LLVMBuildStore(builder.raw, self.constants.null(), variable);
-            Some(variable)
-        }
+        let builder = builder_before(self.module, first_insertion_point(entry)?);
+        let variable = builder.variable(self.constants.pointer(), "eager.buffer");
+        builder.store(self.constants.null(), variable);
+        Some(variable)
     }
 
-    fn capture(&mut self, capture: Capture, variable: LLVMValueRef) {
+    fn capture(&mut self, capture: Capture, variable: Value<'m>) {
         let call = self.instruction(capture.at());
         if call.is_must_tail() {
             // Nothing may follow a `musttail` call, so the variable stays null.
@@ -73,21 +67,11 @@ impl<'m> Writer<'_, 'm> {
             Capture::Allocation { at, into } => {
                 let Some(into) = self.reading.pointers[into.index()] else { return };
                 for place in self.behind(at) {
-                    let builder = Builder::before(self.module, place);
-                    // SAFETY: the call, which returns a CUDA error code, and the address that it was given are values
-                    // of the function that come before this place; a successful call has written a pointer there.
-                    unsafe {
-                        let found =
-                            LLVMBuildLoad2(builder.raw, self.constants.pointer(), into.raw(), c"".as_ptr());
-                        let zero = LLVMConstNull(LLVMTypeOf(call.raw()));
-                        self.store_if(
-                            &builder,
-                            LLVMIntPredicate::LLVMIntEQ,
-                            (call.raw(), zero),
-                            found,
-                            variable,
-                        );
-                    }
+                    let builder = builder_before(self.module, place);
+                    // A successful call has written a pointer to the address that it was given.
+                    let found = builder.load(self.constants.pointer(), into);
+                    let zero = call.ty().null();
+                    self.store_if(&builder, LLVMIntPredicate::LLVMIntEQ, (call, zero), found, variable);
                 }
             }
             Capture::Returned { at, .. } => {
@@ -95,9 +79,8 @@ impl<'m> Writer<'_, 'm> {
                     return;
                 }
                 for place in self.behind(at) {
-                    let builder = Builder::before(self.module, place);
-                    // SAFETY: the call's result, a pointer, comes before this place; the variable holds a pointer.
-                    unsafe { LLVMBuildStore(builder.raw, call.raw(), variable) };
+                    let builder = builder_before(self.module, place);
+                    builder.store(call, variable);
                 }
             }
             Capture::Place { at, base, offset } => {
@@ -106,9 +89,9 @@ impl<'m> Writer<'_, 'm> {
                     ReloadBase::Pointer(pointer) => self.reading.pointers[pointer.index()],
                 };
                 let Some(base) = base else { return };
-                let before = self.load_place(&Builder::before(self.module, call), base, offset);
+                let before = self.load_place(&builder_before(self.module, call), base, offset);
                 for place in self.behind(at) {
-                    let builder = Builder::before(self.module, place);
+                    let builder = builder_before(self.module, place);
                     let now = self.load_place(&builder, base, offset);
                     let differs = LLVMIntPredicate::LLVMIntNE;
                     self.store_if(&builder, differs, (now, before), now, variable);
@@ -119,18 +102,12 @@ impl<'m> Writer<'_, 'm> {
 
     /// Loads a pointer from a variable. The load is volatile, so that LLVM does not assume a value for memory that was
     /// never written.
-    fn load_place(&self, builder: &Builder<'m>, base: Value<'m>, offset: i64) -> LLVMValueRef {
-        // SAFETY: the base is a variable of the function or of the module, and the program itself stores a pointer at
-        // this offset in it.
-        unsafe {
-            let mut index = [self.constants.u64(offset.cast_unsigned())];
-            let byte = self.constants.int(8);
-            let address = LLVMBuildGEP2(builder.raw, byte, base.raw(), index.as_mut_ptr(), 1, c"".as_ptr());
-            let load = LLVMBuildLoad2(builder.raw, self.constants.pointer(), address, c"".as_ptr());
-            LLVMSetVolatile(load, 1);
-            LLVMSetAlignment(load, 1);
-            load
-        }
+    fn load_place(&self, builder: &Builder<'m>, base: Value<'m>, offset: i64) -> Value<'m> {
+        let address = builder.offset(base, self.constants.u64(offset.cast_unsigned()));
+        let load = builder.load(self.constants.pointer(), address);
+        load.make_volatile();
+        load.set_alignment(1);
+        load
     }
 
     /// Stores `value`, or null if the comparison does not hold.
@@ -138,26 +115,20 @@ impl<'m> Writer<'_, 'm> {
         &self,
         builder: &Builder<'m>,
         predicate: LLVMIntPredicate,
-        (a, b): (LLVMValueRef, LLVMValueRef),
-        value: LLVMValueRef,
-        variable: LLVMValueRef,
+        (a, b): (Value<'m>, Value<'m>),
+        value: Value<'m>,
+        variable: Value<'m>,
     ) {
-        // SAFETY: `a` and `b` are integers or pointers of one type, `value` is a pointer, and the variable holds one.
-        unsafe {
-            let holds = LLVMBuildICmp(builder.raw, predicate, a, b, c"".as_ptr());
-            let kept = LLVMBuildSelect(builder.raw, holds, value, self.constants.null(), c"".as_ptr());
-            LLVMBuildStore(builder.raw, kept, variable);
-        }
+        let holds = builder.compare(predicate, a, b);
+        builder.store(builder.select(holds, value, self.constants.null()), variable);
     }
 
-    fn declare_dead(&mut self, spot: Spot, variable: LLVMValueRef) {
+    fn declare_dead(&mut self, spot: Spot, variable: Value<'m>) {
         let pointer = self.constants.pointer();
-        let (ty, function) = self.constants.declare(eager_abi::BUFFER_DEAD, &mut [pointer]);
+        let (ty, function) = self.constants.declare(eager_abi::BUFFER_DEAD, &[pointer]);
         for place in self.places(spot) {
-            let builder = Builder::before(self.module, place);
-            // SAFETY: the variable is one of the function's own, made in its entry block.
-            let buffer = unsafe { LLVMBuildLoad2(builder.raw, pointer, variable, c"".as_ptr()) };
-            builder.call(ty, function, &mut [buffer]);
+            let builder = builder_before(self.module, place);
+            builder.call_as(ty, function, &[builder.load(pointer, variable)]);
         }
     }
 

@@ -7,15 +7,11 @@
 //! declare them. The address is known only when the program runs, so a constant cannot hold it.
 
 use std::collections::BTreeMap;
-use std::ffi::CStr;
 
-use crate::llvm_sys::core::*;
-use crate::llvm_sys::prelude::*;
-use crate::llvm_sys::{LLVMIntPredicate, LLVMLinkage, LLVMOpcode, LLVMVisibility};
+use eager_llvm::{Block, Builder, LLVMLinkage, Module, Type, Value};
 
-use super::constants::{Constants, c_name};
-use super::tasks::Builder;
-use crate::ir::{Module, Value};
+use super::builder_before;
+use super::constants::Constants;
 use crate::read::kernels::OFFLOAD_ENTRY;
 
 /// Section that the driver's header (`driver/include/eager/managed.h`) puts `__managed__` variables into. A section is
@@ -25,7 +21,7 @@ const SECTION: &str = ".eager.managed";
 pub const POINTER_SUFFIX: &str = ".managed";
 
 /// Section in which the program lists its pointers for the linker's registration (`-fgpu-rdc`).
-const LIST_SECTION: &CStr = c"eager_managed";
+const LIST_SECTION: &str = "eager_managed";
 /// Function that fills in the addresses in such a program.
 const LINKED_INIT: &str = "eager_managed_init";
 /// clang's lists of device variables that are kept because host code uses them.
@@ -39,11 +35,6 @@ const REGISTERED_BYTES: usize = 5;
 const INIT_MODULE: &str = "__cudaInitModule";
 /// Function that returns a variable's address, and makes the runtime fill the address in first if it is missing.
 const ADDRESS: &str = "eager.managed_address";
-
-unsafe extern "C" {
-    fn eager_expand_constants(global: LLVMValueRef);
-    fn eager_append_used(module: LLVMModuleRef, global: LLVMValueRef);
-}
 
 /// Reason why the host code of a managed variable cannot be emitted.
 #[derive(Debug, thiserror::Error)]
@@ -60,40 +51,25 @@ pub enum ManagedError {
 
 /// Annotates the variables in device code for a GPU, so that the driver puts them into managed memory. Returns whether
 /// there were any.
-pub fn mark(module: Module<'_>) -> bool {
+pub fn mark<'m>(module: &'m Module<'m>) -> bool {
     let found = variables(module);
     let context = module.context();
-    for variable in &found {
-        // SAFETY: the variable is a live global of the module, and the nodes are of its context.
-        unsafe {
-            let one = LLVMConstInt(LLVMInt32TypeInContext(context), 1, 0);
-            let word = LLVMMDStringInContext2(context, c"managed".as_ptr(), 7);
-            let mut parts = [LLVMValueAsMetadata(variable.raw()), word, LLVMValueAsMetadata(one)];
-            let node = LLVMMDNodeInContext2(context, parts.as_mut_ptr(), parts.len());
-            LLVMAddNamedMetadataOperand(
-                module.raw(),
-                c"nvvm.annotations".as_ptr(),
-                LLVMMetadataAsValue(context, node),
-            );
-        }
+    for &variable in &found {
+        let node = context.annotation_node(variable, "managed", context.int_type(32).constant(1));
+        module.add_named_metadata("nvvm.annotations", node);
     }
     !found.is_empty()
 }
 
 /// Redirects every use in CPU device code (of the whole program under `-fgpu-rdc`) through a pointer `NAME.managed`.
 /// The variable itself keeps only the initial bytes of the managed memory.
-pub fn point_device(module: Module<'_>) {
+pub fn point_device<'m>(module: &'m Module<'m>) {
     for variable in variables(module).into_iter().filter(|variable| !variable.is_declaration()) {
-        // SAFETY: the variable is a live global; its type is a pointer, and CPU code has sections of its own.
-        let pointer = unsafe {
-            LLVMSetSection(variable.raw(), c"".as_ptr());
-            LLVMTypeOf(variable.raw())
-        };
+        // CPU code has sections of its own.
+        variable.set_section("");
+        let pointer = variable.ty();
         let slot = pointer_variable(module, variable, pointer, LLVMLinkage::LLVMInternalLinkage);
-        replace_uses(module, variable, |builder| {
-            // SAFETY: the slot holds a value of this type.
-            unsafe { LLVMBuildLoad2(builder.raw, pointer, slot, c"".as_ptr()) }
-        });
+        replace_uses(module, variable, |builder| builder.load(pointer, slot));
     }
 }
 
@@ -102,7 +78,7 @@ pub fn point_device(module: Module<'_>) {
 ///
 /// # Errors
 /// Names a variable that neither this module nor the linker registers, or whose address a constant holds.
-pub fn point_host(module: Module<'_>) -> Result<bool, ManagedError> {
+pub fn point_host<'m>(module: &'m Module<'m>) -> Result<bool, ManagedError> {
     let found = variables(module);
     let handle = module.global(HANDLE);
     let constants = Constants::new(module);
@@ -118,205 +94,154 @@ pub fn point_host(module: Module<'_>) -> Result<bool, ManagedError> {
         };
         let address = address_function(constants, handle);
         let ty = address_type(constants);
-        replace_uses(module, variable, |builder| {
-            // SAFETY: the function takes the address of a pointer variable, which the slot is.
-            unsafe { LLVMBuildCall2(builder.raw, ty, address, [slot].as_mut_ptr(), 1, c"".as_ptr()) }
-        });
+        replace_uses(module, variable, |builder| builder.call_as(ty, address, &[slot]));
         if let Some(user) = holders(variable).into_iter().find(|holder| !is_table_of_clang(holder)) {
             return Err(ManagedError::Constant { name: variable.name(), user });
         }
-        // SAFETY: only clang's tables still refer to it (checked above); the slot is of the same type, and the variable
-        // is not used after this.
-        unsafe {
-            LLVMReplaceAllUsesWith(variable.raw(), slot);
-            LLVMDeleteGlobal(variable.raw());
-        }
+        // Only clang's tables still refer to it.
+        variable.replace_uses_with(slot);
+        variable.delete();
     }
     Ok(!found.is_empty())
 }
 
 /// Makes every registration, clang's or nvcc's, report to the shim how many bytes the variable takes.
-pub fn report_sizes(module: Module<'_>) {
+pub fn report_sizes<'m>(module: &'m Module<'m>) {
     let Some(function) = module.function(REGISTER_MANAGED) else { return };
     let constants = Constants::new(module);
-    let (ty, count) = constants.declare(eager_abi::MANAGED_VARIABLE, &mut [constants.int(64)]);
+    let (ty, count) = constants.declare(eager_abi::MANAGED_VARIABLE, &[constants.int(64)]);
     for call in function.users() {
         let Some(bytes) = call.call_args().get(REGISTERED_BYTES).copied() else { continue };
         if bytes.integer_bits() == Some(64) {
-            Builder::before(module, call).call(ty, count, &mut [bytes.raw()]);
+            builder_before(module, call).call_as(ty, count, &[bytes]);
         }
     }
 }
 
 /// Managed variables in module order, including those that the file only declares.
-fn variables(module: Module<'_>) -> Vec<Value<'_>> {
+fn variables<'m>(module: &'m Module<'m>) -> Vec<Value<'m>> {
     let is_managed = |global: &Value<'_>| global.section().is_some_and(|section| section == SECTION);
     module.globals().into_iter().filter(is_managed).collect()
 }
 
 /// Adds a variable `NAME.managed` for an address, in the address space of the variable; null until the runtime fills it
 /// in.
-fn pointer_variable(
-    module: Module<'_>,
-    variable: Value<'_>,
-    pointer: LLVMTypeRef,
+fn pointer_variable<'m>(
+    module: &'m Module<'m>,
+    variable: Value<'m>,
+    pointer: Type<'m>,
     linkage: LLVMLinkage,
-) -> LLVMValueRef {
-    let name = c_name(&format!("{}{POINTER_SUFFIX}", variable.name()));
-    // SAFETY: the variable is a live global of the module; the new one is of a pointer type, for which null is a value.
-    unsafe {
-        let space = LLVMGetPointerAddressSpace(LLVMTypeOf(variable.raw()));
-        let slot = LLVMAddGlobalInAddressSpace(module.raw(), pointer, name.as_ptr(), space);
-        LLVMSetInitializer(slot, LLVMConstNull(pointer));
-        LLVMSetLinkage(slot, linkage);
-        LLVMSetExternallyInitialized(slot, 1);
-        slot
-    }
+) -> Value<'m> {
+    let name = format!("{}{POINTER_SUFFIX}", variable.name());
+    let slot = module.add_global_in(&name, pointer, variable.ty().pointer_address_space());
+    slot.set_initializer(pointer.null());
+    slot.set_linkage(linkage);
+    slot.make_externally_initialized();
+    slot
 }
 
 /// Adds the pointer variable under `-fgpu-rdc`, where other files may use it: the file that defines the managed
 /// variable lists the pointer for registration, other files declare it.
-fn linked_pointer(constants: Constants<'_>, variable: Value<'_>) -> LLVMValueRef {
+fn linked_pointer<'m>(constants: Constants<'m>, variable: Value<'m>) -> Value<'m> {
     let module = constants.module();
-    // SAFETY: the variable is a live global; the slot and its entry are variables just made in this module. The entry
-    // is marked as used, because only the section's name leads to it. Hidden visibility is set only on symbols that
-    // other files may see.
-    unsafe {
-        let slot = pointer_variable(module, variable, constants.pointer(), LLVMGetLinkage(variable.raw()));
-        if variable.is_declaration() {
-            LLVMSetInitializer(slot, std::ptr::null_mut());
-            LLVMSetExternallyInitialized(slot, 0);
-        } else {
-            let entry = constants.global("eager.managed_entry", slot);
-            LLVMSetSection(entry, LIST_SECTION.as_ptr());
-            eager_append_used(module.raw(), entry);
-        }
-        if !variable.is_internal() {
-            LLVMSetVisibility(slot, LLVMVisibility::LLVMHiddenVisibility);
-        }
-        slot
+    let slot = pointer_variable(module, variable, constants.pointer(), variable.linkage());
+    if variable.is_declaration() {
+        slot.make_external();
+    } else {
+        // Marked as used, because only the section's name leads to it.
+        let entry = constants.global("eager.managed_entry", slot);
+        entry.set_section(LIST_SECTION);
+        module.append_used(entry);
     }
+    // Only symbols that other files may see have a visibility.
+    if !variable.is_internal() {
+        slot.hide();
+    }
+    slot
 }
 
 /// Replaces clang's registration as a device variable by nvcc's as a managed one. The arguments are the same except for
 /// the second, which is the slot that receives the address.
-fn register(constants: Constants<'_>, variable: Value<'_>, slot: LLVMValueRef) -> Result<(), ManagedError> {
+fn register<'m>(constants: Constants<'m>, variable: Value<'m>, slot: Value<'m>) -> Result<(), ManagedError> {
     let module = constants.module();
     let registers = |user: &Value<'_>| user.callee_name().is_some_and(|name| name == REGISTER_VARIABLE);
     let Some(call) = variable.users().into_iter().find(registers) else {
         return Err(ManagedError::Unregistered { name: variable.name() });
     };
-    let mut arguments: Vec<LLVMValueRef> = call.call_args().into_iter().map(Value::raw).collect();
+    let mut arguments = call.call_args();
     arguments[1] = slot;
-    // SAFETY: the arguments are those of a live call of this function, and their types are taken from them. clang
-    // declares HIP's function of this name, which has other parameters and no use here.
-    unsafe {
-        let mut types: Vec<LLVMTypeRef> = arguments.iter().map(|&argument| LLVMTypeOf(argument)).collect();
-        let ty = LLVMFunctionType(constants.void(), types.as_mut_ptr(), types.len() as u32, 0);
-        if let Some(other) = module.function(REGISTER_MANAGED)
-            && LLVMGlobalGetValueType(other.raw()) != ty
-        {
-            LLVMSetValueName2(other.raw(), c"".as_ptr(), 0);
-            if other.users().is_empty() {
-                LLVMDeleteFunction(other.raw());
-            }
+    let types: Vec<Type<'_>> = arguments.iter().map(|argument| argument.ty()).collect();
+    // clang declares HIP's function of this name, which has other parameters and no use here.
+    if let Some(other) = module.function(REGISTER_MANAGED)
+        && other.value_type() != Type::function(constants.void(), &types)
+    {
+        other.set_name("");
+        if other.users().is_empty() {
+            other.delete();
         }
-        let (ty, function) = constants.declare(REGISTER_MANAGED, &mut types);
-        Builder::before(module, call).call(ty, function, &mut arguments);
-        LLVMInstructionEraseFromParent(call.raw());
     }
+    let (ty, function) = constants.declare(REGISTER_MANAGED, &types);
+    builder_before(module, call).call_as(ty, function, &arguments);
+    call.erase();
     Ok(())
 }
 
-fn address_type(constants: Constants<'_>) -> LLVMTypeRef {
-    // SAFETY: the types are of the module's context.
-    unsafe { LLVMFunctionType(constants.pointer(), [constants.pointer()].as_mut_ptr(), 1, 0) }
+fn address_type<'m>(constants: Constants<'m>) -> Type<'m> {
+    Type::function(constants.pointer(), &[constants.pointer()])
 }
 
 /// Adds `ptr address(ptr slot)`: returns the slot's pointer, and calls `__cudaInitModule` first where that is null, as
 /// nvcc's code does. Without a handle, it calls the linker's registration instead.
-fn address_function(constants: Constants<'_>, handle: Option<Value<'_>>) -> LLVMValueRef {
+fn address_function<'m>(constants: Constants<'m>, handle: Option<Value<'m>>) -> Value<'m> {
     let module = constants.module();
     if let Some(known) = module.function(ADDRESS) {
-        return known.raw();
+        return known;
     }
     let (context, pointer) = (module.context(), constants.pointer());
-    // SAFETY: every type, function and block is of this module's context; the builder is disposed of, and each
-    // instruction uses values made before it on every path to it.
-    unsafe {
-        let function = LLVMAddFunction(module.raw(), c_name(ADDRESS).as_ptr(), address_type(constants));
-        LLVMSetLinkage(function, LLVMLinkage::LLVMInternalLinkage);
-        let [entry, first, done] = [c"entry", c"first", c"done"]
-            .map(|name| LLVMAppendBasicBlockInContext(context, function, name.as_ptr()));
-        let builder = LLVMCreateBuilderInContext(context);
-        let slot = LLVMGetParam(function, 0);
-        LLVMPositionBuilderAtEnd(builder, entry);
-        let known = LLVMBuildLoad2(builder, pointer, slot, c"".as_ptr());
-        let missing =
-            LLVMBuildICmp(builder, LLVMIntPredicate::LLVMIntEQ, known, constants.null(), c"".as_ptr());
-        LLVMBuildCondBr(builder, missing, first, done);
-        LLVMPositionBuilderAtEnd(builder, first);
-        let (ty, init, mut arguments) = match handle {
-            Some(handle) => {
-                let (ty, init) = init_module(constants);
-                (ty, init, vec![LLVMBuildLoad2(builder, pointer, handle.raw(), c"".as_ptr())])
-            }
-            None => {
-                let (ty, init) = constants.declare(LINKED_INIT, &mut []);
-                LLVMSetVisibility(init, LLVMVisibility::LLVMHiddenVisibility);
-                (ty, init, Vec::new())
-            }
-        };
-        let count = arguments.len() as u32;
-        LLVMBuildCall2(builder, ty, init, arguments.as_mut_ptr(), count, c"".as_ptr());
-        LLVMBuildBr(builder, done);
-        LLVMPositionBuilderAtEnd(builder, done);
-        let address = LLVMBuildLoad2(builder, pointer, slot, c"".as_ptr());
-        LLVMBuildRet(builder, address);
-        LLVMDisposeBuilder(builder);
-        function
+    let function = module.add_function(ADDRESS, address_type(constants));
+    function.set_linkage(LLVMLinkage::LLVMInternalLinkage);
+    let [entry, first, done] = ["entry", "first", "done"].map(|name| context.append_block(function, name));
+    let builder = context.builder();
+    let slot = function.params()[0];
+    builder.at_end(entry);
+    let known = builder.load(pointer, slot);
+    builder.branch_if(builder.equal(known, constants.null()), first, done);
+    builder.at_end(first);
+    match handle {
+        Some(handle) => {
+            let ty = Type::function(constants.int(8), &[pointer]);
+            let (ty, init) = constants.declare_type(INIT_MODULE, ty);
+            builder.call_as(ty, init, &[builder.load(pointer, handle)]);
+        }
+        None => {
+            let (ty, init) = constants.declare(LINKED_INIT, &[]);
+            init.hide();
+            builder.call_as(ty, init, &[]);
+        }
     }
-}
-
-/// Returns type and declaration of `char __cudaInitModule(void **)`.
-fn init_module(constants: Constants<'_>) -> (LLVMTypeRef, LLVMValueRef) {
-    let module = constants.module();
-    // SAFETY: the types are of the module's context, and no function of this name exists when it is added.
-    unsafe {
-        let ty = LLVMFunctionType(constants.int(8), [constants.pointer()].as_mut_ptr(), 1, 0);
-        let known = module.function(INIT_MODULE).map(Value::raw);
-        let init = known.unwrap_or_else(|| LLVMAddFunction(module.raw(), c_name(INIT_MODULE).as_ptr(), ty));
-        (ty, init)
-    }
+    builder.branch(done);
+    builder.at_end(done);
+    builder.return_value(builder.load(pointer, slot));
+    function
 }
 
 /// Replaces every use in an instruction by a value that `make` emits before the instruction; for a phi, at the end of
 /// the incoming block.
-fn replace_uses<'m>(module: Module<'m>, variable: Value<'m>, make: impl Fn(&Builder<'m>) -> LLVMValueRef) {
-    // SAFETY: the variable is a live global of the module; only instructions are added.
-    unsafe { eager_expand_constants(variable.raw()) };
+fn replace_uses<'m>(module: &'m Module<'m>, variable: Value<'m>, make: impl Fn(&Builder<'m>) -> Value<'m>) {
+    variable.expand_constants();
     // A user is listed once per operand; its first visit replaces all operands, and later visits find none.
-    for user in variable.users().into_iter().filter(|user| user.opcode().is_some()) {
-        let is_phi = user.opcode() == Some(LLVMOpcode::LLVMPHI);
+    for user in variable.users().into_iter().filter(|user| user.is_instruction()) {
+        // Blocks that the operands of a phi come from.
+        let from: Vec<Block<'m>> = user.incoming().into_iter().map(|(_, block)| block).collect();
         // A phi may list a block twice, and then must get the same value for both.
-        let mut made: BTreeMap<usize, LLVMValueRef> = BTreeMap::new();
+        let mut made: BTreeMap<Value<'m>, Value<'m>> = BTreeMap::new();
         for (index, operand) in user.operands().into_iter().enumerate() {
-            if operand.raw() != variable.raw() {
+            if operand != variable {
                 continue;
             }
-            let index = index as u32;
-            // SAFETY: the user is a live instruction; a phi has an incoming block, with a terminator, for each operand.
-            let place = unsafe {
-                if is_phi {
-                    LLVMGetBasicBlockTerminator(LLVMGetIncomingBlock(user.raw(), index))
-                } else {
-                    user.raw()
-                }
-            };
-            let Some(before) = Value::from_raw(place) else { continue };
-            let value = *made.entry(place as usize).or_insert_with(|| make(&Builder::before(module, before)));
-            // SAFETY: the new value has the variable's type and precedes every place where this operand is read.
-            unsafe { LLVMSetOperand(user.raw(), index, value) };
+            let before = from.get(index).map_or(user, |block| block.terminator());
+            let value = *made.entry(before).or_insert_with(|| make(&builder_before(module, before)));
+            user.set_operand(index as u32, value);
         }
     }
 }
@@ -328,7 +253,7 @@ fn holders(variable: Value<'_>) -> Vec<String> {
     while let Some(user) = open.pop() {
         if user.is_global() {
             found.push(user.name());
-        } else if user.opcode().is_none() {
+        } else if !user.is_instruction() {
             open.extend(user.users());
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! Nothing undoes these changes; [`is_instrumented`] makes a second run do nothing.
 
+use eager_llvm::{Builder, Module, Value};
+
 pub mod constants;
 pub mod dead;
 pub mod managed;
@@ -11,10 +13,15 @@ pub mod tables;
 pub mod tasks;
 pub mod unwinds;
 
-use crate::ir::Module;
-
 /// Whether the pass has already run on the module: only the pass refers to the shim's version symbol.
 #[must_use]
-pub fn is_instrumented(module: Module<'_>) -> bool {
+pub fn is_instrumented(module: &Module<'_>) -> bool {
     module.global(eager_abi::VERSION_SYMBOL).is_some()
+}
+
+/// A builder positioned before one instruction, with that instruction's source location.
+pub(crate) fn builder_before<'m>(module: &'m Module<'m>, before: Value<'m>) -> Builder<'m> {
+    let builder = module.context().builder();
+    builder.before(before).located_as(before);
+    builder
 }

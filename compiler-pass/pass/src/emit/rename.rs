@@ -3,24 +3,19 @@
 //! Renaming the declaration covers every use at once: direct calls, clang's typed wrappers and taken addresses. Trap: a
 //! module that defines such a function (a stand-in runtime compiled with the plugin) must keep it.
 
-use crate::llvm_sys::core::{LLVMReplaceAllUsesWith, LLVMSetValueName2};
-
-use crate::ir::Module;
+use eager_llvm::Module;
 
 /// Renames every declared call of [`eager_abi::calls::renamed_symbols`]; returns the renamed ones.
-pub fn rename_calls(module: Module<'_>) -> Vec<&'static str> {
+pub fn rename_calls(module: &Module<'_>) -> Vec<&'static str> {
     let mut renamed = Vec::new();
     for name in eager_abi::calls::renamed_symbols() {
         let Some(function) = module.function(name).filter(|function| function.is_declaration()) else {
             continue;
         };
         let target = format!("{}{name}", eager_abi::RENAME_PREFIX);
-        // SAFETY: both are live functions of this module; with opaque pointers they have the same type.
-        unsafe {
-            match module.function(&target) {
-                Some(existing) => LLVMReplaceAllUsesWith(function.raw(), existing.raw()),
-                None => LLVMSetValueName2(function.raw(), target.as_ptr().cast(), target.len()),
-            }
+        match module.function(&target) {
+            Some(existing) => function.replace_uses_with(existing),
+            None => function.set_name(&target),
         }
         renamed.push(name);
     }

@@ -7,15 +7,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::llvm_sys::LLVMLinkage;
-use crate::llvm_sys::core::LLVMSetLinkage;
-use crate::llvm_sys::prelude::*;
+use eager_llvm::{LLVMLinkage, Module, Value};
 
 use super::constants::Constants;
-use crate::ir::Module;
 
 /// Returns the array of `eager_abi::EagerRuntimeCall` and its length. `renamed`: the calls that the module makes.
-pub fn runtime_table(module: Module<'_>, renamed: &[&str]) -> (LLVMValueRef, usize) {
+pub fn runtime_table<'m>(module: &'m Module<'m>, renamed: &[&str]) -> (Value<'m>, usize) {
     let constants = Constants::new(module);
     // The shim carries out the per-thread default stream variant of a call by the call itself.
     let bases = renamed.iter().filter_map(|name| eager_abi::calls::call(name)).map(|call| call.name);
@@ -24,13 +21,12 @@ pub fn runtime_table(module: Module<'_>, renamed: &[&str]) -> (LLVMValueRef, usi
     let names = renamed.iter().map(|name| (*name, true)).chain(own.map(|name| (name, false)));
     let row = |(name, strong): (&str, bool)| {
         let known = module.function(name).is_some();
-        let (_, function) = constants.declare(name, &mut []);
+        let (_, function) = constants.declare(name, &[]);
         if !known && !strong {
-            // SAFETY: `function` is the declaration that was just added to this live module.
-            unsafe { LLVMSetLinkage(function, LLVMLinkage::LLVMExternalWeakLinkage) };
+            function.set_linkage(LLVMLinkage::LLVMExternalWeakLinkage);
         }
-        constants.structure(&mut [constants.string("eager.call", name), function])
+        constants.structure(&[constants.string("eager.call", name), function])
     };
-    let mut rows: Vec<_> = names.map(row).collect();
-    (constants.array("eager.runtime", &mut rows), rows.len())
+    let rows: Vec<_> = names.map(row).collect();
+    (constants.array("eager.runtime", &rows), rows.len())
 }

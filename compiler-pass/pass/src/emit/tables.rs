@@ -4,18 +4,11 @@
 //! Trap: the constructor must run although nothing calls it, and the version reference must survive although nothing
 //! reads it. That is why they are in `llvm.global_ctors` and `llvm.used`.
 
-use crate::llvm_sys::core::*;
-use crate::llvm_sys::prelude::*;
+use eager_llvm::{Module, Value};
 
 use super::constants::Constants;
 use super::runtime::runtime_table;
-use crate::ir::Module;
 use crate::read::kernels::RegisteredKernel;
-
-unsafe extern "C" {
-    fn eager_append_constructor(module: LLVMModuleRef, function: LLVMValueRef);
-    fn eager_append_used(module: LLVMModuleRef, global: LLVMValueRef);
-}
 
 /// One row of the task table: the fields of `eager_abi::EagerTask`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,9 +25,9 @@ pub struct TaskRow {
 
 /// Emits the tables, their registration and the version reference. `renamed`: the module's runtime calls that go to the
 /// shim.
-pub fn emit_tables(
-    module: Module<'_>,
-    kernels: &[RegisteredKernel<'_>],
+pub fn emit_tables<'m>(
+    module: &'m Module<'m>,
+    kernels: &[RegisteredKernel<'m>],
     tasks: &[TaskRow],
     renamed: &[&str],
 ) {
@@ -43,7 +36,7 @@ pub fn emit_tables(
     let task_table = task_table(constants, tasks);
     let (runtime_table, runtime_count) = runtime_table(module, renamed);
     let count = |len: usize| constants.u32(u32::try_from(len).unwrap_or(u32::MAX));
-    let descriptor = constants.structure(&mut [
+    let descriptor = constants.structure(&[
         constants.u32(eager_abi::ABI_VERSION),
         count(kernels.len()),
         count(tasks.len()),
@@ -58,63 +51,54 @@ pub fn emit_tables(
     emit_version_reference(module, constants);
 }
 
-fn kernel_table(constants: Constants<'_>, kernels: &[RegisteredKernel<'_>]) -> LLVMValueRef {
-    let row = |kernel: &RegisteredKernel<'_>| {
-        let mut args: Vec<_> = kernel
+fn kernel_table<'m>(constants: Constants<'m>, kernels: &[RegisteredKernel<'m>]) -> Value<'m> {
+    let row = |kernel: &RegisteredKernel<'m>| {
+        let args: Vec<_> = kernel
             .args
             .iter()
-            .map(|arg| constants.structure(&mut [constants.u32(arg.size), constants.u32(arg.flags)]))
+            .map(|arg| constants.structure(&[constants.u32(arg.size), constants.u32(arg.flags)]))
             .collect();
-        constants.structure(&mut [
-            kernel.stub.raw(),
+        constants.structure(&[
+            kernel.stub,
             constants.string("eager.kernel", &kernel.name),
             constants.u32(u32::try_from(args.len()).unwrap_or(u32::MAX)),
             constants.u32(kernel.resources.registers),
-            constants.array("eager.args", &mut args),
+            constants.array("eager.args", &args),
             constants.u32(kernel.resources.shared_bytes),
             constants.u32(0),
         ])
     };
-    constants.array("eager.kernels", &mut kernels.iter().map(row).collect::<Vec<_>>())
+    constants.array("eager.kernels", &kernels.iter().map(row).collect::<Vec<_>>())
 }
 
-fn task_table(constants: Constants<'_>, tasks: &[TaskRow]) -> LLVMValueRef {
+fn task_table<'m>(constants: Constants<'m>, tasks: &[TaskRow]) -> Value<'m> {
     let row = |task: &TaskRow| {
-        let mut covered: Vec<_> = task.covered.iter().map(|&site| constants.u64(site)).collect();
-        constants.structure(&mut [
+        let covered: Vec<_> = task.covered.iter().map(|&site| constants.u64(site)).collect();
+        constants.structure(&[
             constants.u64(task.site),
             constants.string("eager.function", &task.function),
             constants.u32(task.line),
             constants.u32(task.launch_sites),
-            constants.array("eager.covered", &mut covered),
+            constants.array("eager.covered", &covered),
             constants.u32(u32::try_from(covered.len()).unwrap_or(u32::MAX)),
             constants.u32(task.flags),
         ])
     };
-    constants.array("eager.tasks", &mut tasks.iter().map(row).collect::<Vec<_>>())
+    constants.array("eager.tasks", &tasks.iter().map(row).collect::<Vec<_>>())
 }
 
 /// Emits a constructor of this object that calls `eager_module_register(&eager.module)`.
-fn emit_constructor(module: Module<'_>, constants: Constants<'_>, descriptor: LLVMValueRef) {
-    let (register_type, register) = constants.declare(eager_abi::MODULE_REGISTER, &mut [constants.pointer()]);
+fn emit_constructor<'m>(module: &'m Module<'m>, constants: Constants<'m>, descriptor: Value<'m>) {
+    let (register_type, register) = constants.declare(eager_abi::MODULE_REGISTER, &[constants.pointer()]);
     let constructor = constants.own_function("eager.register.module");
-    // SAFETY: the constructor was just made and has no body; the builder is disposed of before the block ends, and the
-    // call matches the declared type `void (ptr)`.
-    unsafe {
-        let entry = LLVMAppendBasicBlockInContext(module.context(), constructor, c"".as_ptr());
-        let builder = LLVMCreateBuilderInContext(module.context());
-        LLVMPositionBuilderAtEnd(builder, entry);
-        let mut args = [descriptor];
-        LLVMBuildCall2(builder, register_type, register, args.as_mut_ptr(), 1, c"".as_ptr());
-        LLVMBuildRetVoid(builder);
-        LLVMDisposeBuilder(builder);
-        eager_append_constructor(module.raw(), constructor);
-    }
+    let builder = module.context().builder();
+    builder.at_end(module.context().append_block(constructor, ""));
+    builder.call_as(register_type, register, &[descriptor]);
+    builder.return_nothing();
+    module.append_constructor(constructor);
 }
 
-fn emit_version_reference(module: Module<'_>, constants: Constants<'_>) {
-    let Some(symbol) = constants.external(eager_abi::VERSION_SYMBOL) else { return };
-    let reference = constants.global("eager.abi", symbol.raw());
-    // SAFETY: `reference` is a global variable of this live module.
-    unsafe { eager_append_used(module.raw(), reference) };
+fn emit_version_reference<'m>(module: &'m Module<'m>, constants: Constants<'m>) {
+    let symbol = constants.external(eager_abi::VERSION_SYMBOL);
+    module.append_used(constants.global("eager.abi", symbol));
 }

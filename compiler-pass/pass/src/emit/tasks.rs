@@ -6,27 +6,20 @@
 
 use std::collections::BTreeMap;
 
-use crate::llvm_sys::core::*;
-use crate::llvm_sys::debuginfo::LLVMInstructionGetDebugLoc;
-use crate::llvm_sys::prelude::*;
-use crate::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
+use eager_llvm::{Block, Builder, LLVMIntPredicate, Module, Opcode, Type, Value};
 use eager_tasks::deaths::Dead;
 use eager_tasks::{BinaryOp, BlockId, CastOp, Expr, Facts, LeafId, Point, ReloadBase, Spot, StaticTask};
 
+use super::builder_before;
 use super::constants::Constants;
 use super::unwinds;
-use crate::ir::{Block, Module, Value};
 use crate::read::function::Reading;
 
-unsafe extern "C" {
-    fn eager_split_edge(from: LLVMBasicBlockRef, to: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
-}
-
 /// Emits one function's dead buffers and static tasks; each task comes with its site number.
-pub fn emit_tasks(
-    module: Module<'_>,
-    reading: &Reading<'_>,
-    globals: &[Value<'_>],
+pub fn emit_tasks<'m>(
+    module: &'m Module<'m>,
+    reading: &Reading<'m>,
+    globals: &[Value<'m>],
     facts: &Facts,
     dead: &[&Dead],
     tasks: &[(u64, &StaticTask)],
@@ -49,7 +42,7 @@ pub fn emit_tasks(
 }
 
 pub(super) struct Writer<'a, 'm> {
-    pub module: Module<'m>,
+    pub module: &'m Module<'m>,
     pub reading: &'a Reading<'m>,
     pub globals: &'a [Value<'m>],
     facts: &'a Facts,
@@ -65,10 +58,10 @@ impl<'m> Writer<'_, 'm> {
 
     /// Emits a call `name(site)` at a spot.
     fn call(&mut self, spot: Spot, name: &str, site: u64) {
-        let (ty, function) = self.constants.declare(name, &mut [self.constants.int(64)]);
+        let (ty, function) = self.constants.declare(name, &[self.constants.int(64)]);
         for before in self.places(spot) {
-            let builder = Builder::before(self.module, before);
-            builder.call(ty, function, &mut [self.constants.u64(site)]);
+            let builder = builder_before(self.module, before);
+            builder.call_as(ty, function, &[self.constants.u64(site)]);
         }
     }
 
@@ -105,9 +98,7 @@ impl<'m> Writer<'_, 'm> {
         }
         let mut places = Vec::new();
         while source.successors().contains(&target) {
-            // SAFETY: both are live blocks of one function, and the edge between them exists (loop condition).
-            let middle = Block::from_raw(unsafe { eager_split_edge(source.raw(), target.raw()) });
-            match middle.and_then(first_insertion_point) {
+            match source.split_edge(target).and_then(first_insertion_point) {
                 Some(place) => places.push(place),
                 None => return start.into_iter().collect(),
             }
@@ -116,57 +107,53 @@ impl<'m> Writer<'_, 'm> {
     }
 
     fn begin(&self, site: u64, task: &StaticTask) {
-        let builder = Builder::before(self.module, self.instruction(task.begin));
+        let builder = builder_before(self.module, self.instruction(task.begin));
         let total = self.largest(&builder, &task.sums, task);
         let is_same = task.live_sums == task.sums;
         let live = if is_same { total } else { self.largest(&builder, &task.live_sums, task) };
         let (long, int) = (self.constants.int(64), self.constants.int(32));
-        let (ty, function) =
-            self.constants.declare(eager_abi::TASK_BEGIN, &mut [long, long, long, long, int]);
+        let (ty, function) = self.constants.declare(eager_abi::TASK_BEGIN, &[long, long, long, long, int]);
         let (blocks, threads) = match &task.geometry {
             Some(geometry) => (
                 self.wide(&builder, &geometry.blocks, task),
-                builder.cast(CastOp::Truncate, self.wide(&builder, &geometry.threads, task), int),
+                cast(&builder, CastOp::Truncate, self.wide(&builder, &geometry.threads, task), int),
             ),
             None => (self.constants.u64(0), self.constants.u32(0)),
         };
-        builder.call(ty, function, &mut [self.constants.u64(site), total, live, blocks, threads]);
+        builder.call_as(ty, function, &[self.constants.u64(site), total, live, blocks, threads]);
     }
 
-    fn largest(&self, builder: &Builder<'m>, sums: &[Vec<Expr>], task: &StaticTask) -> LLVMValueRef {
+    fn largest(&self, builder: &Builder<'m>, sums: &[Vec<Expr>], task: &StaticTask) -> Value<'m> {
         let sums = sums.iter().map(|sum| self.sum(builder, sum, task));
-        sums.reduce(|a, b| builder.larger(a, b)).unwrap_or_else(|| self.constants.u64(0))
+        sums.reduce(|a, b| larger(builder, a, b)).unwrap_or_else(|| self.constants.u64(0))
     }
 
-    fn sum(&self, builder: &Builder<'m>, terms: &[Expr], task: &StaticTask) -> LLVMValueRef {
+    fn sum(&self, builder: &Builder<'m>, terms: &[Expr], task: &StaticTask) -> Value<'m> {
         let terms = terms.iter().map(|size| self.wide(builder, size, task));
-        terms.reduce(|a, b| builder.binary(BinaryOp::Add, a, b)).unwrap_or_else(|| self.constants.u64(0))
+        terms.reduce(|a, b| builder.binary(Opcode::LLVMAdd, a, b)).unwrap_or_else(|| self.constants.u64(0))
     }
 
     /// Computes an expression, widened to 64 bits.
-    fn wide(&self, builder: &Builder<'m>, expr: &Expr, task: &StaticTask) -> LLVMValueRef {
-        builder.cast(CastOp::ZeroExtend, self.value(builder, expr, task), self.constants.int(64))
+    fn wide(&self, builder: &Builder<'m>, expr: &Expr, task: &StaticTask) -> Value<'m> {
+        cast(builder, CastOp::ZeroExtend, self.value(builder, expr, task), self.constants.int(64))
     }
 
-    fn value(&self, builder: &Builder<'m>, expr: &Expr, task: &StaticTask) -> LLVMValueRef {
+    fn value(&self, builder: &Builder<'m>, expr: &Expr, task: &StaticTask) -> Value<'m> {
         match expr {
-            Expr::Const { value, bits } => {
-                // SAFETY: the type is an integer type of the module's context.
-                unsafe { LLVMConstInt(self.constants.int(*bits), *value, 0) }
-            }
+            Expr::Const { value, bits } => self.constants.int(*bits).constant(*value),
             Expr::Leaf(id) => self.leaf(builder, *id, task),
             Expr::Cast { op, bits, arg } => {
                 let arg = self.value(builder, arg, task);
-                builder.cast(*op, arg, self.constants.int(*bits))
+                cast(builder, *op, arg, self.constants.int(*bits))
             }
             Expr::Binary { op, args } => {
                 let (a, b) = (self.value(builder, &args.0, task), self.value(builder, &args.1, task));
-                builder.binary(*op, a, b)
+                builder.binary(opcode(*op), a, b)
             }
         }
     }
 
-    fn leaf(&self, builder: &Builder<'m>, id: LeafId, task: &StaticTask) -> LLVMValueRef {
+    fn leaf(&self, builder: &Builder<'m>, id: LeafId, task: &StaticTask) -> Value<'m> {
         let leaf = &self.facts.leaves[id.index()];
         if let Some(reload) = leaf.reload.as_ref().filter(|_| task.reloads.contains(&id)) {
             let base = match reload.base {
@@ -174,17 +161,17 @@ impl<'m> Writer<'_, 'm> {
                 ReloadBase::Pointer(pointer) => self.reading.pointers[pointer.index()],
             };
             if let Some(base) = base {
-                return builder.load(base, reload.offset, self.constants, reload.bits);
+                return load(builder, base, reload.offset, self.constants, reload.bits);
             }
         }
         let own = leaf.own.and_then(|own| self.reading.leaves[own.index()]);
-        own.expect("the planner uses leaves that are values or can be loaded").raw()
+        own.expect("the planner uses leaves that are values or can be loaded")
     }
 }
 
 /// Returns the `musttail` call directly before a return, if there is one: nothing may be inserted between the two.
 fn before_tail_call(instruction: Value<'_>) -> Value<'_> {
-    let list = instruction.block().map(Block::instructions).unwrap_or_default();
+    let list = instruction.place().map(Block::instructions).unwrap_or_default();
     let previous =
         list.iter().position(|&i| i == instruction).and_then(|at| at.checked_sub(1)).map(|at| list[at]);
     previous.filter(|call| call.is_must_tail()).unwrap_or(instruction)
@@ -193,110 +180,63 @@ fn before_tail_call(instruction: Value<'_>) -> Value<'_> {
 pub(super) fn first_insertion_point(block: Block<'_>) -> Option<Value<'_>> {
     let must_lead = |i: &Value<'_>| {
         matches!(
-            i.opcode(),
-            Some(
-                LLVMOpcode::LLVMPHI
-                    | LLVMOpcode::LLVMLandingPad
-                    | LLVMOpcode::LLVMCleanupPad
-                    | LLVMOpcode::LLVMCatchPad
-            )
+            i.instruction_opcode(),
+            Some(Opcode::LLVMPHI | Opcode::LLVMLandingPad | Opcode::LLVMCleanupPad | Opcode::LLVMCatchPad)
         )
     };
     block.instructions().into_iter().find(|i| !must_lead(i))
 }
 
-/// An LLVM builder positioned before one instruction, with that instruction's source location.
-pub(crate) struct Builder<'m> {
-    pub raw: LLVMBuilderRef,
-    before: Value<'m>,
+/// Casts to another width, if the width differs.
+fn cast<'m>(builder: &Builder<'m>, op: CastOp, value: Value<'m>, to: Type<'m>) -> Value<'m> {
+    // No cast instruction allows equal widths.
+    if value.ty() == to {
+        return value;
+    }
+    let opcode = match op {
+        CastOp::ZeroExtend => Opcode::LLVMZExt,
+        CastOp::SignExtend => Opcode::LLVMSExt,
+        CastOp::Truncate => Opcode::LLVMTrunc,
+    };
+    builder.cast(opcode, value, to)
 }
 
-impl<'m> Builder<'m> {
-    pub fn before(module: Module<'m>, before: Value<'m>) -> Self {
-        // SAFETY: `before` is a live instruction of the module; the builder is disposed of in `drop`.
-        let raw = unsafe {
-            let raw = LLVMCreateBuilderInContext(module.context());
-            LLVMPositionBuilderBefore(raw, before.raw());
-            LLVMSetCurrentDebugLocation2(raw, LLVMInstructionGetDebugLoc(before.raw()));
-            raw
-        };
-        Self { raw, before }
-    }
-
-    pub fn call(&self, ty: LLVMTypeRef, function: LLVMValueRef, args: &mut [LLVMValueRef]) {
-        let count = u32::try_from(args.len()).unwrap_or(u32::MAX);
-        // SAFETY: the function was declared with `ty`, and the arguments have the declared types and count.
-        unsafe { LLVMBuildCall2(self.raw, ty, function, args.as_mut_ptr(), count, c"".as_ptr()) };
-    }
-
-    /// Casts to another width, if the width differs.
-    fn cast(&self, op: CastOp, value: LLVMValueRef, to: LLVMTypeRef) -> LLVMValueRef {
-        // SAFETY: value and type are integers (sizes and their parts), and LLVM checks that the cast goes the right
-        // way; equal widths are left alone because no cast instruction allows them.
-        unsafe {
-            if LLVMTypeOf(value) == to {
-                return value;
-            }
-            match op {
-                CastOp::ZeroExtend => LLVMBuildZExt(self.raw, value, to, c"".as_ptr()),
-                CastOp::SignExtend => LLVMBuildSExt(self.raw, value, to, c"".as_ptr()),
-                CastOp::Truncate => LLVMBuildTrunc(self.raw, value, to, c"".as_ptr()),
-            }
-        }
-    }
-
-    fn binary(&self, op: BinaryOp, a: LLVMValueRef, b: LLVMValueRef) -> LLVMValueRef {
-        let opcode = match op {
-            BinaryOp::Add => LLVMOpcode::LLVMAdd,
-            BinaryOp::Sub => LLVMOpcode::LLVMSub,
-            BinaryOp::Mul => LLVMOpcode::LLVMMul,
-            BinaryOp::ShiftLeft => LLVMOpcode::LLVMShl,
-            BinaryOp::ShiftRightLogical => LLVMOpcode::LLVMLShr,
-            BinaryOp::ShiftRightArithmetic => LLVMOpcode::LLVMAShr,
-            BinaryOp::And => LLVMOpcode::LLVMAnd,
-            BinaryOp::Or => LLVMOpcode::LLVMOr,
-            BinaryOp::Xor => LLVMOpcode::LLVMXor,
-            BinaryOp::DivideUnsigned => LLVMOpcode::LLVMUDiv,
-            BinaryOp::DivideSigned => LLVMOpcode::LLVMSDiv,
-            BinaryOp::RemainderUnsigned => LLVMOpcode::LLVMURem,
-            BinaryOp::RemainderSigned => LLVMOpcode::LLVMSRem,
-        };
-        // SAFETY: both operands are integers of one width: the expression mirrors an instruction that had them.
-        unsafe { LLVMBuildBinOp(self.raw, opcode, a, b, c"".as_ptr()) }
-    }
-
-    /// The larger of two unsigned numbers.
-    fn larger(&self, a: LLVMValueRef, b: LLVMValueRef) -> LLVMValueRef {
-        // SAFETY: both are 64-bit integers.
-        unsafe {
-            let is_larger = LLVMBuildICmp(self.raw, LLVMIntPredicate::LLVMIntUGT, a, b, c"".as_ptr());
-            LLVMBuildSelect(self.raw, is_larger, a, b, c"".as_ptr())
-        }
-    }
-
-    /// Loads an integer at an offset in bytes from an address.
-    fn load(&self, base: Value<'m>, offset: i64, constants: Constants<'m>, bits: u32) -> LLVMValueRef {
-        // SAFETY: the base is an address that is known here, and the program itself loads this place as an integer of
-        // this width, or passes it to a call that does; an alignment of 1 is always right.
-        unsafe {
-            let mut index = [constants.u64(offset.cast_unsigned())];
-            let address = match offset {
-                0 => base.raw(),
-                _ => {
-                    LLVMBuildGEP2(self.raw, constants.int(8), base.raw(), index.as_mut_ptr(), 1, c"".as_ptr())
-                }
-            };
-            let load = LLVMBuildLoad2(self.raw, constants.int(bits), address, c"".as_ptr());
-            LLVMSetAlignment(load, 1);
-            load
-        }
+fn opcode(op: BinaryOp) -> Opcode {
+    match op {
+        BinaryOp::Add => Opcode::LLVMAdd,
+        BinaryOp::Sub => Opcode::LLVMSub,
+        BinaryOp::Mul => Opcode::LLVMMul,
+        BinaryOp::ShiftLeft => Opcode::LLVMShl,
+        BinaryOp::ShiftRightLogical => Opcode::LLVMLShr,
+        BinaryOp::ShiftRightArithmetic => Opcode::LLVMAShr,
+        BinaryOp::And => Opcode::LLVMAnd,
+        BinaryOp::Or => Opcode::LLVMOr,
+        BinaryOp::Xor => Opcode::LLVMXor,
+        BinaryOp::DivideUnsigned => Opcode::LLVMUDiv,
+        BinaryOp::DivideSigned => Opcode::LLVMSDiv,
+        BinaryOp::RemainderUnsigned => Opcode::LLVMURem,
+        BinaryOp::RemainderSigned => Opcode::LLVMSRem,
     }
 }
 
-impl Drop for Builder<'_> {
-    fn drop(&mut self) {
-        debug_assert!(self.before.block().is_some());
-        // SAFETY: the builder was created in `before` and is not used again.
-        unsafe { LLVMDisposeBuilder(self.raw) };
-    }
+/// The larger of two unsigned numbers.
+fn larger<'m>(builder: &Builder<'m>, a: Value<'m>, b: Value<'m>) -> Value<'m> {
+    builder.select(builder.compare(LLVMIntPredicate::LLVMIntUGT, a, b), a, b)
+}
+
+/// Loads an integer at an offset in bytes from an address. An alignment of 1 is always right.
+fn load<'m>(
+    builder: &Builder<'m>,
+    base: Value<'m>,
+    offset: i64,
+    constants: Constants<'m>,
+    bits: u32,
+) -> Value<'m> {
+    let address = match offset {
+        0 => base,
+        _ => builder.offset(base, constants.u64(offset.cast_unsigned())),
+    };
+    let load = builder.load(constants.int(bits), address);
+    load.set_alignment(1);
+    load
 }

@@ -6,9 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::llvm_sys::LLVMOpcode;
-
-use crate::ir::{Module, Value};
+use eager_llvm::{Module, Opcode, Value};
 
 /// Source of an argument of the wrapped call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +48,7 @@ pub fn runtime_name(name: &str) -> Option<&str> {
 impl<'m> Wrappers<'m> {
     /// Finds the wrappers: single-block functions with exactly one call, to a declared runtime function.
     #[must_use]
-    pub fn find(module: Module<'m>) -> Self {
+    pub fn find(module: &'m Module<'m>) -> Self {
         let found = module.functions().into_iter().filter_map(|f| wrapper_of(f).map(|wrapper| (f, wrapper)));
         Self(found.collect())
     }
@@ -63,7 +61,7 @@ impl<'m> Wrappers<'m> {
     /// The runtime call that an instruction makes, directly or through a wrapper.
     #[must_use]
     pub fn runtime_call(&self, instruction: Value<'m>) -> Option<RuntimeCall<'m>> {
-        let callee = instruction.callee().filter(|callee| callee.is_function())?;
+        let callee = instruction.call_target().filter(|callee| callee.is_function())?;
         let args = instruction.call_args();
         if let Some(wrapper) = self.0.get(&callee) {
             let through = |arg: &WrappedArg<'m>| match *arg {
@@ -83,15 +81,16 @@ impl<'m> Wrappers<'m> {
 fn wrapper_of<'m>(function: Value<'m>) -> Option<Wrapper<'m>> {
     let [block] = function.blocks().try_into().ok()?;
     let instructions = block.instructions();
-    let stays =
-        |store: &&Value<'_>| store.operand(1).is_some_and(|to| to.opcode() == Some(LLVMOpcode::LLVMAlloca));
-    let mut stores = instructions.iter().filter(|i| i.opcode() == Some(LLVMOpcode::LLVMStore));
+    let stays = |store: &&Value<'_>| {
+        store.operand_at(1).is_some_and(|to| to.instruction_opcode() == Some(Opcode::LLVMAlloca))
+    };
+    let mut stores = instructions.iter().filter(|i| i.instruction_opcode() == Some(Opcode::LLVMStore));
     if !stores.all(|store| stays(&store)) {
         return None;
     }
-    let mut calls = instructions.iter().filter(|i| i.callee().is_some() && !is_intrinsic(**i));
+    let mut calls = instructions.iter().filter(|i| i.call_target().is_some() && !is_intrinsic(**i));
     let (call, None) = (*calls.next()?, calls.next()) else { return None };
-    let callee = call.callee().filter(|callee| callee.is_function() && callee.is_declaration())?;
+    let callee = call.call_target().filter(|callee| callee.is_function() && callee.is_declaration())?;
     let name = runtime_name(&callee.name())?.to_owned();
     let params = function.params();
     let args = call.call_args().into_iter().map(|arg| wrapped_arg(arg, &params));
@@ -114,12 +113,13 @@ fn wrapped_arg<'m>(arg: Value<'m>, params: &[Value<'m>]) -> Option<WrappedArg<'m
 }
 
 fn stored_param<'m>(load: Value<'m>, params: &[Value<'m>]) -> Option<usize> {
-    if load.opcode() != Some(LLVMOpcode::LLVMLoad) {
+    if load.instruction_opcode() != Some(Opcode::LLVMLoad) {
         return None;
     }
-    let slot = load.operand(0).filter(|slot| slot.opcode() == Some(LLVMOpcode::LLVMAlloca))?;
-    let mut stores = slot.users().into_iter().filter(|user| user.opcode() == Some(LLVMOpcode::LLVMStore));
+    let slot = load.operand_at(0).filter(|slot| slot.instruction_opcode() == Some(Opcode::LLVMAlloca))?;
+    let mut stores =
+        slot.users().into_iter().filter(|user| user.instruction_opcode() == Some(Opcode::LLVMStore));
     let (store, None) = (stores.next()?, stores.next()) else { return None };
-    let stored = store.operand(0)?;
+    let stored = store.operand_at(0)?;
     params.iter().position(|&param| param == stored)
 }

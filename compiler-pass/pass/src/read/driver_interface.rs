@@ -2,14 +2,13 @@
 //!
 //! Trap: names of other libraries begin the same way (`cublasCreate`); in the driver's names a capital follows `cu`.
 
+use eager_llvm::{Block, Module};
 use eager_tasks::Place;
 use eager_tasks::report::Remark;
 
-use crate::ir::{Block, Module};
-
 /// Remark on a module that allocates memory or launches through the driver interface, placed at its first such call.
 #[must_use]
-pub fn remark(module: Module<'_>) -> Option<Remark> {
+pub fn remark(module: &Module<'_>) -> Option<Remark> {
     let defined = module.functions().into_iter().filter(|function| !function.is_declaration());
     let calls = defined.flat_map(|function| {
         let instructions = function.blocks().into_iter().flat_map(Block::instructions);
@@ -24,7 +23,7 @@ pub fn remark(module: Module<'_>) -> Option<Remark> {
     let more = if others > 0 { format!(" and {others} more") } else { String::new() };
     Some(Remark {
         symbol: function.name(),
-        place: call.location().map(|found| Place { file: found.file, line: found.line }),
+        place: call.source_line().map(|(file, line)| Place { file, line }),
         missed: true,
         name: "DriverInterface",
         text: format!(

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::llvm_sys::{LLVMOpcode, LLVMTypeKind};
+use eager_llvm::{Block, Module, Opcode, TypeKind, Value};
 use eager_tasks::names::{FunctionId, PointerId};
 use eager_tasks::program::{
     Action, ActionKind, Actual, Block as BlockFacts, Function, Leave, PointerDef, RawLeaf,
@@ -19,7 +19,6 @@ use super::rules::{CallRule, rule};
 use super::sizes::SizeReader;
 use super::throws::Throws;
 use super::{launch, library, throws};
-use crate::ir::{Block, Module, Value, type_holds_pointer};
 
 /// Largest integer or vector, in bytes, as which LLVM copies a struct.
 const COPIED_BYTES_MAX: u64 = 64;
@@ -40,7 +39,7 @@ pub struct Reading<'m> {
 /// Data for reading any function of a module.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a, 'm> {
-    pub module: Module<'m>,
+    pub module: &'m Module<'m>,
     pub wrappers: &'a Wrappers<'m>,
     /// Functions of the program, by IR function.
     pub functions: &'a BTreeMap<Value<'m>, FunctionId>,
@@ -99,7 +98,7 @@ pub fn read<'m>(
 /// Whether code outside the module may call a function.
 fn is_visible(function: Value<'_>) -> bool {
     let is_plain_call =
-        |user: &Value<'_>| user.callee() == Some(function) && !user.call_args().contains(&function);
+        |user: &Value<'_>| user.call_target() == Some(function) && !user.call_args().contains(&function);
     !function.is_internal() || !function.users().iter().all(is_plain_call)
 }
 
@@ -108,9 +107,9 @@ fn block_facts(blocks: &[Block<'_>], instructions: &[Vec<Value<'_>>]) -> Vec<Blo
     let facts = |(block, list): (&Block<'_>, &Vec<Value<'_>>)| {
         let successors: Vec<_> =
             block.successors().iter().filter_map(|s| index.get(s)).map(|&s| BlockId::from_index(s)).collect();
-        let leave = match list.last().and_then(|last| last.opcode()) {
-            Some(LLVMOpcode::LLVMUnreachable) => Leave::Never,
-            Some(LLVMOpcode::LLVMRet) => Leave::Return,
+        let leave = match list.last().and_then(|last| last.instruction_opcode()) {
+            Some(Opcode::LLVMUnreachable) => Leave::Never,
+            Some(Opcode::LLVMRet) => Leave::Return,
             _ => Leave::Unwind,
         };
         let leaves = successors.is_empty().then_some(leave);
@@ -150,44 +149,44 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
     }
 
     fn add(&mut self, instruction: Value<'m>, at: Point) {
-        let kinds = match instruction.opcode() {
-            Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => {
+        let kinds = match instruction.instruction_opcode() {
+            Some(Opcode::LLVMCall | Opcode::LLVMInvoke) => {
                 let kept = self.kept(instruction);
                 self.call(instruction, at).into_iter().chain(kept).collect()
             }
-            Some(LLVMOpcode::LLVMStore) => self.store(instruction),
-            Some(LLVMOpcode::LLVMAtomicRMW | LLVMOpcode::LLVMAtomicCmpXchg) => {
-                let to = instruction.operand(0).map(|to| self.pointers.id(to));
+            Some(Opcode::LLVMStore) => self.store(instruction),
+            Some(Opcode::LLVMAtomicRMW | Opcode::LLVMAtomicCmpXchg) => {
+                let to = instruction.operand_at(0).map(|to| self.pointers.id(to));
                 let written = to.map(|to| ActionKind::Write { to, bytes: Some(16) });
                 written
                     .into_iter()
                     .chain(self.concealed(instruction.operands().into_iter().skip(1)))
                     .collect()
             }
-            Some(LLVMOpcode::LLVMPtrToInt) => {
-                let pointer = instruction.operand(0).map(|pointer| self.pointers.id(pointer));
+            Some(Opcode::LLVMPtrToInt) => {
+                let pointer = instruction.operand_at(0).map(|pointer| self.pointers.id(pointer));
                 pointer.map(|pointer| ActionKind::Conceal { pointer }).into_iter().collect()
             }
-            Some(LLVMOpcode::LLVMRet) => {
-                if let Some(value) = instruction.operand(0).filter(|value| type_holds_pointer(value.ty())) {
+            Some(Opcode::LLVMRet) => {
+                if let Some(value) = instruction.operand_at(0).filter(|value| value.ty().holds_pointer()) {
                     let value = self.aggregate(value);
                     self.returns.push((at, value));
                 }
                 Vec::new()
             }
-            Some(LLVMOpcode::LLVMInsertElement) => self.concealed(instruction.operands()),
-            Some(LLVMOpcode::LLVMInsertValue) if self.loses_field(instruction) => {
+            Some(Opcode::LLVMInsertElement) => self.concealed(instruction.operands()),
+            Some(Opcode::LLVMInsertValue) if self.loses_field(instruction) => {
                 self.concealed(instruction.operands())
             }
             _ => Vec::new(),
         };
-        let place = instruction.location().map(|found| Place { file: found.file, line: found.line });
+        let place = instruction.source_line().map(|(file, line)| Place { file, line });
         self.actions.extend(kinds.into_iter().map(|kind| Action { at, place: place.clone(), kind }));
     }
 
     /// Actions for pointers among values that are not followed any further.
     fn concealed(&mut self, values: impl IntoIterator<Item = Value<'m>>) -> Vec<ActionKind> {
-        let pointers = values.into_iter().filter(|value| type_holds_pointer(value.ty()));
+        let pointers = values.into_iter().filter(|value| value.ty().holds_pointer());
         pointers.map(|value| ActionKind::Conceal { pointer: self.pointers.id(value) }).collect()
     }
 
@@ -208,7 +207,9 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
             let operands = self.operands(runtime.args.iter().skip(1).flatten().copied());
             return vec![ActionKind::Keep { call: runtime.name, operands }];
         }
-        let Some(callee) = call.callee().filter(|callee| callee.is_function()) else { return Vec::new() };
+        let Some(callee) = call.call_target().filter(|callee| callee.is_function()) else {
+            return Vec::new();
+        };
         if library::links_nodes(&callee.name()) {
             let operands = self.operands(call.call_args());
             return vec![ActionKind::Keep { call: callee.name(), operands }];
@@ -241,10 +242,10 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
         if value.is_pointer() {
             return vec![ActionKind::Store { value: self.pointers.id(value), to }];
         }
-        let size = self.context.module.size_bytes(value.ty());
+        let size = self.context.module.size_of(value.ty());
         let mut kinds = vec![ActionKind::Write { to, bytes: Some(size) }];
         kinds.extend(self.copied_as_number(value, to, size));
-        if type_holds_pointer(value.ty()) {
+        if value.ty().holds_pointer() {
             let of = self.pointers.id(value);
             for offset in self.context.module.pointer_offsets(value.ty()) {
                 let value = self.pointers.add(PointerDef::Field { of, offset });
@@ -258,9 +259,10 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
     /// Stores of the pointers in a struct that is copied as one integer or vector.
     fn copied_as_number(&mut self, value: Value<'m>, to: PointerId, size: u64) -> Vec<ActionKind> {
         let is_number =
-            matches!(value.type_kind(), LLVMTypeKind::LLVMIntegerTypeKind | LLVMTypeKind::LLVMVectorTypeKind);
+            matches!(value.ty().kind(), TypeKind::LLVMIntegerTypeKind | TypeKind::LLVMVectorTypeKind);
         let at = self.pointers.points.get(&value).copied();
-        let from = value.operand(0).filter(|_| is_number && value.opcode() == Some(LLVMOpcode::LLVMLoad));
+        let from =
+            value.operand_at(0).filter(|_| is_number && value.instruction_opcode() == Some(Opcode::LLVMLoad));
         let (Some(from), Some(at)) = (from, at) else { return Vec::new() };
         let from = self.pointers.id(from);
         let words = (0..size.min(COPIED_BYTES_MAX) / 8).map(|word| 8 * i64::try_from(word).unwrap_or(0));
@@ -282,7 +284,7 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
         if launch::is_launch(call) {
             return Some(self.launch(call));
         }
-        let callee = call.callee()?;
+        let callee = call.call_target()?;
         if let Some(&callee) = self.context.functions.get(&callee) {
             let actuals = call.call_args().into_iter().map(|arg| self.actual(arg)).collect();
             return Some(ActionKind::Call { callee, actuals });
@@ -305,13 +307,13 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
     }
 
     fn actual(&mut self, arg: Value<'m>) -> Actual {
-        let pointer = type_holds_pointer(arg.ty()).then(|| self.pointers.id(arg));
+        let pointer = arg.ty().holds_pointer().then(|| self.pointers.id(arg));
         let integer = arg.integer_bits().and_then(|_| self.sizes().read(arg));
         Actual { pointer, integer }
     }
 
     fn operands(&mut self, args: impl IntoIterator<Item = Value<'m>>) -> Vec<PointerId> {
-        let args = args.into_iter().filter(|arg| type_holds_pointer(arg.ty()));
+        let args = args.into_iter().filter(|arg| arg.ty().holds_pointer());
         args.map(|arg| self.pointers.id(arg)).collect()
     }
 
@@ -321,7 +323,7 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
         if library::is_copy(call) {
             return Some(ActionKind::Copy { to, from: self.pointers.id(*args.get(1)?) });
         }
-        Some(ActionKind::Write { to, bytes: args.get(2).and_then(|bytes| bytes.const_int()) })
+        Some(ActionKind::Write { to, bytes: args.get(2).and_then(|bytes| bytes.constant_integer()) })
     }
 
     fn runtime(&mut self, call: &RuntimeCall<'m>, at: Point) -> Option<ActionKind> {
@@ -358,10 +360,10 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
         let mut operands = Vec::new();
         let mut structs = Vec::new();
         for (index, arg) in call.call_args().into_iter().enumerate() {
-            match call.call_byval_type(index) {
-                Some(ty) if !type_holds_pointer(ty) => {}
+            match call.call_byval_type(index as u32) {
+                Some(ty) if !ty.holds_pointer() => {}
                 Some(_) => structs.push(self.pointers.id(arg)),
-                None if type_holds_pointer(arg.ty()) => operands.push(self.pointers.id(arg)),
+                None if arg.ty().holds_pointer() => operands.push(self.pointers.id(arg)),
                 None => {}
             }
         }
@@ -369,7 +371,7 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
         let arguments = operands.len();
         operands.extend(push.and_then(launch::stream).map(|stream| self.pointers.id(stream)));
         let geometry = push.and_then(|push| launch::geometry(&mut self.sizes(), push));
-        let callee = call.callee().filter(|callee| callee.is_function());
+        let callee = call.call_target().filter(|callee| callee.is_function());
         let non_retention = callee.and_then(|callee| self.context.non_retaining.get(&callee));
         let stores_none = match non_retention {
             Some(NonRetention::Always) => true,

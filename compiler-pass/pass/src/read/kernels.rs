@@ -7,14 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::llvm_sys::LLVMOpcode;
-use crate::llvm_sys::LLVMTypeKind::LLVMPointerTypeKind;
 use eager_abi::{ARG_POINTER, ARG_REPEATED, EagerKernelArg};
 use eager_kernel_facts::KernelUse;
 use eager_kernel_facts::resources::{self, Resources};
+use eager_llvm::{Module, Opcode, Value};
 
 use super::repeats;
-use crate::ir::{Module, Value};
 
 /// Prefix of clang's offload entries, which describe what goes to the GPU: reserved, version, kind, flags, address,
 /// name, size, ….
@@ -39,7 +37,7 @@ pub struct RegisteredKernel<'m> {
 
 /// All kernels that the module registers, in the order of registration. `uses`: facts from the device side.
 #[must_use]
-pub fn registered<'m>(module: Module<'m>, uses: &[KernelUse]) -> Vec<RegisteredKernel<'m>> {
+pub fn registered<'m>(module: &'m Module<'m>, uses: &[KernelUse]) -> Vec<RegisteredKernel<'m>> {
     // A module that a linker merged has one such function per source, with numbers appended to the name.
     let registers = module
         .functions()
@@ -92,7 +90,7 @@ impl NonRetention {
 /// kernel, by clang's stub names.
 #[must_use]
 pub fn non_retaining<'m>(
-    module: Module<'m>,
+    module: &'m Module<'m>,
     kernels: &[RegisteredKernel<'m>],
     uses: &[KernelUse],
 ) -> BTreeMap<Value<'m>, NonRetention> {
@@ -119,12 +117,12 @@ fn kernel_of_stub(stub: &str) -> Option<String> {
 }
 
 /// Kernel of one of clang's offload entries: under `-fgpu-rdc` the linker registers kernels from these tables.
-fn entry_kernel<'m>(module: Module<'m>, global: Value<'m>) -> Option<RegisteredKernel<'m>> {
+fn entry_kernel<'m>(module: &'m Module<'m>, global: Value<'m>) -> Option<RegisteredKernel<'m>> {
     if !global.name().starts_with(OFFLOAD_ENTRY) {
         return None;
     }
     let fields = global.initializer()?.operands();
-    let (stub, name, size) = (*fields.get(4)?, fields.get(5)?, fields.get(6)?.const_int()?);
+    let (stub, name, size) = (*fields.get(4)?, fields.get(5)?, fields.get(6)?.constant_integer()?);
     // An entry with a size is a variable.
     (size == 0 && stub.is_function())
         .then_some(())
@@ -143,14 +141,14 @@ fn add_uses(args: &mut [EagerKernelArg], found: &KernelUse) {
 }
 
 /// Fat binaries in the module: clang's are constants in a section of their own, nvcc's is assembly.
-fn gpu_code(module: Module<'_>) -> Vec<Vec<u8>> {
+fn gpu_code(module: &Module<'_>) -> Vec<Vec<u8>> {
     const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
     let section = |global: &Value<'_>| global.section().is_some_and(|name| SECTIONS.contains(&name.as_str()));
     let constants = module.globals().into_iter().filter(section).filter_map(Value::constant_bytes);
     constants.chain(resources::bytes_of_assembly(&module.inline_assembly())).collect()
 }
 
-fn kernel_of<'m>(module: Module<'m>, call: Value<'m>) -> Option<RegisteredKernel<'m>> {
+fn kernel_of<'m>(module: &'m Module<'m>, call: Value<'m>) -> Option<RegisteredKernel<'m>> {
     if call.callee_name()? != "__cudaRegisterFunction" {
         return None;
     }
@@ -159,7 +157,7 @@ fn kernel_of<'m>(module: Module<'m>, call: Value<'m>) -> Option<RegisteredKernel
     Some(kernel(module, stub, args.get(2)?.c_string()?))
 }
 
-fn kernel<'m>(module: Module<'m>, stub: Value<'m>, name: String) -> RegisteredKernel<'m> {
+fn kernel<'m>(module: &'m Module<'m>, stub: Value<'m>, name: String) -> RegisteredKernel<'m> {
     RegisteredKernel {
         stub,
         name,
@@ -170,19 +168,21 @@ fn kernel<'m>(module: Module<'m>, stub: Value<'m>, name: String) -> RegisteredKe
 }
 
 /// Argument slots of a stub, in the order of `cudaLaunchKernel`'s array; empty if the stub has another form.
-fn stub_args<'m>(module: Module<'m>, stub: Value<'m>) -> Vec<EagerKernelArg> {
+fn stub_args<'m>(module: &'m Module<'m>, stub: Value<'m>) -> Vec<EagerKernelArg> {
     let Some(array) = launch_array(stub) else { return Vec::new() };
     let mut slots: Vec<(i64, Value<'m>)> = Vec::new();
     for user in array.users() {
-        match user.opcode() {
-            Some(LLVMOpcode::LLVMStore) if user.operand(1) == Some(array) => {
-                slots.extend(user.operand(0).map(|slot| (0, slot)));
+        match user.instruction_opcode() {
+            Some(Opcode::LLVMStore) if user.operand_at(1) == Some(array) => {
+                slots.extend(user.operand_at(0).map(|slot| (0, slot)));
             }
-            Some(LLVMOpcode::LLVMGetElementPtr) => {
+            Some(Opcode::LLVMGetElementPtr) => {
                 let Some(offset) = module.constant_offset(user) else { return Vec::new() };
-                let stores =
-                    user.users().into_iter().filter(|store| store.opcode() == Some(LLVMOpcode::LLVMStore));
-                slots.extend(stores.filter_map(|store| store.operand(0)).map(|slot| (offset, slot)));
+                let stores = user
+                    .users()
+                    .into_iter()
+                    .filter(|store| store.instruction_opcode() == Some(Opcode::LLVMStore));
+                slots.extend(stores.filter_map(|store| store.operand_at(0)).map(|slot| (offset, slot)));
             }
             _ => {}
         }
@@ -197,15 +197,13 @@ fn launch_array(stub: Value<'_>) -> Option<Value<'_>> {
             .callee_name()
             .is_some_and(|name| super::calls::runtime_name(&name) == Some("cudaLaunchKernel"))
     })?;
-    launch.call_args().get(5).copied().filter(|array| array.opcode() == Some(LLVMOpcode::LLVMAlloca))
+    launch.call_args().get(5).copied().filter(|array| array.instruction_opcode() == Some(Opcode::LLVMAlloca))
 }
 
-fn slot_arg(module: Module<'_>, slot: Value<'_>) -> Option<EagerKernelArg> {
-    let ty = slot.allocated_type().or_else(|| slot.byval_type())?;
-    // SAFETY: `ty` is the type of a slot of the live module.
-    let is_pointer = unsafe { crate::llvm_sys::core::LLVMGetTypeKind(ty) } == LLVMPointerTypeKind;
-    let size = u32::try_from(module.size_bytes(ty)).ok()?;
-    Some(EagerKernelArg { size, flags: if is_pointer { ARG_POINTER } else { 0 } })
+fn slot_arg(module: &Module<'_>, slot: Value<'_>) -> Option<EagerKernelArg> {
+    let ty = slot.slot_type().or_else(|| slot.own_byval_type())?;
+    let size = u32::try_from(module.size_of(ty)).ok()?;
+    Some(EagerKernelArg { size, flags: if ty.is_pointer() { ARG_POINTER } else { 0 } })
 }
 
 #[cfg(test)]

@@ -4,12 +4,11 @@
 //! on the branch where that returned zero, a call of the kernel's host function with the kernel's arguments. For nvcc
 //! that host function has the kernel's own name and calls the stub, for clang it is the stub.
 
-use crate::llvm_sys::LLVMOpcode;
+use eager_llvm::{Block, Opcode, Value};
 use eager_tasks::program::Geometry;
 use eager_tasks::{BinaryOp, CastOp, Expr};
 
 use super::sizes::SizeReader;
-use crate::ir::{Block, Value};
 
 const PUSH: &str = "__cudaPushCallConfiguration";
 const POP: &str = "__cudaPopCallConfiguration";
@@ -41,12 +40,12 @@ pub fn is_kernel_host_function(function: Value<'_>) -> bool {
 /// The call of `__cudaPushCallConfiguration` that belongs to a launch; `None` if the call is not a launch.
 #[must_use]
 pub fn configuration<'m>(call: Value<'m>) -> Option<Value<'m>> {
-    let callee = call.callee()?;
+    let callee = call.call_target()?;
     let is_candidate = if callee.is_function() { is_kernel_host_function(callee) } else { true };
     if !is_candidate {
         return None;
     }
-    let mut block = call.block()?;
+    let mut block = call.place()?;
     for _ in 0..BLOCKS_BETWEEN_MAX {
         let before = block.instructions().into_iter().take_while(|&i| i != call);
         if let Some(push) = before.filter(|i| i.callee_name().is_some_and(|name| name == PUSH)).last() {
@@ -61,19 +60,19 @@ pub fn configuration<'m>(call: Value<'m>) -> Option<Value<'m>> {
 /// Whether a call is a launch: of a kernel's host function, or through a pointer directly after a configuration.
 #[must_use]
 pub fn is_launch(call: Value<'_>) -> bool {
-    let Some(callee) = call.callee() else { return false };
+    let Some(callee) = call.call_target() else { return false };
     if callee.is_function() { is_kernel_host_function(callee) } else { is_first_behind_push(call) }
 }
 
 fn is_first_behind_push(call: Value<'_>) -> bool {
     let Some(push) = configuration(call) else { return false };
-    let Some(block) = call.block() else { return false };
+    let Some(block) = call.place() else { return false };
     let is_other_call = |i: &Value<'_>| {
         *i != push
-            && matches!(i.opcode(), Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke))
+            && matches!(i.instruction_opcode(), Some(Opcode::LLVMCall | Opcode::LLVMInvoke))
             && i.callee_name().is_none_or(|name| !name.starts_with("llvm."))
     };
-    push.block() != Some(block) && !block.instructions().iter().take_while(|&&i| i != call).any(is_other_call)
+    push.place() != Some(block) && !block.instructions().iter().take_while(|&&i| i != call).any(is_other_call)
 }
 
 /// Stream argument of a configuration; `None` for a constant one, such as the default stream.

@@ -4,15 +4,7 @@
 //! code of the program (threads, `qsort` with a comparison) must not count as one of these, nor may a call that passes
 //! a function.
 
-use std::ffi::CString;
-
-use crate::llvm_sys::prelude::LLVMModuleRef;
-
-use crate::ir::{Module, Value};
-
-unsafe extern "C" {
-    fn eager_is_library_function(module: LLVMModuleRef, name: *const libc::c_char) -> bool;
-}
+use eager_llvm::{Module, Value};
 
 /// C functions that programs use and that are missing in LLVM's list, in version 22 or 19 (`exit`, `hypot`).
 const MORE: &[&str] = &[
@@ -91,7 +83,7 @@ const ALLOCATORS: &[&str] = &[
 
 /// Whether a declared function belongs to the C or C++ library.
 #[must_use]
-pub fn is_library(module: Module<'_>, function: Value<'_>) -> bool {
+pub fn is_library(module: &Module<'_>, function: Value<'_>) -> bool {
     let name = function.name();
     if name.contains("thread") || name.contains("async") {
         return false;
@@ -99,15 +91,13 @@ pub fn is_library(module: Module<'_>, function: Value<'_>) -> bool {
     if MORE.contains(&name.as_str()) || PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
         return true;
     }
-    let Ok(name) = CString::new(name) else { return false };
-    // SAFETY: the module is live, and the name is NUL-terminated for the length of the call.
-    unsafe { eager_is_library_function(module.raw(), name.as_ptr()) }
+    module.is_library_function(&name)
 }
 
 /// Whether a value is one of the C library's variables `stdin`, `stdout` and `stderr`.
 #[must_use]
 pub fn is_stream_variable(value: Value<'_>) -> bool {
-    value.is_variable() && value.is_declaration() && STREAMS.contains(&value.name().as_str())
+    value.is_global_variable() && value.is_declaration() && STREAMS.contains(&value.name().as_str())
 }
 
 /// Whether a library function links nodes of a container. The nodes hold pointers that the program stored there, and

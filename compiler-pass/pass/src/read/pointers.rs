@@ -5,14 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::llvm_sys::LLVMOpcode;
+use eager_llvm::{Module, Opcode, Value};
 use eager_tasks::names::{FunctionId, GlobalId, PointerId};
 use eager_tasks::program::PointerDef;
 use eager_tasks::{ForeignBuffer, Point};
 
 use super::calls::Wrappers;
 use super::library;
-use crate::ir::{Module, Value, type_holds_pointer};
 
 /// Limit on the successive offsets that are added to a pointer in one iteration of a loop.
 const STEPS_MAX: usize = 8;
@@ -39,7 +38,7 @@ const DEPTH_MAX: usize = 200;
 /// Reads the pointers of one function.
 #[derive(Debug)]
 pub struct PointerReader<'a, 'm> {
-    pub module: Module<'m>,
+    pub module: &'m Module<'m>,
     pub wrappers: &'a Wrappers<'m>,
     pub functions: &'a BTreeMap<Value<'m>, FunctionId>,
     pub globals: &'a mut Globals<'m>,
@@ -56,7 +55,7 @@ pub struct PointerReader<'a, 'm> {
 impl<'a, 'm> PointerReader<'a, 'm> {
     #[must_use]
     pub fn new(
-        module: Module<'m>,
+        module: &'m Module<'m>,
         wrappers: &'a Wrappers<'m>,
         functions: &'a BTreeMap<Value<'m>, FunctionId>,
         globals: &'a mut Globals<'m>,
@@ -120,41 +119,41 @@ impl<'a, 'm> PointerReader<'a, 'm> {
     fn def(&mut self, value: Value<'m>) -> PointerDef {
         if let Some(index) = value.argument_index() {
             let index = u32::try_from(index).unwrap_or(u32::MAX);
-            let by_value = value.byval_type().is_some();
+            let by_value = value.own_byval_type().is_some();
             return if by_value { PointerDef::Copied(index) } else { PointerDef::Argument(index) };
         }
         if value.is_global() {
-            let is_data = value.is_variable() && !value.is_constant_variable();
+            let is_data = value.is_global_variable() && !value.is_global_constant();
             return if is_data { PointerDef::Global(self.globals.id(value)) } else { PointerDef::Nothing };
         }
-        let Some(opcode) = value.expression_opcode() else { return PointerDef::Nothing };
+        let Some(opcode) = value.opcode() else { return PointerDef::Nothing };
         let operands = value.operands();
         let at = self.points.get(&value).copied();
         match (opcode, at) {
-            (LLVMOpcode::LLVMAlloca, Some(at)) => {
+            (Opcode::LLVMAlloca, Some(at)) => {
                 let in_entry = at.block.index() == 0;
                 if in_entry { PointerDef::Local } else { PointerDef::Fresh(at) }
             }
             // `stdin`, `stdout` and `stderr` point to the C library's own memory.
-            (LLVMOpcode::LLVMLoad, _) if library::is_stream_variable(operands[0]) => PointerDef::Nothing,
-            (LLVMOpcode::LLVMLoad, Some(at)) => PointerDef::Load { from: self.id(operands[0]), at },
-            (LLVMOpcode::LLVMGetElementPtr, _) => {
+            (Opcode::LLVMLoad, _) if library::is_stream_variable(operands[0]) => PointerDef::Nothing,
+            (Opcode::LLVMLoad, Some(at)) => PointerDef::Load { from: self.id(operands[0]), at },
+            (Opcode::LLVMGetElementPtr, _) => {
                 PointerDef::Offset { of: self.id(operands[0]), by: self.module.constant_offset(value) }
             }
-            (LLVMOpcode::LLVMBitCast | LLVMOpcode::LLVMAddrSpaceCast | LLVMOpcode::LLVMFreeze, _) => {
+            (Opcode::LLVMBitCast | Opcode::LLVMAddrSpaceCast | Opcode::LLVMFreeze, _) => {
                 PointerDef::Choice(operands.into_iter().map(|operand| self.id(operand)).collect())
             }
-            (LLVMOpcode::LLVMPHI, _) => self.choice(value, operands),
-            (LLVMOpcode::LLVMSelect, _) => {
+            (Opcode::LLVMPHI, _) => self.choice(value, operands),
+            (Opcode::LLVMSelect, _) => {
                 PointerDef::Choice(operands.into_iter().skip(1).map(|operand| self.id(operand)).collect())
             }
-            (LLVMOpcode::LLVMExtractValue, _) => match self.module.field_offset(value) {
+            (Opcode::LLVMExtractValue, _) => match self.module.field_offset(value) {
                 Some(offset) => PointerDef::Field { of: self.id(operands[0]), offset },
                 None => PointerDef::Unknown(ForeignBuffer::Memory),
             },
-            (LLVMOpcode::LLVMInsertValue, _) => self.fields(value),
-            (LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke, Some(at)) => self.result(value, at),
-            (LLVMOpcode::LLVMLandingPad, _) => PointerDef::Nothing,
+            (Opcode::LLVMInsertValue, _) => self.fields(value),
+            (Opcode::LLVMCall | Opcode::LLVMInvoke, Some(at)) => self.result(value, at),
+            (Opcode::LLVMLandingPad, _) => PointerDef::Nothing,
             _ => PointerDef::Unknown(ForeignBuffer::Memory),
         }
     }
@@ -165,8 +164,8 @@ impl<'a, 'm> PointerReader<'a, 'm> {
     fn choice(&mut self, phi: Value<'m>, operands: Vec<Value<'m>>) -> PointerDef {
         let is_step = |operand: &Value<'m>| {
             let moved = std::iter::successors(Some(*operand), |value| {
-                let is_offset = value.expression_opcode() == Some(LLVMOpcode::LLVMGetElementPtr);
-                if is_offset { value.operand(0) } else { None }
+                let is_offset = value.opcode() == Some(Opcode::LLVMGetElementPtr);
+                if is_offset { value.operand_at(0) } else { None }
             });
             moved.skip(1).take(STEPS_MAX).any(|from| from == phi)
         };
@@ -188,7 +187,7 @@ impl<'a, 'm> PointerReader<'a, 'm> {
             PointerDef::Nothing => Vec::new(),
             _ => return PointerDef::Unknown(ForeignBuffer::Memory),
         };
-        if type_holds_pointer(field.ty()) {
+        if field.ty().holds_pointer() {
             let Some(offset) = self.module.field_offset(value) else {
                 return PointerDef::Unknown(ForeignBuffer::Memory);
             };
@@ -203,7 +202,7 @@ impl<'a, 'm> PointerReader<'a, 'm> {
         if self.wrappers.runtime_call(call).is_some() || library::intrinsic_writes(call).is_some() {
             return PointerDef::Nothing;
         }
-        let Some(callee) = call.callee().filter(|callee| callee.is_function()) else {
+        let Some(callee) = call.call_target().filter(|callee| callee.is_function()) else {
             return PointerDef::Unknown(ForeignBuffer::CallResult);
         };
         if self.functions.contains_key(&callee) {

@@ -7,40 +7,14 @@
 //! Trap: at -O0 clang marks every function `optnone`, and LLVM then skips the passes silently. The mark is removed
 //! while the passes run and put back afterwards, so that the function is compiled at the level that the user asked for.
 
-use std::ffi::CStr;
+use eager_llvm::{Block, Value, run_passes_on};
 
-use crate::llvm_sys::LLVMAttributeFunctionIndex;
-use crate::llvm_sys::core::*;
-use crate::llvm_sys::error::{LLVMConsumeError, LLVMErrorRef};
-use crate::llvm_sys::prelude::LLVMValueRef;
-#[cfg(feature = "llvm22")]
-use crate::llvm_sys::transforms::pass_builder::LLVMRunPassesOnFunction;
-use crate::llvm_sys::transforms::pass_builder::{
-    LLVMCreatePassBuilderOptions, LLVMDisposePassBuilderOptions,
-};
-
-use crate::ir::{Block, Module, Value};
 use crate::read::calls::Wrappers;
 use crate::read::unroll;
-
-unsafe extern "C" {
-    fn eager_inline_call(call: LLVMValueRef) -> bool;
-}
 
 /// Mangled names of functions in CUDA's headers that only fill a struct.
 const CONSTRUCTORS: &[&str] =
     &["_ZN4dim3C1E", "_ZN4dim3C2E", "_ZNK4dim3cv", "make_cudaExtent", "make_cudaPitchedPtr", "make_cudaPos"];
-
-// LLVM 19 lacks this function; `llvm19.cpp` provides it.
-#[cfg(not(feature = "llvm22"))]
-unsafe extern "C" {
-    fn LLVMRunPassesOnFunction(
-        function: LLVMValueRef,
-        passes: *const std::ffi::c_char,
-        machine: crate::llvm_sys::target_machine::LLVMTargetMachineRef,
-        options: crate::llvm_sys::transforms::pass_builder::LLVMPassBuilderOptionsRef,
-    ) -> LLVMErrorRef;
-}
 
 /// Prefixes of mangled names of the C++ library: namespace `std`, and `__gnu_cxx` of GNU's library.
 const LIBRARY: &[&str] = &["_ZNSt", "_ZNKSt", "_ZSt", "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx"];
@@ -50,50 +24,35 @@ const SMALL_MAX: usize = 48;
 const ROUNDS_MAX: usize = 10;
 const INLINED_MAX: usize = 4096;
 
-const PASSES: &CStr = c"sroa,early-cse";
-const OPTNONE: &CStr = c"optnone";
+const PASSES: &str = "sroa,early-cse";
+const OPTNONE: &str = "optnone";
 
 /// Runs the two passes on one function, and unrolls its loops that allocate a constant number of times.
-pub fn prepare<'m>(module: Module<'m>, function: Value<'m>, wrappers: &Wrappers<'m>) {
+pub fn prepare<'m>(function: Value<'m>, wrappers: &Wrappers<'m>) {
     inline_constructors(function);
     inline_library(function);
-    run(module, function, PASSES);
+    run(function, PASSES);
     if unroll::has_allocating_loop(function, wrappers) {
-        let write_out = || run(module, function, unroll::PASSES);
-        unroll::with_marked_calls(module, function, wrappers, write_out);
+        let write_out = || run(function, unroll::PASSES);
+        unroll::with_marked_calls(function, wrappers, write_out);
     }
 }
 
 /// Runs passes on one function. A failure leaves the function unchanged, which costs precision only.
-fn run(module: Module<'_>, function: Value<'_>, passes: &CStr) {
-    // SAFETY: the function is a live definition of the module; the attribute is of the kind that was looked up; the
-    // options are disposed of and the error consumed before the block ends. A null target machine is allowed.
-    unsafe {
-        let kind = LLVMGetEnumAttributeKindForName(OPTNONE.as_ptr(), OPTNONE.count_bytes());
-        let had_mark = is_unoptimised(function);
-        if had_mark {
-            LLVMRemoveEnumAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, kind);
-        }
-        let options = LLVMCreatePassBuilderOptions();
-        let error: LLVMErrorRef =
-            LLVMRunPassesOnFunction(function.raw(), passes.as_ptr(), std::ptr::null_mut(), options);
-        LLVMDisposePassBuilderOptions(options);
-        if !error.is_null() {
-            LLVMConsumeError(error);
-        }
-        if had_mark {
-            let mark = LLVMCreateEnumAttribute(module.context(), kind, 0);
-            LLVMAddAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, mark);
-        }
+fn run(function: Value<'_>, passes: &str) {
+    let had_mark = is_unoptimised(function);
+    if had_mark {
+        function.remove_attribute(OPTNONE);
+    }
+    // The result is not asked for: see above.
+    let _ = run_passes_on(function, passes);
+    if had_mark {
+        function.add_attribute(OPTNONE);
     }
 }
 
 fn is_unoptimised(function: Value<'_>) -> bool {
-    // SAFETY: the function is a live definition; the name is a valid string of the given length.
-    unsafe {
-        let kind = LLVMGetEnumAttributeKindForName(OPTNONE.as_ptr(), OPTNONE.count_bytes());
-        !LLVMGetEnumAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, kind).is_null()
-    }
+    function.attribute(OPTNONE).is_some()
 }
 
 fn inline_constructors(function: Value<'_>) {
@@ -102,7 +61,7 @@ fn inline_constructors(function: Value<'_>) {
         CONSTRUCTORS.iter().any(|constructor| name.contains(constructor))
     };
     for call in calls_of(function, is_constructor) {
-        inline_call(call);
+        let _ = call.inline_call();
     }
 }
 
@@ -121,7 +80,7 @@ fn inline_library(function: Value<'_>) {
                 && instructions() <= SMALL_MAX
                 && callee != function
         });
-        let inlined = calls.into_iter().take(left).filter(|&call| inline_call(call)).count();
+        let inlined = calls.into_iter().take(left).filter(|&call| call.inline_call()).count();
         left -= inlined;
         if inlined == 0 {
             break;
@@ -132,16 +91,9 @@ fn inline_library(function: Value<'_>) {
 /// Calls in a function whose callee has a body and is `wanted`.
 fn calls_of<'m>(function: Value<'m>, wanted: impl Fn(Value<'m>) -> bool) -> Vec<Value<'m>> {
     let is_wanted = |call: &Value<'m>| {
-        let callee = call.callee().filter(|callee| callee.is_function() && !callee.is_declaration());
+        let callee = call.call_target().filter(|callee| callee.is_function() && !callee.is_declaration());
         callee.is_some_and(&wanted)
     };
     let instructions = function.blocks().into_iter().flat_map(Block::instructions);
     instructions.filter(is_wanted).collect()
-}
-
-/// Inlines a call; returns whether LLVM could.
-fn inline_call(call: Value<'_>) -> bool {
-    // SAFETY: the call is live: inlining deletes that call only, and each call is visited once. A call that LLVM cannot
-    // inline stays unchanged.
-    unsafe { eager_inline_call(call.raw()) }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use eager_llvm::{Block, Module, Value};
 use eager_tasks::Program;
 use eager_tasks::names::FunctionId;
 use eager_tasks::program::Global;
@@ -16,7 +17,6 @@ use super::pointers::Globals;
 use super::rules::{CallRule, rule};
 use super::throws::Throws;
 use super::{launch, prepare};
-use crate::ir::{Block, Module, Value};
 
 /// A program with the IR that its ids refer to.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct Readings<'m> {
 /// Reads a module. `non_retaining`: host functions of kernels that store no pointer to memory.
 #[must_use]
 pub fn read<'m>(
-    module: Module<'m>,
+    module: &'m Module<'m>,
     wrappers: &Wrappers<'m>,
     non_retaining: &BTreeMap<Value<'m>, NonRetention>,
 ) -> Readings<'m> {
@@ -40,7 +40,7 @@ pub fn read<'m>(
     let callees: BTreeMap<Value<'m>, BTreeSet<Value<'m>>> =
         candidates.iter().map(|&function| (function, callees(function))).collect();
     let using = users_of_device(&candidates, &callees, wrappers);
-    using.iter().for_each(|&function| prepare::prepare(module, function, wrappers));
+    using.iter().for_each(|&function| prepare::prepare(function, wrappers));
     let read: Vec<_> =
         with_callees(&using, &callees).into_iter().filter(|function| candidates.contains(function)).collect();
     let ids: BTreeMap<_, _> =
@@ -75,7 +75,7 @@ fn is_readable<'m>(function: Value<'m>, wrappers: &Wrappers<'m>) -> bool {
 
 fn callees(function: Value<'_>) -> BTreeSet<Value<'_>> {
     let instructions = function.blocks().into_iter().flat_map(Block::instructions);
-    instructions.filter_map(Value::callee).filter(|callee| callee.is_function()).collect()
+    instructions.filter_map(Value::call_target).filter(|callee| callee.is_function()).collect()
 }
 
 /// Functions that use the device, directly or through their callees, in the module's order.

@@ -5,12 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use eager_kernel_facts::repetition::{Call, on_cycle, repeated};
-
-use crate::ir::{Module, Value};
+use eager_llvm::{Module, Value};
 
 /// Functions that run more than once: called in a loop, recursive, or called from such a function.
 #[must_use]
-pub fn repeated_functions(module: Module<'_>) -> BTreeSet<Value<'_>> {
+pub fn repeated_functions<'m>(module: &'m Module<'m>) -> BTreeSet<Value<'m>> {
     let defined: Vec<Value<'_>> =
         module.functions().into_iter().filter(|function| !function.is_declaration()).collect();
     let index: BTreeMap<Value<'_>, usize> = defined.iter().copied().zip(0..).collect();
@@ -23,7 +22,7 @@ fn calls_of<'m>(function: Value<'m>, index: &BTreeMap<Value<'m>, usize>) -> Vec<
     let blocks = function.blocks();
     let mut calls = Vec::new();
     for (position, block) in blocks.iter().enumerate() {
-        let callees = block.instructions().into_iter().filter_map(Value::callee);
+        let callees = block.instructions().into_iter().filter_map(Value::call_target);
         calls.extend(callees.filter_map(|callee| Some((position, *index.get(&callee)?))));
     }
     if calls.is_empty() {

@@ -4,14 +4,13 @@
 //! same global read before each `cudaMalloc` is a different load each time. Whether it has the same value depends on
 //! what runs in between.
 
-use crate::llvm_sys::LLVMOpcode;
 use eager_abi::calls::{PITCH_ALIGNMENT, SizeRule};
+use eager_llvm::{Opcode, Value};
 use eager_tasks::program::{RawLeaf, RawSource};
 use eager_tasks::{BinaryOp, CastOp, Expr, LeafId, Point};
 
 use super::calls::RuntimeCall;
 use super::pointers::PointerReader;
-use crate::ir::Value;
 
 /// Larger expressions become a leaf, so that shared sub-expressions cannot grow exponentially.
 const NODES_MAX: usize = 64;
@@ -67,11 +66,11 @@ impl<'m> SizeReader<'_, '_, 'm> {
 
     /// Value of the only store to a place in a local struct.
     fn stored_at(&self, address: Value<'m>, offset: i64) -> Option<Value<'m>> {
-        if address.opcode() != Some(LLVMOpcode::LLVMAlloca) {
+        if address.instruction_opcode() != Some(Opcode::LLVMAlloca) {
             return None;
         }
-        let place = |user: &Value<'m>| match user.opcode() {
-            Some(LLVMOpcode::LLVMGetElementPtr) => self.pointers.module.constant_offset(*user),
+        let place = |user: &Value<'m>| match user.instruction_opcode() {
+            Some(Opcode::LLVMGetElementPtr) => self.pointers.module.constant_offset(*user),
             _ => None,
         };
         let mut holders: Vec<_> =
@@ -80,29 +79,29 @@ impl<'m> SizeReader<'_, '_, 'm> {
             holders.push(address);
         }
         let users = holders.iter().flat_map(|holder| holder.users());
-        let mut stores = users.filter(|user| user.opcode() == Some(LLVMOpcode::LLVMStore));
+        let mut stores = users.filter(|user| user.instruction_opcode() == Some(Opcode::LLVMStore));
         let (store, None) = (stores.next()?, stores.next()) else { return None };
-        store.operand(0).filter(|value| value.integer_bits() == Some(64))
+        store.operand_at(0).filter(|value| value.integer_bits() == Some(64))
     }
 
     fn expr(&mut self, value: Value<'m>, nodes: &mut usize) -> Option<Expr> {
         *nodes += 1;
         let bits = value.integer_bits().filter(|&bits| bits <= 64)?;
-        if let Some(constant) = value.const_int() {
+        if let Some(constant) = value.constant_integer() {
             return Some(Expr::Const { value: constant, bits });
         }
         if *nodes > NODES_MAX {
             return self.leaf(value, bits);
         }
         let operands = value.operands();
-        if let Some(op) = value.opcode().and_then(cast_op) {
+        if let Some(op) = value.instruction_opcode().and_then(cast_op) {
             let arg = operands.first().filter(|arg| arg.integer_bits().is_some_and(|bits| bits <= 64));
             if let Some(&arg) = arg {
                 return Some(Expr::Cast { op, bits, arg: Box::new(self.expr(arg, nodes)?) });
             }
         }
-        if let (Some(op), [a, b]) = (value.opcode().and_then(binary_op), operands.as_slice()) {
-            let may_trap = is_division(op) && b.const_int().is_none_or(|divisor| divisor == 0);
+        if let (Some(op), [a, b]) = (value.instruction_opcode().and_then(binary_op), operands.as_slice()) {
+            let may_trap = is_division(op) && b.constant_integer().is_none_or(|divisor| divisor == 0);
             if !may_trap {
                 let args = (self.expr(*a, nodes)?, self.expr(*b, nodes)?);
                 return Some(Expr::Binary { op, args: Box::new(args) });
@@ -131,14 +130,14 @@ impl<'m> SizeReader<'_, '_, 'm> {
             return Some(RawSource::Argument(u32::try_from(index).ok()?));
         }
         let at = *self.pointers.points.get(&value)?;
-        Some(match value.opcode() {
-            Some(LLVMOpcode::LLVMLoad) if !value.is_volatile() => {
-                let address = self.pointers.id(value.operand(0)?);
+        Some(match value.instruction_opcode() {
+            Some(Opcode::LLVMLoad) if !value.is_volatile() => {
+                let address = self.pointers.id(value.operand_at(0)?);
                 RawSource::Memory { at, address, is_loaded: true }
             }
             // The result of an invoke exists at its normal successor only.
-            Some(LLVMOpcode::LLVMInvoke) => {
-                let normal = value.block().and_then(|block| block.successors().first().copied());
+            Some(Opcode::LLVMInvoke) => {
+                let normal = value.place().and_then(|block| block.successors().first().copied());
                 let first = normal.and_then(|block| block.instructions().first().copied());
                 let known = first.and_then(|first| self.pointers.points.get(&first).copied());
                 RawSource::Instruction(known.unwrap_or(at))
@@ -160,48 +159,48 @@ fn rounded(width: Expr) -> Expr {
 }
 
 fn describe(value: Value<'_>) -> String {
-    let line = value.location().map_or_else(String::new, |at| format!(" at line {}", at.line));
+    let line = value.source_line().map_or_else(String::new, |(_, line)| format!(" at line {line}"));
     let name = value.name();
-    match value.opcode() {
+    match value.instruction_opcode() {
         None => value
             .argument_index()
             .map_or_else(|| "a value".to_owned(), |index| format!("argument {}", index + 1)),
         Some(_) if !name.is_empty() => format!("{name}{line}"),
-        Some(LLVMOpcode::LLVMLoad) => {
-            let from = value.operand(0).filter(|from| from.is_global()).map(Value::name);
+        Some(Opcode::LLVMLoad) => {
+            let from = value.operand_at(0).filter(|from| from.is_global()).map(Value::name);
             from.map_or_else(|| format!("load{line}"), |global| format!("{global}{line}"))
         }
-        Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => value
+        Some(Opcode::LLVMCall | Opcode::LLVMInvoke) => value
             .callee_name()
             .map_or_else(|| format!("result of a call{line}"), |name| format!("{name}(){line}")),
         Some(_) => format!("value{line}"),
     }
 }
 
-fn cast_op(opcode: LLVMOpcode) -> Option<CastOp> {
+fn cast_op(opcode: Opcode) -> Option<CastOp> {
     match opcode {
-        LLVMOpcode::LLVMZExt => Some(CastOp::ZeroExtend),
-        LLVMOpcode::LLVMSExt => Some(CastOp::SignExtend),
-        LLVMOpcode::LLVMTrunc => Some(CastOp::Truncate),
+        Opcode::LLVMZExt => Some(CastOp::ZeroExtend),
+        Opcode::LLVMSExt => Some(CastOp::SignExtend),
+        Opcode::LLVMTrunc => Some(CastOp::Truncate),
         _ => None,
     }
 }
 
-fn binary_op(opcode: LLVMOpcode) -> Option<BinaryOp> {
+fn binary_op(opcode: Opcode) -> Option<BinaryOp> {
     Some(match opcode {
-        LLVMOpcode::LLVMAdd => BinaryOp::Add,
-        LLVMOpcode::LLVMSub => BinaryOp::Sub,
-        LLVMOpcode::LLVMMul => BinaryOp::Mul,
-        LLVMOpcode::LLVMShl => BinaryOp::ShiftLeft,
-        LLVMOpcode::LLVMLShr => BinaryOp::ShiftRightLogical,
-        LLVMOpcode::LLVMAShr => BinaryOp::ShiftRightArithmetic,
-        LLVMOpcode::LLVMAnd => BinaryOp::And,
-        LLVMOpcode::LLVMOr => BinaryOp::Or,
-        LLVMOpcode::LLVMXor => BinaryOp::Xor,
-        LLVMOpcode::LLVMUDiv => BinaryOp::DivideUnsigned,
-        LLVMOpcode::LLVMSDiv => BinaryOp::DivideSigned,
-        LLVMOpcode::LLVMURem => BinaryOp::RemainderUnsigned,
-        LLVMOpcode::LLVMSRem => BinaryOp::RemainderSigned,
+        Opcode::LLVMAdd => BinaryOp::Add,
+        Opcode::LLVMSub => BinaryOp::Sub,
+        Opcode::LLVMMul => BinaryOp::Mul,
+        Opcode::LLVMShl => BinaryOp::ShiftLeft,
+        Opcode::LLVMLShr => BinaryOp::ShiftRightLogical,
+        Opcode::LLVMAShr => BinaryOp::ShiftRightArithmetic,
+        Opcode::LLVMAnd => BinaryOp::And,
+        Opcode::LLVMOr => BinaryOp::Or,
+        Opcode::LLVMXor => BinaryOp::Xor,
+        Opcode::LLVMUDiv => BinaryOp::DivideUnsigned,
+        Opcode::LLVMSDiv => BinaryOp::DivideSigned,
+        Opcode::LLVMURem => BinaryOp::RemainderUnsigned,
+        Opcode::LLVMSRem => BinaryOp::RemainderSigned,
         _ => return None,
     })
 }

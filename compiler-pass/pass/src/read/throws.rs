@@ -4,14 +4,11 @@
 //! are examined here. A C library function that clang does not mark is recognised by its name.
 
 use std::collections::BTreeSet;
-use std::ffi::CStr;
 
-use crate::llvm_sys::core::*;
-use crate::llvm_sys::{LLVMAttributeFunctionIndex, LLVMOpcode};
+use eager_llvm::{Block, Module, Opcode, Value};
 
 use super::calls::Wrappers;
 use super::{launch, library};
-use crate::ir::{Block, Module, Value};
 
 /// Functions of the C++ runtime that throw; its other functions do not.
 const THROWING: &[&str] = &[
@@ -25,7 +22,7 @@ const THROWING: &[&str] = &[
 /// Which functions of a module let no exception out.
 #[derive(Debug)]
 pub struct Throws<'a, 'm> {
-    module: Module<'m>,
+    module: &'m Module<'m>,
     wrappers: &'a Wrappers<'m>,
     /// Defined functions that may throw.
     throwing: BTreeSet<Value<'m>>,
@@ -34,14 +31,15 @@ pub struct Throws<'a, 'm> {
 impl<'a, 'm> Throws<'a, 'm> {
     /// Examines every function of a module.
     #[must_use]
-    pub fn find(module: Module<'m>, wrappers: &'a Wrappers<'m>) -> Self {
+    pub fn find(module: &'m Module<'m>, wrappers: &'a Wrappers<'m>) -> Self {
         let mut found = Self { module, wrappers, throwing: BTreeSet::new() };
         let defined: Vec<_> =
             module.functions().into_iter().filter(|f| !f.is_declaration() && !is_nounwind(*f)).collect();
         loop {
             let throws = |function: &&Value<'m>| {
                 let mut instructions = function.blocks().into_iter().flat_map(Block::instructions);
-                instructions.any(|i| i.opcode() == Some(LLVMOpcode::LLVMResume) || found.may_leave_by(i))
+                instructions
+                    .any(|i| i.instruction_opcode() == Some(Opcode::LLVMResume) || found.may_leave_by(i))
             };
             let more: Vec<_> =
                 defined.iter().filter(|f| !found.throwing.contains(f)).filter(throws).copied().collect();
@@ -55,12 +53,12 @@ impl<'a, 'm> Throws<'a, 'm> {
     /// Whether an exception may leave the function through this instruction: a plain call that may throw.
     #[must_use]
     pub fn may_leave_by(&self, instruction: Value<'m>) -> bool {
-        instruction.opcode() == Some(LLVMOpcode::LLVMCall)
+        instruction.instruction_opcode() == Some(Opcode::LLVMCall)
             && !is_nounwind(instruction)
             && !instruction.is_must_tail()
             && !launch::is_launch(instruction)
             && self.wrappers.runtime_call(instruction).is_none()
-            && instruction.callee().is_some_and(|callee| self.may_throw(callee))
+            && instruction.call_target().is_some_and(|callee| self.may_throw(callee))
     }
 
     fn may_throw(&self, callee: Value<'m>) -> bool {
@@ -84,17 +82,10 @@ impl<'a, 'm> Throws<'a, 'm> {
 /// Whether a function or a call is marked `nounwind`.
 #[must_use]
 pub fn is_nounwind(value: Value<'_>) -> bool {
-    const NOUNWIND: &CStr = c"nounwind";
-    // SAFETY: the name is a valid string of the given length; attributes are read of functions and calls only.
-    unsafe {
-        let kind = LLVMGetEnumAttributeKindForName(NOUNWIND.as_ptr(), NOUNWIND.count_bytes());
-        let attribute = if value.is_function() {
-            LLVMGetEnumAttributeAtIndex(value.raw(), LLVMAttributeFunctionIndex, kind)
-        } else if value.callee().is_some() {
-            LLVMGetCallSiteEnumAttribute(value.raw(), LLVMAttributeFunctionIndex, kind)
-        } else {
-            return false;
-        };
-        !attribute.is_null()
+    const NOUNWIND: &str = "nounwind";
+    if value.is_function() {
+        value.attribute(NOUNWIND).is_some()
+    } else {
+        value.call_target().is_some() && value.has_call_attribute(NOUNWIND)
     }
 }

@@ -5,21 +5,16 @@
 //! unroll a loop with a call that it expects to inline later, such as clang's typed `cudaMalloc<float>`, so these calls
 //! are marked `noinline` while the passes run.
 
-use std::ffi::CStr;
+use eager_llvm::{Block, Value};
 
-use crate::llvm_sys::core::*;
-
-use crate::ir::{Block, Module, Value};
 use crate::read::calls::Wrappers;
 use crate::read::rules::{CallRule, rule};
 
 /// Passes that unroll such loops, in any function.
-pub const PASSES: &CStr = c"loop-simplify,lcssa,loop(loop-rotate),loop-unroll<O3;full-unroll-max=16;no-partial;no-runtime;no-peeling;no-upperbound>,sroa,early-cse";
+pub const PASSES: &str = "loop-simplify,lcssa,loop(loop-rotate),loop-unroll<O3;full-unroll-max=16;no-partial;no-runtime;no-peeling;no-upperbound>,sroa,early-cse";
 /// Functions with more blocks stay unchanged.
 const BLOCKS_MAX: usize = 512;
-const NOINLINE: &CStr = c"noinline";
-/// LLVM's index of a call's own attributes, as opposed to its arguments'.
-const CALL: u32 = u32::MAX;
+const NOINLINE: &str = "noinline";
 
 /// Whether a function allocates device memory in a loop.
 pub fn has_allocating_loop<'m>(function: Value<'m>, wrappers: &Wrappers<'m>) -> bool {
@@ -33,35 +28,21 @@ pub fn has_allocating_loop<'m>(function: Value<'m>, wrappers: &Wrappers<'m>) -> 
 }
 
 /// Runs `passes` while calls of typed runtime wrappers are marked `noinline`.
-pub fn with_marked_calls<'m>(
-    module: Module<'m>,
-    function: Value<'m>,
-    wrappers: &Wrappers<'m>,
-    passes: impl FnOnce(),
-) {
+pub fn with_marked_calls<'m>(function: Value<'m>, wrappers: &Wrappers<'m>, passes: impl FnOnce()) {
     let calls = || {
         let instructions = function.blocks().into_iter().flat_map(Block::instructions);
-        let is_typed = |call: &Value<'m>| call.callee().is_some_and(|callee| wrappers.is_wrapper(callee));
+        let is_typed =
+            |call: &Value<'m>| call.call_target().is_some_and(|callee| wrappers.is_wrapper(callee));
         instructions.filter(is_typed).collect::<Vec<_>>()
     };
-    // SAFETY: the name is a valid string of the given length.
-    let kind = unsafe { LLVMGetEnumAttributeKindForName(NOINLINE.as_ptr(), NOINLINE.count_bytes()) };
-    // SAFETY: each value is a live call (it has a callee), and the attribute is one of functions and calls.
-    let is_marked =
-        |call: &Value<'m>| unsafe { !LLVMGetCallSiteEnumAttribute(call.raw(), CALL, kind).is_null() };
-    let was_marked = calls().iter().any(is_marked);
+    let was_marked = calls().iter().any(|call| call.has_call_attribute(NOINLINE));
     for call in calls() {
-        // SAFETY: as above; the attribute is made in the module's context.
-        unsafe {
-            let mark = LLVMCreateEnumAttribute(module.context(), kind, 0);
-            LLVMAddCallSiteAttribute(call.raw(), CALL, mark);
-        }
+        call.add_call_attribute(NOINLINE);
     }
     passes();
     // If the program marks such calls itself, every mark stays: one mark too many is better than one too few.
     for call in calls().into_iter().filter(|_| !was_marked) {
-        // SAFETY: as above.
-        unsafe { LLVMRemoveCallSiteEnumAttribute(call.raw(), CALL, kind) };
+        call.remove_call_attribute(NOINLINE);
     }
 }
 
