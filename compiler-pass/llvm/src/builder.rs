@@ -121,7 +121,7 @@ impl<'m> Builder<'m> {
         Value::of(copy.expect("powers of two as alignments"))
     }
 
-    /// `pointer + offset` in bytes; `byte` is their type.
+    /// `pointer + bytes`.
     #[track_caller]
     pub fn offset(&self, pointer: Value<'m>, bytes: Value<'m>) -> Value<'m> {
         let byte = Type::of(pointer.ty().context().i8_type());

@@ -5,6 +5,15 @@
 //! lacks or cannot hold. A method that is for one kind of value tests the kind first, and panics or answers `None` for
 //! other kinds: LLVM itself would read memory of another layout.
 //!
+//! ```compile_fail,E0597
+//! let own = eager_llvm::OwnContext::new();
+//! let function = {
+//!     let module = own.handle().parse_text("define void @f() { ret void }").unwrap();
+//!     module.function("f")
+//! };
+//! assert!(function.is_some(), "a handle to a module that is gone");
+//! ```
+//!
 //! Trap: the compiler does not see that [`Value::erase`], the deleting methods, a pass run or a link end a value's
 //! life. Whoever calls one must look values up again. Trap: two versions of LLVM cannot be in one process, so exactly
 //! one feature is on: `--no-default-features --features llvm19`.
