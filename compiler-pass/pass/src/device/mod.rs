@@ -1,9 +1,9 @@
 //! The device half of a compile: derives from the NVPTX module what the host half of the same clang command needs.
 //!
-//! That is CPU kernels ([`cpu_kernels`]) and facts about kernels' arguments ([`kernel_data`]). Errors of clang are
-//! corrected before both ([`mend`]), warp functions of old get a mask ([`old_warp`]), and casts become the GPU's own instructions after both ([`casts`]). Trap:
-//! `cpu_kernels` and `kernel_data` must not change the module, which becomes the program's GPU code. Changes that CPU
-//! kernels need are made in a copy.
+//! That is CPU kernels ([`cpu_kernels`]) and facts about kernels' arguments ([`kernel_data`]). Before both, errors of
+//! clang are corrected ([`mend`]) and warp functions of old get a mask ([`old_warp`]); after both, casts become the GPU's
+//! own instructions ([`casts`]). Trap: `cpu_kernels` and `kernel_data` must not change the module, which becomes the
+//! program's GPU code. Changes that CPU kernels need are made in a copy.
 
 pub mod casts;
 pub mod clusters;
