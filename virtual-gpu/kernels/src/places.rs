@@ -29,13 +29,13 @@ pub(crate) fn note(context: Context, function: Value) {
 }
 
 /// Notes the place of every `__syncthreads()` in `function`.
-pub(crate) fn note_barriers(context: &Context, function: Value) {
+pub(crate) fn note_barriers<'m>(context: Context<'m>, function: Value<'m>) {
     let kind = context.metadata_kind(KIND);
     let calls = function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall));
     calls.filter(|&call| is_syncthreads(call)).for_each(|call| note_one(context, kind, call));
 }
 
-fn note_one(context: &Context, kind: u32, instruction: Value) {
+fn note_one<'m>(context: Context<'m>, kind: u32, instruction: Value<'m>) {
     if let Some(text) = describe(&instruction.source_places()) {
         instruction.set_metadata(kind, context.text_node(&text));
     }
