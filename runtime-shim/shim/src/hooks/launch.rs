@@ -365,7 +365,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let is_watched = scheduler.flags(key.slot) & FLAG_WATCH != 0;
         if let Some(task) = state.task_mut(key) {
             task.in_flight.launch(lane);
-            task.terms.terms.watched |= is_watched;
+            if is_watched {
+                task.terms.terms.watched = true;
+            }
         }
         is_watched
     }
