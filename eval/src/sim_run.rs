@@ -347,10 +347,17 @@ mod tests {
     #[test]
     fn the_asked_clock_starts_with_the_last_request() {
         let (workload, stamp) = stamps();
-        let list = [choice("backprop-8M"); 2];
+        let list = [choice("backprop-64M"); 2];
         let host = Host::new("1xV100-16GB", &Machine::default()).unwrap();
         let record = host
-            .run("test", &System::plain(PolicyName::Sa), &workload, &list, Submission::AllAtOnce, &stamp)
+            .run(
+                "test",
+                &System::plain(PolicyName::CaseFifo),
+                &workload,
+                &list,
+                Submission::AllAtOnce,
+                &stamp,
+            )
             .unwrap();
         let asked = record.jobs.iter().filter_map(|job| job.asked_s).fold(0.0, f64::max);
         assert!(asked > 0.0);

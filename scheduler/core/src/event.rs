@@ -22,8 +22,8 @@ pub enum Event {
         /// versions.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         informed: bool,
-        /// An earlier client of the same process, which is still connected: the two are one program, with one context on
-        /// a device. None in journals of earlier versions.
+        /// An earlier client, whose grants belong to the same process: the two are one program, with one context on a
+        /// device. None in journals of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         same_process: Option<ClientId>,
     },

@@ -116,13 +116,15 @@ fn any_limits() -> impl Strategy<Value = Limits> {
     )
 }
 
-pub fn any_event() -> impl Strategy<Value = Event> {
-    let task = || (0u64..12).prop_map(TaskId);
-    let client = || (0u64..5).prop_map(ClientId);
+/// A priority, most often the usual one.
+fn rare() -> impl Strategy<Value = i8> {
+    prop_oneof![3 => Just(0), 1 => -2i8..3]
+}
+
+fn any_request() -> impl Strategy<Value = TaskRequest> {
     let barred = prop_oneof![3 => Just(0), 1 => 0u64..8].prop_map(Barred);
-    let rare = || prop_oneof![3 => Just(0), 1 => -2i8..3];
     let flags = (any::<[bool; 3]>(), rare());
-    let request = (any_bytes(), any::<u64>(), any::<u32>(), flags, barred, any_estimate()).prop_map(
+    (any_bytes(), any::<u64>(), any::<u32>(), flags, barred, any_estimate()).prop_map(
         |(requirement, blocks, threads_per_block, (flags, priority), barred, estimate)| {
             let [lazy, managed, whole] = flags;
             TaskRequest {
@@ -138,7 +140,12 @@ pub fn any_event() -> impl Strategy<Value = Event> {
                 ..TaskRequest::default()
             }
         },
-    );
+    )
+}
+
+pub fn any_event() -> impl Strategy<Value = Event> {
+    let task = || (0u64..12).prop_map(TaskId);
+    let client = || (0u64..5).prop_map(ClientId);
     let kernel = (any_bytes(), any_access()).prop_map(|(footprint, access)| KernelRequest {
         name: "k".into(),
         footprint,
@@ -152,7 +159,7 @@ pub fn any_event() -> impl Strategy<Value = Event> {
             Event::ClientConnected { client, uid, label, informed: false, same_process }
         }),
         1 => client().prop_map(|client| Event::ClientGone { client }),
-        10 => (task(), client(), request)
+        10 => (task(), client(), any_request())
             .prop_map(|(task, client, request)| Event::TaskBegin { task, client, request }),
         3 => (task(), any_bytes()).prop_map(|(task, bytes)| Event::TaskExtend { task, bytes }),
         3 => (task(), any_bytes()).prop_map(|(task, bytes)| Event::TaskShrink { task, bytes }),

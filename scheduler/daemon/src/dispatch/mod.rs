@@ -174,12 +174,11 @@ impl Dispatch {
         let (pid, uid, started) = (peer.pid, peer.uid, identity::started(peer.pid));
         let (label, informed) = (hello.label(), hello.comes_by_name());
         let priority = hello.priority();
-        let kept = KeptClient { pid, started, uid, label, informed, priority, slots: BTreeMap::new() };
+        let held_by_process = hello.is_held_by_process();
+        let slots = BTreeMap::new();
+        let kept = KeptClient { pid, started, uid, label, informed, priority, held_by_process, slots };
         self.manager.keep_client(id, &peer.pidfd);
         self.enter(id, kept, peer, Some(socket), Some(pages));
-        if let Some(client) = self.clients.get_mut(&id) {
-            client.is_held_by_process = hello.is_held_by_process();
-        }
         id
     }
 
@@ -215,7 +214,7 @@ impl Dispatch {
             label: label.clone(),
             peer,
             socket,
-            is_held_by_process: false,
+            is_held_by_process: kept.held_by_process,
             gone_at: None,
             pages,
             slots,

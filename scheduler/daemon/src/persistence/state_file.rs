@@ -38,6 +38,9 @@ pub struct KeptClient {
     /// Priority of its tasks among those of its user. Files of earlier releases lack it.
     #[serde(default)]
     pub priority: i8,
+    /// What it holds belongs to its process, with or without a connection. Files of earlier releases lack it.
+    #[serde(default)]
+    pub held_by_process: bool,
     #[serde(skip)]
     pub slots: BTreeMap<u8, KeptSlot>,
 }
@@ -124,9 +127,11 @@ enum Line {
 }
 
 impl Kept {
-    /// The first client of the same process as this one; none where `/proc` does not tell processes apart.
+    /// The first client of the same process as this one whose grants belong to the process; none where `/proc` does not
+    /// tell processes apart.
     pub fn first_of_process(&self, own: &KeptClient) -> Option<u64> {
-        let is_same = |kept: &KeptClient| (kept.pid, kept.started) == (own.pid, own.started);
+        let is_same =
+            |kept: &KeptClient| kept.held_by_process && (kept.pid, kept.started) == (own.pid, own.started);
         let mut clients = self.clients.iter().filter(|_| own.started != 0);
         clients.find(|(_, kept)| is_same(kept)).map(|(id, _)| *id)
     }
@@ -372,6 +377,7 @@ mod tests {
             label: "prog\u{e9}".into(),
             informed: true,
             priority: -3,
+            held_by_process: true,
             slots: BTreeMap::new(),
         }
     }
