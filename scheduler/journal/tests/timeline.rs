@@ -211,7 +211,7 @@ fn what_people_do_is_shown_where_it_matters() {
 7 [daemon] * policy sa set
 7 [task 2: second (main)] * waits: uid 7 holds it until it is released
 8 [task 2: second (main)] )
-8 [task 2: second (main)] * waits: every device has its task already, and this policy runs one at a time
+8 [task 2: second (main)] * waits: every device has its program already, and this policy gives a device to one program until it ends
 9 [task 2: second (main)] ( held
 9 [task 2: second (main)] * waits: uid 0 holds it until it is released
 10 [task 1: first (main)] )
