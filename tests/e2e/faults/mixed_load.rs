@@ -6,7 +6,7 @@
 //! `EAGER_TEST_SEED=N` repeats a seed, which is printed. Trap: a moment is quiet when every program is between two
 //! calls or inside one that waits. The ledger follows with a short delay, so only a difference that stays is an error.
 
-use eager_core::policy::PolicyName;
+use eager_core::policy::{Assignment, PolicyName};
 use eager_tests::mixed::{ALICE, Draw, Server, Watch, Worker, differences};
 use eager_tests::{eagercc, has_toolchain, number, root, run_ok};
 use nix::sys::signal::Signal;
@@ -40,10 +40,12 @@ const ATTACKS: [&[&str]; 14] = [
     &["--deaf"],
 ];
 
-/// Returns all policies that may decide for devices.
+/// Returns all policies that may decide for devices, but those that give a device to a program until it ends: most programs
+/// here end with the test, and others would wait for that.
 fn policies() -> Vec<&'static str> {
     let served = PolicyName::ALL.into_iter().filter(|policy| policy.for_devices().is_ok());
-    served.map(PolicyName::as_str).collect()
+    let by_task = served.filter(|policy| policy.traits().assignment == Assignment::Tasks);
+    by_task.map(PolicyName::as_str).collect()
 }
 
 struct Mix<'a> {
