@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// A daemon that does not answer within this time is stuck.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same for a question without whose answer the caller can go on.
+const BRIEF_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running daemon accepts a connection at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -153,18 +155,28 @@ impl DaemonPlace {
     /// Sends a request, and returns the answer unless it is an [`AdminReply::Error`]. If the daemon has too many
     /// requests of this user, retries for as long as programs look for a daemon.
     pub fn ask(&self, request: &AdminRequest) -> anyhow::Result<AdminReply> {
-        self.ask_busy_for(None, request)
+        self.ask_busy_for(None, ANSWER_TIMEOUT, request)
     }
 
     /// Sends a request like [`DaemonPlace::ask`], but retries without limit while the daemon is busy.
     pub fn ask_patiently(&self, request: &AdminRequest) -> anyhow::Result<AdminReply> {
-        self.ask_busy_for(Some(Duration::MAX), request)
+        self.ask_busy_for(Some(Duration::MAX), ANSWER_TIMEOUT, request)
     }
 
-    fn ask_busy_for(&self, longest: Option<Duration>, request: &AdminRequest) -> anyhow::Result<AdminReply> {
+    /// Sends a request like [`DaemonPlace::ask_patiently`], but gives up soon on a daemon that is stopped or stuck.
+    pub fn ask_briefly(&self, request: &AdminRequest) -> anyhow::Result<AdminReply> {
+        self.ask_busy_for(Some(Duration::MAX), BRIEF_TIMEOUT, request)
+    }
+
+    fn ask_busy_for(
+        &self,
+        longest: Option<Duration>,
+        silence_max: Duration,
+        request: &AdminRequest,
+    ) -> anyhow::Result<AdminReply> {
         let (start, mut pause) = (Instant::now(), PAUSE_MIN);
         loop {
-            let (error, is_busy) = match self.ask_once(request)? {
+            let (error, is_busy) = match self.ask_once(silence_max, request)? {
                 AskOutcome::Answer(reply) => return Ok(*reply),
                 AskOutcome::Busy(error) => (error, true),
                 AskOutcome::CutOff(error) => (error, false),
@@ -181,8 +193,8 @@ impl DaemonPlace {
         }
     }
 
-    fn ask_once(&self, request: &AdminRequest) -> anyhow::Result<AskOutcome> {
-        let mut stream = match connect_stream(&self.run_dir.join(ADMIN_SOCKET_NAME)) {
+    fn ask_once(&self, silence_max: Duration, request: &AdminRequest) -> anyhow::Result<AskOutcome> {
+        let mut stream = match connect_stream(&self.run_dir.join(ADMIN_SOCKET_NAME), silence_max) {
             Ok(stream) => stream,
             Err(errno) => return self.connect_error(errno),
         };
@@ -253,9 +265,9 @@ fn is_read_only(request: &AdminRequest) -> bool {
 }
 
 /// Connects with time limits set first, since connecting also blocks while the daemon accepts no connection.
-fn connect_stream(path: &Path) -> nix::Result<UnixStream> {
+fn connect_stream(path: &Path, silence_max: Duration) -> nix::Result<UnixStream> {
     let socket = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
-    let limit = TimeVal::seconds(ANSWER_TIMEOUT.as_secs() as i64);
+    let limit = TimeVal::seconds(silence_max.as_secs() as i64);
     setsockopt(&socket, sockopt::SendTimeout, &limit)?;
     setsockopt(&socket, sockopt::ReceiveTimeout, &limit)?;
     connect(socket.as_raw_fd(), &UnixAddr::new(path)?)?;

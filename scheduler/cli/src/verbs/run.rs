@@ -197,9 +197,10 @@ fn wait_and_reserve(flags: &RunFlags, target: &Target, mut command: Command) -> 
     Ok(command)
 }
 
-/// True if a program is to wait for its device before it starts (specification S-114). False if the daemon does not say.
+/// True if a program is to wait for its device before it starts (specification S-114). False if the daemon does not say;
+/// the program then asks at its first use of CUDA.
 fn gives_devices_to_programs(place: &DaemonPlace) -> bool {
-    let reply = place.ask_patiently(&AdminRequest::Policy);
+    let reply = place.ask_briefly(&AdminRequest::Policy);
     matches!(reply, Ok(AdminReply::Policy { policy }) if policy.by_program)
 }
 
