@@ -2,8 +2,10 @@
 //!
 //! Trap: the command may have failed for another reason, so each line must be true by itself.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::code::Include;
 use crate::invocation::Job;
 use crate::own_files::{OwnFile, include_folders};
 use crate::removed::{self, Removed};
@@ -86,13 +88,13 @@ const ABSENT: &[Absent] = &[
 pub fn lines(job: &Job, own: &[OwnFile], toolchain: &Toolchain) -> Vec<String> {
     let links = job.mode == crate::invocation::Mode::Link;
     let folders = [toolchain.cuda.join("lib"), toolchain.cuda.join("lib64")];
-    let mut said = if links { missing_libraries(job, &folders, &|path| path.exists()) } else { Vec::new() };
+    let libraries = if links { missing_libraries(job, &folders, &|path| path.exists()) } else { Vec::new() };
     let here = |header: &str, file: &Path| is_here(header, file, job, &toolchain.cuda);
+    let headers = missing_headers(own, &here);
     // A library and its header have one advice.
-    let advice = |line: &str| line.split_once(" here; ").map(|(_, advice)| advice.to_owned());
-    let told: Vec<String> = said.iter().filter_map(|line| advice(line)).collect();
-    let is_new = |line: &String| advice(line).is_none_or(|advice| !told.contains(&advice));
-    said.extend(missing_headers(own, &here).into_iter().filter(is_new));
+    let is_told = |header: &Missing| libraries.iter().any(|library| library.advice == header.advice);
+    let headers = headers.iter().filter(|header| !is_told(header));
+    let mut said: Vec<String> = libraries.iter().chain(headers).map(Missing::to_string).collect();
     said.extend(removed_names(own, toolchain));
     said.extend(nested_launch(own));
     said.extend(mbarrier(job, own));
@@ -100,9 +102,23 @@ pub fn lines(job: &Job, own: &[OwnFile], toolchain: &Toolchain) -> Vec<String> {
     said
 }
 
-/// Advice for each library that the link names, that Eager does not bring, and that is in no folder where the linker
+/// Something that a program asks for and that is not here.
+#[derive(Debug)]
+struct Missing {
+    /// The library or header, as in "no such library here".
+    what: String,
+    advice: &'static str,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} here; {}", self.what, self.advice)
+    }
+}
+
+/// Each library that the link names, that Eager does not bring, and that is in no folder where the linker
 /// looks.
-fn missing_libraries(job: &Job, folders: &[PathBuf], exists: &dyn Fn(&Path) -> bool) -> Vec<String> {
+fn missing_libraries(job: &Job, folders: &[PathBuf], exists: &dyn Fn(&Path) -> bool) -> Vec<Missing> {
     const OF_SYSTEM: [&str; 5] =
         ["/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
     let system: Vec<PathBuf> = OF_SYSTEM.iter().map(PathBuf::from).chain(folders.iter().cloned()).collect();
@@ -117,20 +133,21 @@ fn missing_libraries(job: &Job, folders: &[PathBuf], exists: &dyn Fn(&Path) -> b
             let files = [format!("lib{name}.so"), format!("lib{name}.a")];
             let mut places =
                 candidates.into_iter().chain(system.iter().flat_map(|f| files.iter().map(|n| f.join(n))));
-            (!places.any(|place| exists(&place))).then(|| format!("-l{name}: no such library here; {advice}"))
+            let is_missing = !places.any(|place| exists(&place));
+            is_missing.then(|| Missing { what: format!("-l{name}: no such library"), advice })
         })
         .collect()
 }
 
-/// Advice for the first header of each kind that a file includes, that Eager does not bring, and that is not here.
-fn missing_headers(own: &[OwnFile], here: &dyn Fn(&str, &Path) -> bool) -> Vec<String> {
+/// The first header of each kind that a file includes, that Eager does not bring, and that is not here.
+fn missing_headers(own: &[OwnFile], here: &dyn Fn(&str, &Path) -> bool) -> Vec<Missing> {
     let first = |absent: &Absent| {
         own.iter().find_map(|file| {
-            let mut included = code::includes(&file.text);
-            let missing =
-                |&(_, header): &(usize, &str)| absent.headers.contains(&header) && !here(header, &file.path);
-            let (line, header) = included.find(missing)?;
-            Some(format!("{}:{line}: no header {header} here; {}", file.path.display(), absent.advice))
+            let is_missing =
+                |found: &Include<'_>| absent.headers.contains(&found.name) && !here(found.name, &file.path);
+            let Include { line, name, .. } = code::includes(&file.text).find(is_missing)?;
+            let what = format!("{}:{line}: no header {name}", file.path.display());
+            Some(Missing { what, advice: absent.advice })
         })
     };
     ABSENT.iter().filter_map(first).collect()
@@ -204,7 +221,8 @@ mod tests {
     fn missing(line: &str, there: &str) -> Vec<String> {
         let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
         let Ok(Invocation::Run(job)) = interpret(&words) else { panic!("{line}") };
-        missing_libraries(&job, &[], &|path| path == Path::new(there))
+        let missing = missing_libraries(&job, &[], &|path| path == Path::new(there));
+        missing.iter().map(Missing::to_string).collect()
     }
 
     #[test]
@@ -212,15 +230,16 @@ mod tests {
         let read = |_: &Path| {
             Some(b"#include <cufft.h>\n # include \"cublas_v2.h\"\n#include <nvToolsExt.h>\n".to_vec())
         };
+        let lines = |missing: Vec<Missing>| missing.iter().map(Missing::to_string).collect::<Vec<_>>();
         let own = own_files(Path::new("a.cu"), &[], &|path| read(path).filter(|_| path.ends_with("a.cu")));
-        let said = missing_headers(&own, &|_, _| false);
+        let said = lines(missing_headers(&own, &|_, _| false));
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(said[0].starts_with("a.cu:1: no header cufft.h here; its kernels are NVIDIA's"), "{said:?}");
         assert!(
             said[1].starts_with("a.cu:3: no header nvToolsExt.h here; NVTX has headers only"),
             "{said:?}"
         );
-        let said = missing_headers(&own, &|header, _| header != "cublas_v2.h");
+        let said = lines(missing_headers(&own, &|header, _| header != "cublas_v2.h"));
         assert!(
             matches!(&said[..], [one] if one.starts_with("a.cu:2: no header cublas_v2.h here")),
             "{said:?}"

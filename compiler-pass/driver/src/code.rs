@@ -57,21 +57,22 @@ pub fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     code.flat_map(move |code| code.split(move |c| !is_part(c))).filter(|word| !word.is_empty())
 }
 
-/// Line, counted from 1, and name of each included header, in quotes or brackets.
-pub fn includes(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    (1..).zip(text.lines()).filter_map(|(number, line)| {
-        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
-        let name = rest.strip_prefix('"').and_then(|rest| rest.split_once('"'));
-        let (name, _) = name.or_else(|| rest.strip_prefix('<')?.split_once('>'))?;
-        Some((number, name))
-    })
+/// An `#include` of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Include<'a> {
+    /// Counted from 1.
+    pub line: usize,
+    pub name: &'a str,
+    /// In quotes, not in brackets.
+    pub is_quoted: bool,
 }
 
-/// Files that a text includes by `#include "…"`.
-pub fn own_includes(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| {
-        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
-        rest.trim_start().strip_prefix('"')?.split_once('"').map(|(name, _)| name)
+pub fn includes(text: &str) -> impl Iterator<Item = Include<'_>> {
+    (1..).zip(text.lines()).filter_map(|(line, words)| {
+        let rest = words.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
+        let quoted = rest.strip_prefix('"').and_then(|rest| rest.split_once('"'));
+        let (name, _) = quoted.or_else(|| rest.strip_prefix('<')?.split_once('>'))?;
+        Some(Include { line, name, is_quoted: quoted.is_some() })
     })
 }
 
@@ -279,7 +280,8 @@ mod tests {
         let text = "int a = 1'000; // b\nf(\"c\\\" d\", 'e'); /* g */ h_2;";
         assert_eq!(identifiers(text).collect::<Vec<_>>(), ["int", "a", "1", "000", "f", "h_2"]);
         let includes = "#include <x.h>\n # include \"a/b.h\"\n#include\"c.cuh\" // \"d\"\n";
-        assert_eq!(own_includes(includes).collect::<Vec<_>>(), ["a/b.h", "c.cuh"]);
+        let quoted = super::includes(includes).filter(|found| found.is_quoted).map(|found| found.name);
+        assert_eq!(quoted.collect::<Vec<_>>(), ["a/b.h", "c.cuh"]);
         assert_eq!(stretches("\"not ended"), Vec::<std::ops::Range<usize>>::new());
         assert_eq!(stretches("R\"(").first(), Some(&(0..1)));
     }

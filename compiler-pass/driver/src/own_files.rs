@@ -54,9 +54,9 @@ pub fn own_files(source: &Path, words: &[OsString], read: &dyn Fn(&Path) -> Opti
         let Some(bytes) = read(&path) else { continue };
         let file = OwnFile::new(path, bytes);
         let beside = file.path.parent().unwrap_or(Path::new("")).to_path_buf();
-        for name in code::own_includes(&file.text) {
+        for include in code::includes(&file.text).filter(|include| include.is_quoted) {
             let folders = std::iter::once(beside.clone()).chain(include_folders(words));
-            let found = folders.map(|folder| folder.join(name)).find(|path| read(path).is_some());
+            let found = folders.map(|folder| folder.join(include.name)).find(|path| read(path).is_some());
             open.extend(found);
         }
         files.push(file);

@@ -139,7 +139,9 @@ pub fn first_constructed(text: &str) -> Option<(usize, &str)> {
 /// Place and type of each `__shared__` declaration, whatever and however many it declares: its words up to the first name.
 fn shared_types(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
-    for (at, keyword) in text.match_indices("__shared__") {
+    let code = code::stretches(text);
+    let is_code = |(at, _): &(usize, &str)| code.iter().any(|stretch| stretch.contains(at));
+    for (at, keyword) in text.match_indices("__shared__").filter(is_code) {
         let start = at + keyword.len();
         let end = text[start..].find(';').map_or(text.len(), |length| start + length);
         let declared = text[start..end].trim_start();
@@ -152,8 +154,7 @@ fn shared_types(text: &str) -> Vec<(usize, &str)> {
         };
         let plain = declared.find(|c: char| !is_part(c) && c != ':').unwrap_or(declared.len());
         let length = if declared[plain..].starts_with('<') { list_end(plain) } else { Some(plain) };
-        let is_code = code::stretches(text).into_iter().any(|stretch| stretch.contains(&at));
-        found.extend(length.filter(|_| is_code).map(|length| (at, &declared[..length])));
+        found.extend(length.map(|length| (at, &declared[..length])));
     }
     found
 }
@@ -161,13 +162,9 @@ fn shared_types(text: &str) -> Vec<(usize, &str)> {
 /// Header of libcu++ that a text includes and that uses `mbarrier` on `sm_80` and newer.
 #[must_use]
 pub fn header_with_mbarrier(text: &str) -> Option<&'static str> {
-    let includes = |header: &&str| {
-        text.lines().any(|line| {
-            let line: String = line.split_whitespace().collect();
-            line.starts_with(&format!("#include<{header}>"))
-        })
-    };
-    WITH_MBARRIER.into_iter().find(|header| includes(header))
+    let is_included =
+        |header: &&str| code::includes(text).any(|found| !found.is_quoted && found.name == *header);
+    WITH_MBARRIER.into_iter().find(is_included)
 }
 
 #[cfg(test)]
