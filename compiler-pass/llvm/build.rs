@@ -20,6 +20,7 @@ fn main() {
             "{config} does not run: install llvm-{major}-dev (./setup.sh does for 22) or set LLVM_CONFIG"
         ),
     };
+    println!("cargo:include={include}");
     cc::Build::new()
         .cpp(true)
         .std("c++17")

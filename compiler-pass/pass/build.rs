@@ -1,23 +1,11 @@
-//! Compiles the registration of the plugin against the LLVM that `llvm-sys` links.
-//!
-//! Trap: `llvm-config` without a version suffix is often that of an older LLVM, so only the one of the chosen version
-//! (or `LLVM_CONFIG`) is run.
-
-use std::process::Command;
+//! Compiles the registration of the plugin against the LLVM that `eager-llvm` is built for.
 
 const SOURCE: &str = "src/registration.cpp";
 
 fn main() {
     println!("cargo:rerun-if-changed={SOURCE}");
-    println!("cargo:rerun-if-env-changed=LLVM_CONFIG");
-    let major = if std::env::var_os("CARGO_FEATURE_LLVM22").is_some() { 22 } else { 19 };
-    let config = std::env::var("LLVM_CONFIG").unwrap_or_else(|_| format!("llvm-config-{major}"));
-    let include = match Command::new(&config).arg("--includedir").output() {
-        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-        _ => panic!(
-            "{config} does not run: install llvm-{major}-dev (./setup.sh does for 22) or set LLVM_CONFIG"
-        ),
-    };
+    let include =
+        std::env::var("DEP_EAGER_LLVM_HELPERS_INCLUDE").expect("what eager-llvm's build script says");
     cc::Build::new()
         .cpp(true)
         .std("c++17")
