@@ -141,7 +141,7 @@ mod tests {
     use eager_proto::request::Slot;
 
     fn buffers<const N: usize>() -> [BufferId; N] {
-        let owner = TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 };
+        let owner = TaskKey { slot: Slot::FIRST, generation: 1 };
         let mut ledger = Ledger::default();
         [(); N].map(|()| ledger.insert(Allocation::new(1, owner, None, Origin::REWRITTEN)))
     }

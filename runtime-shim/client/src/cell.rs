@@ -4,7 +4,9 @@
 //! that it may still show the slot's last task.
 
 use crate::way::Standing;
-use eager_proto::reply::{FLAG_EXTEND_REFUSED, STATE_BOUND, STATE_REFUSED, STATE_WAITING, TaskCell};
+use eager_proto::reply::{
+    FLAG_EXTEND_REFUSED, STATE_BOUND, STATE_REFUSED, STATE_WAITING, TaskCell, has_reached,
+};
 use eager_units::{DeviceId, Terms};
 use std::ops::Deref;
 
@@ -58,7 +60,7 @@ pub enum Decision {
 impl Cell {
     /// True if the daemon has answered the request with this sequence, or a later one. Sequences wrap.
     pub fn answers(&self, sequence: u32) -> bool {
-        self.answered.wrapping_sub(sequence) < 1 << 31
+        has_reached(self.answered, sequence)
     }
 
     /// The terms of a bound task.
@@ -116,7 +118,7 @@ impl<D> Told<D> {
 
     /// True if these terms were read after (or with) the others. Sequences wrap.
     pub fn is_newer_than(&self, other: &Told<D>) -> bool {
-        self.sequence.wrapping_sub(other.sequence) < 1 << 31
+        has_reached(self.sequence, other.sequence)
     }
 }
 

@@ -252,7 +252,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn two_buffers() -> Memory {
-        let owner = TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 };
+        let owner = TaskKey { slot: Slot::FIRST, generation: 1 };
         let mut memory = Memory::default();
         for (start, bytes) in [(2000, 50), (1000, 100)] {
             memory.insert(start, Allocation::new(bytes, owner, None, Origin::REWRITTEN));
@@ -316,7 +316,7 @@ mod tests {
             allocations in allocations(),
             words in prop::collection::vec((0_usize..12, -2..3_i64, -1..2_i64), 1..4),
         ) {
-            let owner = TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 };
+            let owner = TaskKey { slot: Slot::FIRST, generation: 1 };
             let mut memory = Memory::default();
             let mut end = 4 * NEAR_BYTES;
             let mut edges = vec![end];

@@ -138,7 +138,7 @@ mod tests {
     use eager_proto::request::Slot;
 
     fn buffer() -> BufferId {
-        let owner = TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 };
+        let owner = TaskKey { slot: Slot::FIRST, generation: 1 };
         Ledger::default().insert(Allocation::new(1, owner, None, Origin::Plain))
     }
 

@@ -279,7 +279,7 @@ mod tests {
     use eager_proto::request::Slot;
 
     fn task(announced: Option<u64>) -> Task {
-        let key = TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 };
+        let key = TaskKey { slot: Slot::FIRST, generation: 1 };
         let mut task = Task::new(key, announced.map(|bytes| Announced { site: 1, bytes, reuses: false }));
         task.phase = Phase::Bound;
         task

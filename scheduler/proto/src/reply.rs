@@ -10,6 +10,11 @@ use crate::TASK_SLOTS;
 use eager_units::{Bytes, Class, DeviceId, Terms};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// True if `sequence` is `other` or came after it. Sequences wrap.
+pub fn has_reached(sequence: u32, other: u32) -> bool {
+    sequence.wrapping_sub(other) < 1 << 31
+}
+
 /// The answer for one task slot.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -41,7 +46,7 @@ pub struct TaskCell {
 impl TaskCell {
     /// True if the cell answers the request with this sequence (or a later one). Sequences wrap.
     pub fn answers(&self, sequence: u32) -> bool {
-        self.answered.wrapping_sub(sequence) < 1 << 31
+        has_reached(self.answered, sequence)
     }
 
     /// The cell with the state of a bound task.

@@ -130,7 +130,7 @@ fn a_begin_is_these_bytes() {
 
 #[test]
 fn what_no_honest_client_writes_is_named() {
-    let good = encode(&Request { sequence: 1, slot: Slot::new(0).expect("slot 0"), body: RequestBody::Busy });
+    let good = encode(&Request { sequence: 1, slot: Slot::FIRST, body: RequestBody::Busy });
     let broken = |change: fn(&mut RequestRecord)| {
         let mut record = good;
         change(&mut record);

@@ -13,7 +13,7 @@ use eager_proto::hello::{
     FEATURE_RESUME, Greeting, Hello, Opening, Resume, Uuid, WELCOME_OK, WELCOME_RESOURCES, Welcome,
 };
 use eager_proto::newcomer::daemon_expected;
-use eager_proto::reply::TaskCell;
+use eager_proto::reply::{TaskCell, has_reached};
 use eager_proto::request::{Request, RequestBody, RequestRecord, Slot, encode};
 use eager_proto::{ENV_TRUST_UID, PROTOCOL_MAJOR, PROTOCOL_MINOR, TASK_SLOTS, text};
 use nix::errno::Errno;
@@ -242,7 +242,7 @@ impl ClientConnection {
 
     fn has_answered(&self, record: &RequestRecord) -> bool {
         let cell = self.replies.cells.get(usize::from(record.slot));
-        cell.is_none_or(|cell| cell.answered().wrapping_sub(record.sequence) < 1 << 31)
+        cell.is_none_or(|cell| has_reached(cell.answered(), record.sequence))
     }
 
     /// Keeps the connection open over `exec`, and with it all grants: the program that replaces this one has them until

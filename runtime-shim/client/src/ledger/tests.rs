@@ -4,7 +4,7 @@ use super::*;
 use eager_proto::request::Slot;
 
 fn owner() -> TaskKey {
-    TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 }
+    TaskKey { slot: Slot::FIRST, generation: 1 }
 }
 
 fn managed(ledger: &mut Ledger, bytes: u64) -> BufferId {

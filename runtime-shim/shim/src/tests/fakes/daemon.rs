@@ -71,7 +71,7 @@ pub fn lazy_slot() -> Slot {
 }
 
 pub fn first_slot() -> Slot {
-    Slot::new(0).expect("slot 0")
+    Slot::FIRST
 }
 
 impl FakeDaemon {
