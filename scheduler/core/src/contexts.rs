@@ -20,7 +20,7 @@ const UNCOUNTED: u64 = 2;
 impl View<'_> {
     /// Why the task's program may have no context on the device; None if it may, or has one.
     pub(crate) fn why_no_context(&self, device: &Device, task: &Task) -> Option<Reason> {
-        let context = self.state.context_cost(device.id, task.client, self.options.context_bytes);
+        let context = self.state.context_cost(device, task.client, self.options.context_bytes);
         if context == Bytes::ZERO {
             return None;
         }

@@ -25,7 +25,7 @@ fn room_at(
     wanted: Bytes,
     expects: impl Fn(Nanos) -> Option<Nanos>,
 ) -> Option<Room> {
-    let context = view.state.context_cost(device.id, client, view.options.context_bytes);
+    let context = view.state.context_cost(device, client, view.options.context_bytes);
     let on_device = || view.tasks_on(device.id);
     let eager = on_device().filter(|(_, bound)| bound.class == Class::Eager);
     let missing: Bytes = eager.map(|(task, bound)| task.requirement.saturating_sub(bound.grant)).sum();
@@ -76,7 +76,7 @@ pub(crate) fn delays_head(view: View<'_>, task: &Task, device: &Device, held: By
     if reserved.head == task.id || reserved.device != device.id {
         return false;
     }
-    let context = view.state.context_cost(device.id, task.client, view.options.context_bytes);
+    let context = view.state.context_cost(device, task.client, view.options.context_bytes);
     // A context stays longer than its task.
     if context > reserved.spare {
         return true;

@@ -124,14 +124,9 @@ impl DeviceIndex {
         self.by_load.range((class, FIRST_LOAD)..).next().copied()
     }
 
-    /// Of the devices whose number of tasks `takes` accepts, the first in order of tasks that `fits`.
-    pub fn fewest_tasks(
-        &self,
-        takes: impl Fn(usize) -> bool,
-        fits: impl Fn(DeviceId) -> bool,
-    ) -> Option<DeviceId> {
-        let able = self.by_tasks.iter().take_while(|(tasks, _, _)| takes(*tasks));
-        able.map(|&(_, _, id)| id).find(|id| fits(*id))
+    /// The first device in order of tasks that `fits`.
+    pub fn fewest_tasks(&self, fits: impl Fn(DeviceId) -> bool) -> Option<DeviceId> {
+        self.by_tasks.iter().map(|&(_, _, id)| id).find(|id| fits(*id))
     }
 }
 

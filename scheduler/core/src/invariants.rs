@@ -160,10 +160,10 @@ fn check_bypass(scheduler: &Scheduler) -> Result<(), Violation> {
     let Some((head, since)) = scheduler.overdue_since() else { return Ok(()) };
     let Some(head) = state.tasks.get(&head).filter(|task| scheduler.is_queued(task)) else { return Ok(()) };
     let waited = scheduler.now().saturating_sub(head.asked_at);
-    let context = |device| state.context_cost(device, head.client, scheduler.options().context_bytes);
+    let context =
+        |device: &Device| state.context_cost(device, head.client, scheduler.options().context_bytes);
     // Where its program's context does not fit besides, the first one cannot start, and no task has to leave it room.
-    let takes_head =
-        |device: &&Device| head.requirement.saturating_add(context(device.id)) <= device.capacity;
+    let takes_head = |device: &&Device| head.requirement.saturating_add(context(device)) <= device.capacity;
     for device in state.devices.values().filter(takes_head) {
         let passed = bound_on(scheduler, device.id).filter(|(task, bound)| {
             task.arrival > head.arrival && bound.bound_at > since && !bound.out_of_turn

@@ -6,7 +6,7 @@
 
 use crate::action::Gate;
 use crate::event::KernelRequest;
-use crate::model::{Activity, Bound, Device, State, Stay, Task, TaskState};
+use crate::model::{Activity, Bound, Client, Device, State, Stay, Task, TaskState};
 use crate::reason::Reason;
 use eager_units::{Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::BTreeSet;
@@ -35,11 +35,8 @@ impl State {
 
     /// Bytes that a task of this client costs on this device besides its grant: a context's, or 0 if the client's program
     /// has one there.
-    pub fn context_cost(&self, device: DeviceId, client: ClientId, context_bytes: Bytes) -> Bytes {
-        match self.devices.get(&device) {
-            Some(device) if self.has_program(device, client) => Bytes::ZERO,
-            _ => context_bytes,
-        }
+    pub fn context_cost(&self, device: &Device, client: ClientId, context_bytes: Bytes) -> Bytes {
+        if self.has_program(device, client) { Bytes::ZERO } else { context_bytes }
     }
 
     /// True if the client's program has a context on the device.
@@ -51,7 +48,7 @@ impl State {
     /// it.
     pub(crate) fn bind(&mut self, binding: Binding, context_bytes: Bytes, now: Nanos) -> Option<Class> {
         let task = self.tasks.get(&binding.task)?;
-        let context = self.context_cost(binding.device, task.client, context_bytes);
+        let context = self.context_cost(self.devices.get(&binding.device)?, task.client, context_bytes);
         let device = self.devices.get_mut(&binding.device)?;
         let wanted = binding.grant.0.checked_add(context.0)?;
         if task.bound().is_some() || binding.grant > task.requirement || wanted > device.free().0 {
@@ -66,10 +63,7 @@ impl State {
             device.eager.insert(binding.task);
         }
         let client = task.client;
-        self.note_context(client, binding.device);
-        self.change_client(client, |client| {
-            client.waiting = client.waiting.saturating_sub(1);
-        });
+        self.note_context(client, binding.device, |client| client.waiting = client.waiting.saturating_sub(1));
         let task = self.tasks.get_mut(&binding.task)?;
         task.state = TaskState::Bound(Box::new(Bound {
             device: binding.device,
@@ -107,21 +101,25 @@ impl State {
         if !self.clients.contains_key(&client) {
             return false;
         }
-        let cost = self.context_cost(id, client, context_bytes);
+        let cost_on = |device| self.context_cost(device, client, context_bytes);
+        let Some(cost) = self.devices.get(&id).map(cost_on) else { return false };
         let Some(device) = self.devices.get_mut(&id).filter(|device| device.free() >= cost) else {
             return false;
         };
         device.contexts = device.contexts.saturating_add(cost);
-        self.note_context(client, id);
+        self.note_context(client, id, |_| {});
         self.recount_idle(client);
         self.reindex(id);
         true
     }
 
-    /// Counts a client with its program on a device, unless it is counted there already.
-    fn note_context(&mut self, id: ClientId, on: DeviceId) {
+    /// Counts a client with its program on a device, unless it is counted there already, and changes the client.
+    fn note_context(&mut self, id: ClientId, on: DeviceId, change: impl FnOnce(&mut Client)) {
         let mut new_of = None;
-        self.change_client(id, |client| new_of = client.contexts.insert(on).then(|| client.program()));
+        self.change_client(id, |client| {
+            new_of = client.contexts.insert(on).then(|| client.program());
+            change(client);
+        });
         if let Some((program, device)) = new_of.zip(self.devices.get_mut(&on)) {
             *device.programs.entry(program).or_default() += 1;
         }

@@ -130,8 +130,13 @@ impl Device {
     /// Bytes of the device that over-subscribed tasks leave to others: one of `parts` equal parts, or 0 if `parts` is
     /// None.
     pub(crate) fn left_to_others(&self, parts: Option<u64>) -> Bytes {
-        parts.and_then(|parts| self.capacity.0.checked_div(parts)).map_or(Bytes::ZERO, Bytes)
+        part_of(self.capacity, parts)
     }
+}
+
+/// One of `parts` equal parts of some bytes, or 0 if `parts` is None.
+pub(crate) fn part_of(bytes: Bytes, parts: Option<u64>) -> Bytes {
+    parts.and_then(|parts| bytes.0.checked_div(parts)).map_or(Bytes::ZERO, Bytes)
 }
 
 /// A connected program.
@@ -494,7 +499,7 @@ impl<'a> View<'a> {
     /// before it was overdue have ended. None if not even the client's context fits.
     fn left_beside(&self, beside: Beside<'_>, device: &Device, client: ClientId) -> Option<Bytes> {
         let Beside { head, since } = beside;
-        let context = |client| self.state.context_cost(device.id, client, self.options.context_bytes);
+        let context = |client| self.state.context_cost(device, client, self.options.context_bytes);
         let wanted = head.requirement.saturating_add(context(head.client));
         if !self.admits(device, head) || wanted > device.task_max {
             // The overdue task cannot start here anyway.
@@ -521,7 +526,7 @@ impl<'a> View<'a> {
     /// Bytes free on the device for a client's task after the client's context is paid for; None if the context does
     /// not fit.
     pub fn free_beside_context(&self, device: &Device, client: ClientId) -> Option<Bytes> {
-        let context = self.state.context_cost(device.id, client, self.options.context_bytes);
+        let context = self.state.context_cost(device, client, self.options.context_bytes);
         device.free().0.checked_sub(context.0).map(Bytes)
     }
 

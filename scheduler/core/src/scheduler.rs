@@ -36,7 +36,7 @@ use crate::index::{DeviceIndex, Orders};
 use crate::limits::Limits;
 use crate::model::{Activity, Bound, Client, Device, Seen, State, Task, View};
 use crate::options::Options;
-use crate::policy::{self, Assignment, GateRule, MemoryRule, Policy, PolicyName, Traits};
+use crate::policy::{self, GateRule, MemoryRule, Policy, PolicyName, Traits};
 use crate::protected::Protected;
 use crate::queue::Queue;
 use eager_units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
@@ -407,7 +407,7 @@ impl Scheduler {
         let (removed, contexts) =
             self.state.remove_client(id, context_bytes).ok_or(Anomaly::UnknownClient)?;
         contexts.iter().for_each(|&device| self.touched.devices.add(device));
-        let frees_device = self.traits.assignment != Assignment::Tasks || context_bytes > Bytes::ZERO;
+        let frees_device = self.traits.assignment.is_by_program() || context_bytes > Bytes::ZERO;
         if (frees_device && !contexts.is_empty()) || !removed.is_empty() || self.traits.looks_at_the_clock() {
             self.retry = Retry::Fitting;
         }

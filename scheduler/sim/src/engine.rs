@@ -16,7 +16,7 @@ use eager_core::Scheduler;
 use eager_core::action::{Action, Gate, Reason};
 use eager_core::event::{DeviceProfile, Event};
 use eager_core::journal::{JournalHeader, JournalLine};
-use eager_core::policy::{Assignment, MemoryRule, Traits};
+use eager_core::policy::{MemoryRule, Traits};
 use eager_core::scheduler::Stage;
 use eager_gpu_model::{Completion, Model, ModelError, OpId};
 use eager_journal::Journal;
@@ -327,7 +327,7 @@ impl<'a> World<'a> {
             Action::Bind { device, .. } if client.foothold.is_some() => {
                 open.bound = Some(now);
                 client.device = Some(*device);
-                if self.traits.assignment != Assignment::Tasks {
+                if self.traits.assignment.is_by_program() {
                     client.result.bind.get_or_insert(now);
                     client.result.device = Some(device.0);
                 }

@@ -13,7 +13,6 @@ use crate::steps::Step;
 use eager_client::ledger::{Allocation, BufferId, Origin, Part, Unwritten};
 use eager_core::action::Gate;
 use eager_core::event::{Event, TaskRequest};
-use eager_core::policy::Assignment;
 use eager_gpu_model::{Advice, AllocKind, Location, Op, Range};
 use eager_units::{Bytes, DeviceId, TaskId, Terms};
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,7 +84,7 @@ impl<'a> World<'a> {
     pub(crate) fn asks_from_start(&self, index: usize) -> bool {
         let client = &self.clients[index];
         let has_device = client.device.is_some() && client.foothold.is_none();
-        self.traits.assignment != Assignment::Tasks && !has_device
+        self.traits.assignment.is_by_program() && !has_device
     }
 
     /// Gives a program a device before it asks for memory, with a task that requires none: a lazy program, whose task is

@@ -57,8 +57,7 @@ impl<'a> World<'a> {
                 let bound = client.open.as_ref().is_some_and(|open| open.bound.is_some());
                 if bound {
                     client.blocked = Blocked::Not;
-                    let is_at_start = self.asks_from_start(index);
-                    return if is_at_start { Ok(true) } else { self.enter_context(index) };
+                    return if self.asks_from_start(index) { Ok(true) } else { self.enter_context(index) };
                 }
                 false
             }

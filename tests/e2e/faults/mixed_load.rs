@@ -6,7 +6,7 @@
 //! `EAGER_TEST_SEED=N` repeats a seed, which is printed. Trap: a moment is quiet when every program is between two
 //! calls or inside one that waits. The ledger follows with a short delay, so only a difference that stays is an error.
 
-use eager_core::policy::{Assignment, PolicyName};
+use eager_core::policy::PolicyName;
 use eager_tests::mixed::{ALICE, Draw, Server, Watch, Worker, differences};
 use eager_tests::{eagercc, has_toolchain, number, root, run_ok};
 use nix::sys::signal::Signal;
@@ -44,7 +44,7 @@ const ATTACKS: [&[&str]; 14] = [
 /// here end with the test, and others would wait for that.
 fn policies() -> Vec<&'static str> {
     let served = PolicyName::ALL.into_iter().filter(|policy| policy.for_devices().is_ok());
-    let by_task = served.filter(|policy| policy.traits().assignment == Assignment::Tasks);
+    let by_task = served.filter(|policy| !policy.traits().assignment.is_by_program());
     by_task.map(PolicyName::as_str).collect()
 }
 

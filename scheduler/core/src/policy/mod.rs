@@ -89,6 +89,10 @@ pub enum Assignment {
 }
 
 impl Assignment {
+    pub fn is_by_program(self) -> bool {
+        self != Assignment::Tasks
+    }
+
     /// The most programs that a device may have at once; None if devices are given to tasks.
     pub fn programs_per_device(self, options: &Options) -> Option<u32> {
         match self {

@@ -59,14 +59,14 @@ pub(super) fn no_room_or(view: View<'_>, task: &Task, reason: Reason) -> Placeme
     if is_open { no_room(view, task) } else { Placement::Wait(reason) }
 }
 
-/// The device with the fewest tasks (ties: least memory granted, then the lowest index) that `takes` one more, and on
-/// which the task would fit alone. For policies whose ledger does not count memory.
-pub(super) fn fewest_tasks(view: View<'_>, task: &Task, takes: impl Fn(u32) -> bool) -> Option<Placement> {
+/// The device with the fewest tasks (ties: least memory granted, then the lowest index) on which the task would fit
+/// alone. For policies whose ledger does not count memory.
+pub(super) fn fewest_tasks(view: View<'_>, task: &Task) -> Option<Placement> {
     let fits = |id| {
         let device = view.state.devices.get(&id);
         device.is_some_and(|device| view.room_for(device, task).is_some())
     };
-    let id = view.state.index.fewest_tasks(|tasks| takes(tasks as u32), fits)?;
+    let id = view.state.index.fewest_tasks(fits)?;
     let device = view.state.devices.get(&id)?;
     let reason = Reason::Assigned { device: id, tasks: device.tasks.len() as u32 };
     Some(Placement::Bind { device: device.id, grant: task.requirement, reason })

@@ -19,6 +19,5 @@ pub(super) const POLICY: PolicyDef = PolicyDef {
 
 fn place(view: View<'_>, task: &Task) -> Placement {
     let context = view.options.context_bytes;
-    placement::fewest_tasks(view, task, |_| true)
-        .unwrap_or(Placement::Wait(Reason::NoRoomForContext { context }))
+    placement::fewest_tasks(view, task).unwrap_or(Placement::Wait(Reason::NoRoomForContext { context }))
 }

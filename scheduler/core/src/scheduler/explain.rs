@@ -132,7 +132,7 @@ impl Scheduler {
             }
             Placement::Wait(reason) => {
                 let reason = view.why_no_context(device, task).unwrap_or(reason);
-                let context = self.state.context_cost(device.id, task.client, self.options.context_bytes);
+                let context = self.state.context_cost(device, task.client, self.options.context_bytes);
                 let (needed, free) = (task.requirement.saturating_add(context), device.free());
                 let missing = needed.saturating_sub(free);
                 if missing > Bytes::ZERO && lacks_only(&reason) {

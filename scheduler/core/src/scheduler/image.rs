@@ -266,9 +266,8 @@ impl Scheduler {
         let clients: Vec<ClientId> = self.state.clients.keys().copied().collect();
         clients.into_iter().for_each(|id| self.state.recount_idle(id));
         for client in self.state.clients.values() {
-            let devices = client.contexts.iter().copied();
-            for id in devices {
-                if let Some(device) = self.state.devices.get_mut(&id) {
+            for id in &client.contexts {
+                if let Some(device) = self.state.devices.get_mut(id) {
                     *device.programs.entry(client.program()).or_default() += 1;
                 }
             }

@@ -8,9 +8,9 @@ use crate::action::Action;
 use crate::event::TaskRequest;
 use crate::forecast;
 use crate::ledger::Binding;
-use crate::model::{Device, Task, TaskState, View};
+use crate::model::{Device, Task, TaskState, View, part_of};
 use crate::options::QueueOrder;
-use crate::policy::{Assignment, Placement, no_room};
+use crate::policy::{Placement, no_room};
 use crate::reason::Reason;
 use eager_units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 
@@ -91,7 +91,7 @@ impl Scheduler {
 
     /// Tries the tasks of programs that have a device of their own: no other program waits for the same memory.
     fn try_assigned(&mut self, out: &mut Vec<Action>) {
-        if self.traits.assignment == Assignment::Tasks {
+        if !self.traits.assignment.is_by_program() {
             return;
         }
         let waiting: Vec<TaskId> = self.queue.in_order_of_arrival().collect();
@@ -105,7 +105,7 @@ impl Scheduler {
     /// True if the task can only run on the device that its program was given: it passes programs that wait for a
     /// device, which could wait for this one's end, and it does not hold them up.
     pub(super) fn stays_with_program(&self, task: &Task) -> bool {
-        self.traits.assignment != Assignment::Tasks && self.read().has_device(task.client)
+        self.traits.assignment.is_by_program() && self.read().has_device(task.client)
     }
 
     fn try_in_order(&mut self, order: Vec<TaskId>, out: &mut Vec<Action>) {
@@ -382,8 +382,7 @@ impl Scheduler {
         let may_be_larger = self.traits.starts_larger() && !task.request.whole;
         let limit = largest.percent(self.options.oversize_percent_under(may_be_larger));
         // A larger task starts short, and only with its least share (specification S-206) of what such a task may take.
-        let left =
-            self.traits.sharing.eager_leaves.map_or(Bytes::ZERO, |parts| Bytes(device.0 / parts.max(1)));
+        let left = part_of(device, self.traits.sharing.eager_leaves);
         let share = u64::from(self.options.grant_percent_min).max(1);
         let startable = Bytes(largest.saturating_sub(left).0.saturating_mul(100) / share);
         let limit = limit.min(startable.max(largest));

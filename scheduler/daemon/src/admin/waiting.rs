@@ -5,7 +5,7 @@ use crate::admin::tables;
 use crate::dispatch::Dispatch;
 use crate::policy::recent::ms;
 use eager_core::options::QueueOrder;
-use eager_core::policy::{Assignment, GateRule};
+use eager_core::policy::GateRule;
 use eager_core::scheduler::{Offer, Outlook, Standing};
 use eager_core::{PolicyName, Scheduler};
 use eager_proto::admin::{AdminReply, AfterRow, OutlookRow, PolicyRow, QueueRow};
@@ -112,7 +112,7 @@ pub fn policy_row(dispatch: &Dispatch, configured: PolicyName) -> PolicyRow {
         reverted: dispatch.core.reverted.clone().unwrap_or_default(),
         queue: queue_name(traits.queue).into(),
         eager: traits.eager,
-        by_program: traits.assignment != Assignment::Tasks,
+        by_program: traits.assignment.is_by_program(),
         gate: gate_rule_name(traits.gate).into(),
         known: PolicyName::names().into_iter().map(str::to_owned).collect(),
     }

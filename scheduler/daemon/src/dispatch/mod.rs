@@ -208,7 +208,7 @@ impl Dispatch {
         pages: Option<ClientPages>,
     ) {
         let (uid, label, informed) = (kept.uid, kept.label.clone(), kept.informed);
-        let same_process = self.state.kept().first_of_process(&kept).map(ClientId);
+        let same_process = self.state.kept().earlier_of_process(id, &kept);
         let slots = TaskSlots::default();
         let client = Client {
             label: label.clone(),

@@ -157,13 +157,12 @@ impl Dispatch {
             .iter()
             .map(|(id, client)| {
                 let kept = self.state.kept().clients.get(&id.0);
-                let first = kept.and_then(|own| self.state.kept().first_of_process(own));
                 Event::ClientConnected {
                     client: *id,
                     uid: client.peer.uid,
                     label: client.label.clone(),
                     informed: kept.is_some_and(|kept| kept.informed),
-                    same_process: first.filter(|first| *first < id.0).map(ClientId),
+                    same_process: kept.and_then(|own| self.state.kept().earlier_of_process(*id, own)),
                 }
             })
             .collect();

@@ -127,13 +127,13 @@ enum Line {
 }
 
 impl Kept {
-    /// The first client of the same process as this one whose grants belong to the process; none where `/proc` does not
-    /// tell processes apart.
-    pub fn first_of_process(&self, own: &KeptClient) -> Option<u64> {
+    /// The first client before this one that is of the same process and whose grants belong to it; none where `/proc`
+    /// does not tell processes apart.
+    pub fn earlier_of_process(&self, id: ClientId, own: &KeptClient) -> Option<ClientId> {
         let is_same =
             |kept: &KeptClient| kept.held_by_process && (kept.pid, kept.started) == (own.pid, own.started);
-        let mut clients = self.clients.iter().filter(|_| own.started != 0);
-        clients.find(|(_, kept)| is_same(kept)).map(|(id, _)| *id)
+        let mut clients = self.clients.range(..id.0).filter(|_| own.started != 0);
+        clients.find(|(_, kept)| is_same(kept)).map(|(&id, _)| ClientId(id))
     }
 
     /// Clients with the devices on which they have contexts, each pair once.
