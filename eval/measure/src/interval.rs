@@ -1,5 +1,6 @@
 //! Median with a 95 % confidence interval that assumes nothing about the distribution.
 
+use crate::statistics::median;
 use serde::{Deserialize, Serialize};
 
 /// Median and interval of a set of samples.
@@ -18,11 +19,9 @@ impl Interval {
     /// covers less than 95 %. None without samples.
     pub fn of(mut samples: Vec<f64>) -> Option<Interval> {
         samples.sort_by(f64::total_cmp);
-        let count = samples.len();
-        let middle = |index: usize| samples.get(index).copied();
-        let median = (middle(count.checked_sub(1)? / 2)? + middle(count / 2)?) / 2.0;
-        let skip = outside(count);
-        Some(Interval { median, low: samples[skip], high: samples[count - 1 - skip] })
+        let skip = outside(samples.len());
+        let (low, high) = (*samples.get(skip)?, *samples.iter().nth_back(skip)?);
+        Some(Interval { median: median(&samples), low, high })
     }
 
     /// Formats as `1.53 [1.41–1.70]`.

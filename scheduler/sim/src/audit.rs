@@ -22,8 +22,6 @@ struct Entry {
     /// Device, grant and class, once bound.
     bound: Option<(DeviceId, Bytes, Class)>,
     managed: bool,
-    /// It has asked for more, and the answer is due.
-    extends: bool,
 }
 
 /// The simulator's books.
@@ -33,6 +31,8 @@ pub struct Auditor {
     endless: bool,
     capacities: BTreeMap<DeviceId, Bytes>,
     tasks: BTreeMap<TaskId, Entry>,
+    /// The task that asks for more in this step.
+    extends: Option<TaskId>,
     contexts: BTreeSet<(ClientId, DeviceId)>,
     /// Device memory of each buffer, by client and buffer name.
     buffers: BTreeMap<(ClientId, String), Held>,
@@ -53,6 +53,7 @@ impl Auditor {
             endless,
             capacities: BTreeMap::new(),
             tasks: BTreeMap::new(),
+            extends: None,
             contexts: BTreeSet::new(),
             buffers: BTreeMap::new(),
         }
@@ -60,6 +61,10 @@ impl Auditor {
 
     /// Records an event.
     pub fn event(&mut self, event: &Event) {
+        self.extends = match event {
+            Event::TaskExtend { task, .. } => Some(*task),
+            _ => None,
+        };
         match event {
             Event::DeviceAdded { device, profile } => {
                 self.capacities.insert(*device, profile.capacity);
@@ -70,19 +75,12 @@ impl Auditor {
                 self.buffers.retain(|(owner, _), _| owner != client);
             }
             Event::TaskBegin { task, client, request } => {
-                let entry = Entry {
-                    client: *client,
-                    requirement: request.requirement,
-                    bound: None,
-                    managed: false,
-                    extends: false,
-                };
-                self.tasks.insert(*task, entry);
+                let (client, requirement) = (*client, request.requirement);
+                self.tasks.insert(*task, Entry { client, requirement, bound: None, managed: false });
             }
             Event::TaskExtend { task, bytes } => {
                 if let Some(entry) = self.tasks.get_mut(task) {
                     entry.requirement = entry.requirement.saturating_add(*bytes);
-                    entry.extends = true;
                 }
             }
             Event::TaskShrink { task, bytes } => {
@@ -121,13 +119,14 @@ impl Auditor {
                 self.contexts.insert((client, *device));
             }
             Action::Regrant { task, grant, class, .. } => {
+                let extends = self.extends;
                 let entry = self.entry(*task)?;
                 let Some((device, before, _)) = entry.bound else {
                     return judge(*task, &[(false, "regranted while it waits")]);
                 };
                 let whole = *grant == entry.requirement;
                 // A task that becomes over-subscribed by extending may give up managed memory (specification S-327).
-                let gives_up = std::mem::take(&mut entry.extends) && entry.managed && *class == Class::Eager;
+                let gives_up = extends == Some(*task) && entry.managed && *class == Class::Eager;
                 let rules = [
                     (*grant <= entry.requirement, "granted more than it wants"),
                     (*grant >= before || gives_up, "grant taken away"),
