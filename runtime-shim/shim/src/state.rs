@@ -114,6 +114,8 @@ pub struct State {
     pub unfreed: Vec<Unfreed>,
     /// Beliefs about the buffers of lazy tasks; `None`: nothing is learnt.
     pub beliefs: Option<Beliefs>,
+    /// The device of the program that used device variables of this real device first.
+    variables: BTreeMap<DeviceIndex, i32>,
 }
 
 /// A copy whose data is kept until its task has memory.
@@ -262,6 +264,13 @@ impl State {
         }
         self.pinned = false;
         self.last_default = None;
+    }
+
+    /// Notes that the program uses device variables of `real` as those of its device `own`. Returns another device of
+    /// the program that used the same ones before.
+    pub fn use_variables(&mut self, own: i32, real: DeviceIndex) -> Option<i32> {
+        let first = *self.variables.entry(real).or_insert(own);
+        (first != own).then_some(first)
     }
 
     /// Stores a setting of the program, replacing an earlier one of the same kind.

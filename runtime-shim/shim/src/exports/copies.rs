@@ -168,7 +168,7 @@ hooks! { declared;
         _bytes: usize,
         _offset: usize,
         _kind: c_uint,
-    ) [ptds cudaMemcpyToSymbol_ptds] = |shim, thread| shim.on_a_device_with(thread, &[src.expose_provenance() as u64]);
+    ) [ptds cudaMemcpyToSymbol_ptds] = |shim, thread| shim.on_variable(thread, Some(src.expose_provenance() as u64));
     fn cudaMemcpyToSymbolAsync(
         _symbol: *const c_void,
         src: *const c_void,
@@ -176,14 +176,14 @@ hooks! { declared;
         _offset: usize,
         _kind: c_uint,
         stream: cudaStream_t,
-    ) [ptsz stream] = |shim, thread| shim.on_a_device_with(thread, &[src.expose_provenance() as u64]);
+    ) [ptsz stream] = |shim, thread| shim.on_variable(thread, Some(src.expose_provenance() as u64));
     fn cudaMemcpyFromSymbol(
         dst: *mut c_void,
         _symbol: *const c_void,
         _bytes: usize,
         _offset: usize,
         _kind: c_uint,
-    ) [ptds cudaMemcpyFromSymbol_ptds] = |shim, thread| shim.on_a_device_with(thread, &[dst.expose_provenance() as u64]);
+    ) [ptds cudaMemcpyFromSymbol_ptds] = |shim, thread| shim.on_variable(thread, Some(dst.expose_provenance() as u64));
     fn cudaMemcpyFromSymbolAsync(
         dst: *mut c_void,
         _symbol: *const c_void,
@@ -191,7 +191,7 @@ hooks! { declared;
         _offset: usize,
         _kind: c_uint,
         stream: cudaStream_t,
-    ) [ptsz stream] = |shim, thread| shim.on_a_device_with(thread, &[dst.expose_provenance() as u64]);
+    ) [ptsz stream] = |shim, thread| shim.on_variable(thread, Some(dst.expose_provenance() as u64));
 
     // Arrays are on the device that their task had when they were made.
     fn cudaMemcpy2DToArray(

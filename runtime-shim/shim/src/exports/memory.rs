@@ -163,9 +163,8 @@ hooks! { declared;
     // Hooked only so that the program's table shows that it makes this call: see `Program::shares_memory`.
     fn cudaIpcGetMemHandle(_handle: *mut c_void, address: *mut c_void) =
         |shim, thread| shim.about_address(thread, address.expose_provenance() as u64);
-    fn cudaGetSymbolAddress(_address: *mut *mut c_void, _symbol: *const c_void) = |shim, thread| {
-        shim.on_a_device(thread)
-    };
+    fn cudaGetSymbolAddress(_address: *mut *mut c_void, _symbol: *const c_void) =
+        |shim, thread| shim.on_variable(thread, None);
     fn cudaCreateTextureObject(
         _texture: *mut cudaTextureObject_t,
         _resource: *const cudaResourceDesc,

@@ -18,3 +18,4 @@ mod memory;
 mod streams;
 mod tasks;
 pub(crate) mod unusual;
+mod variables;

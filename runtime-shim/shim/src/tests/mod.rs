@@ -16,6 +16,7 @@ mod nesting;
 mod ring;
 mod standing;
 mod threads;
+mod variables;
 
 use crate::config::{Config, OnLoss};
 use crate::profile::Profile;
