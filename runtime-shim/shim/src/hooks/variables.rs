@@ -24,7 +24,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 format!(
                     "devices {a} and {b} of this program are the same GPU here and share its __device__ and \
                      __constant__ variables, so that its results are wrong if the devices need different values: \
-                     reserve a GPU for each (eager run --mem SIZE -n 2), or run it with --plain"
+                     reserve a GPU for each (eager run --mem SIZE -n 2)"
                 )
             });
         }
