@@ -6,9 +6,6 @@ use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-const BLUE: RGBColor = RGBColor(66, 114, 178);
-const ORANGE: RGBColor = RGBColor(221, 132, 52);
-const GREEN: RGBColor = RGBColor(85, 150, 85);
 const LIGHT: RGBColor = RGBColor(215, 215, 215);
 /// Of the project's own policies: no class has this colour, neither here nor in `eager top` and the web page.
 const OWN: RGBColor = RGBColor(42, 127, 142);
@@ -87,14 +84,15 @@ pub struct Whisker {
     pub high: f64,
 }
 
-/// Colours of [`forest`]'s series, in order; as `#rrggbb` too, for a page's legend.
+/// Colours of [`forest`]'s series, in order; as `#rrggbb` too, for a page's legend. None is near the blue, orange, green
+/// or red that stand for classes and stops in schedules, the web page and `eager top`.
 pub const SERIES: [(RGBColor, &str); 7] = [
     (GREY, "#8c8c8c"),
     (RGBColor(148, 103, 189), "#9467bd"),
-    (ORANGE, "#dd8434"),
-    (GREEN, "#559655"),
-    (BLUE, "#4272b2"),
-    (RGBColor(196, 78, 82), "#c44e52"),
+    (RGBColor(125, 90, 68), "#7d5a44"),
+    (RGBColor(154, 149, 48), "#9a9530"),
+    (OWN, "#2a7f8e"),
+    (RGBColor(194, 84, 155), "#c2549b"),
     (INK, "#282828"),
 ];
 
