@@ -14,7 +14,7 @@ contents() {
   local file
   for file in eager eagerd eagercc eager-sim eager-eval; do echo "755 $built/$file $prefix/bin/$file"; done
   echo "755 $built/eager-vgpud $prefix/lib/eager/eager-vgpud"
-  for file in libeager.so libeager_pass.so libcudart.so libcudart12.so; do
+  for file in libeager.so libeager_preload.so libeager_pass.so libcudart.so libcudart12.so; do
     echo "644 $built/$file $prefix/lib/eager/$file"
   done
   echo "644 compiler-pass/driver/include/cuda_profiler_api.h $prefix/lib/eager/include/cuda_profiler_api.h"

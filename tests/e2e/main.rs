@@ -7,5 +7,6 @@ mod compiling;
 mod faults;
 mod gpu;
 mod kernels;
+mod preload;
 mod repository;
 mod scheduling;

@@ -15,6 +15,7 @@ mod hooks;
 mod host_memory;
 pub mod learnt;
 pub mod library;
+mod loaded;
 pub mod measure;
 pub mod nvtx;
 mod outcome;

@@ -9,6 +9,7 @@
 //! - return codes are plain numbers, not cudarc's enum: a code that this build does not know would be undefined
 //!   behaviour as an enum.
 
+use crate::loaded;
 use crate::process::PROGRAM;
 use crate::reporter::{loader_message, to_stderr};
 use crate::signature::Hook;
@@ -62,9 +63,7 @@ fn find(name: &str) -> Option<NonNull<c_void>> {
     }
     drop(program);
     if !name.trim_start_matches('_').starts_with("cuda") {
-        // SAFETY: only the address is taken, from what the process has loaded.
-        let symbol = unsafe { Library::this().get::<unsafe extern "C" fn()>(name).ok()? };
-        return NonNull::new(symbol.as_raw_ptr());
+        return loaded::function(name);
     }
     // SAFETY: only the address is taken; the caller is responsible for the type it is called with. The library is
     // never unloaded.
@@ -94,13 +93,13 @@ static LIBRARY_MISSING: AtomicBool = AtomicBool::new(false);
 
 /// Opens the library that the program has loaded already, or else by name, the newest first.
 fn open() -> Result<Library, libloading::Error> {
+    if let Some(loaded) = loaded::runtime() {
+        return Ok(loaded);
+    }
     let [newest, older] = LIBRARIES;
-    // SAFETY: opening a CUDA runtime runs its constructors, which NVIDIA's and the stand-in's are made for; with
-    // RTLD_NOLOAD no code is run.
+    // SAFETY: opening a CUDA runtime runs its constructors, which NVIDIA's and the stand-in's are made for.
     unsafe {
-        Library::open(Some(newest), RTLD_NOW | libc::RTLD_NOLOAD)
-            .or_else(|_| Library::open(Some(older), RTLD_NOW | libc::RTLD_NOLOAD))
-            .or_else(|_| Library::open(Some(newest), RTLD_NOW | RTLD_LOCAL))
+        Library::open(Some(newest), RTLD_NOW | RTLD_LOCAL)
             .or_else(|error| Library::open(Some(older), RTLD_NOW | RTLD_LOCAL).map_err(|_| error))
     }
 }

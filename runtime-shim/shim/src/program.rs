@@ -37,6 +37,8 @@ pub struct Site {
 #[derive(Debug, Default)]
 pub struct Program {
     kernels: BTreeMap<usize, Kernel>,
+    /// Names of the kernels that only the program's own registration told, by the address of their stubs.
+    named: BTreeMap<usize, String>,
     sites: BTreeMap<u64, Site>,
     /// Addresses of the functions of the program's own runtime.
     runtime: BTreeMap<String, usize>,
@@ -66,6 +68,7 @@ impl Program {
     pub const fn new() -> Program {
         Program {
             kernels: BTreeMap::new(),
+            named: BTreeMap::new(),
             sites: BTreeMap::new(),
             runtime: BTreeMap::new(),
             managed_bytes: 0,
@@ -92,6 +95,17 @@ impl Program {
 
     pub fn kernel(&self, stub: usize) -> Option<&Kernel> {
         self.kernels.get(&stub)
+    }
+
+    /// Mangled name of a kernel, also of one whose arguments are unknown because `eagercc` did not compile it.
+    pub fn kernel_name(&self, stub: usize) -> Option<&str> {
+        let registered = || self.named.get(&stub).map(String::as_str);
+        self.kernel(stub).map(|kernel| kernel.name.as_str()).or_else(registered)
+    }
+
+    /// Stores the name under which the program's own code registers a kernel.
+    pub fn name_kernel(&mut self, stub: usize, name: String) {
+        self.named.insert(stub, name);
     }
 
     pub fn site(&self, site: u64) -> Option<&Site> {

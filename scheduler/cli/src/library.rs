@@ -8,6 +8,8 @@ use eagercc::stand_in::{LIBRARY_13, link_all};
 use std::path::{Path, PathBuf};
 
 const SHIM: &str = "libeager.so";
+/// The library that leads the calls of other programs to the shim.
+pub const FRONT: &str = "libeager_preload.so";
 
 /// Returns the folder with the stand-in runtime, if there is one. `executables` is the folder of `eager` itself.
 pub fn stand_in(executables: &Path) -> Option<PathBuf> {
@@ -16,10 +18,17 @@ pub fn stand_in(executables: &Path) -> Option<PathBuf> {
 
 /// Returns the library that compiled programs are linked with, if it is there.
 pub fn shim(executables: &Path) -> Option<PathBuf> {
-    companion_folders(executables)
-        .into_iter()
-        .map(|folder| folder.join(SHIM))
-        .find(|library| library.is_file())
+    companion(executables, SHIM)
+}
+
+/// Returns the library for `eager run --preload`, if it is there.
+pub fn front(executables: &Path) -> Option<PathBuf> {
+    companion(executables, FRONT)
+}
+
+fn companion(executables: &Path, name: &str) -> Option<PathBuf> {
+    let mut libraries = companion_folders(executables).into_iter().map(|folder| folder.join(name));
+    libraries.find(|library| library.is_file())
 }
 
 /// Returns the folder for `LD_LIBRARY_PATH`. Creates it if needed, which never happens in an installation.

@@ -6,6 +6,7 @@
 
 mod color;
 mod daemon;
+mod executable;
 mod library;
 mod people;
 mod tables;
@@ -127,7 +128,7 @@ enum Verb {
     )]
     Trace(trace::TraceFlags),
     /// Check what Eager needs on this machine, and say how to fix what is missing; exit code 1 if a check fails.
-    #[command(after_help = "Examples:\n  eager doctor\n  eager doctor --json")]
+    #[command(after_help = "Examples:\n  eager doctor\n  eager doctor ./program\n  eager doctor --json")]
     Doctor(doctor::DoctorFlags),
     /// Start, stop or show NVIDIA's Multi-Process Service (MPS), under which kernels of several programs run at once.
     #[command(after_help = "Examples:\n  eager mps status\n  eager mps start\n  eager mps stop --within 60")]

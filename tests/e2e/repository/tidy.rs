@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 const UNSAFE_CRATES: &[&str] = &[
     "compiler-pass/llvm",
     "compiler-pass/pass",
+    "runtime-shim/preload",
     "runtime-shim/shim",
     "scheduler/shm",
     "tests/fake-nvml",

@@ -255,6 +255,19 @@ pub fn renamed_symbols() -> Vec<&'static str> {
     symbols
 }
 
+/// nvcc's and clang's registration of a kernel, from which the shim learns the kernel's name in a program that the pass
+/// did not compile. The shim exports its hook with [`RENAME_PREFIX`](crate::RENAME_PREFIX); the pass never renames it.
+pub const REGISTER_KERNEL: &str = "__cudaRegisterFunction";
+
+/// Symbols that `libeager_preload.so` puts in front of the runtime's, sorted: all that the shim has hooks for.
+#[must_use]
+pub fn front_symbols() -> Vec<&'static str> {
+    let mut symbols = renamed_symbols();
+    symbols.push(REGISTER_KERNEL);
+    symbols.sort_unstable();
+    symbols
+}
+
 /// Effect on memory of the call with this symbol. A symbol that is not in the table is judged by its name, so that
 /// an allocating call missing from the table counts as an allocation of unknown size instead of being overlooked.
 #[must_use]

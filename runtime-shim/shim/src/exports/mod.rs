@@ -14,6 +14,7 @@ mod launches;
 pub mod layouts;
 mod libraries;
 mod memory;
+mod registration;
 mod streams;
 
 use crate::library::Status;

@@ -322,7 +322,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let program = self.program.read();
         let Some(kernel) = program.kernel(launch.stub) else {
             let live = self.state.lock().task(key).map_or(0, |task| task.account.live());
-            return self.profile.size("unknown", live, AccessClass::Unknown);
+            let name = program.kernel_name(launch.stub).unwrap_or("unknown");
+            return self.profile.size(name, live, AccessClass::Unknown);
         };
         let words = self.runtime.argument_words(launch.args, &kernel.argument_sizes);
         let state = self.state.lock();

@@ -410,7 +410,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let product =
             |sizes: [u32; 3]| sizes.iter().fold(1u64, |all, &one| all.saturating_mul(u64::from(one)));
         let program = self.program.read();
-        let kernel = launch.and_then(|launch| program.kernel(launch.stub).map(|k| k.name.clone()));
+        let kernel = launch.and_then(|launch| program.kernel_name(launch.stub)).map(ToOwned::to_owned);
         let body = RequestBody::TaskBegin {
             requirement: program.with_variables(requirement),
             site: 0,

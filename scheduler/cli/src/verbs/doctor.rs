@@ -6,6 +6,7 @@
 use super::WhichDaemon;
 use crate::color::{self, Color, paint};
 use crate::daemon::DaemonPlace;
+use crate::executable::{self, Runtime};
 use crate::{library, print};
 use clap::Args;
 use eager_proto::admin::{AdminReply, AdminRequest, DaemonRow};
@@ -14,6 +15,7 @@ use eagercc::toolchain::{Needs, Surroundings, Toolchain};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::resource::{Resource, getrlimit};
 use serde::Serialize;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -29,6 +31,9 @@ pub struct DoctorFlags {
     /// Print the checks as JSON.
     #[arg(long)]
     json: bool,
+    /// Say how this program reaches CUDA, and how it can be scheduled, instead of checking the machine.
+    #[arg(value_name = "PROGRAM")]
+    program: Option<OsString>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -71,6 +76,20 @@ struct Report<'a> {
 
 /// Runs all checks. Exit code 1 if any fails.
 pub fn doctor(flags: &DoctorFlags) -> anyhow::Result<ExitCode> {
+    let checks = match &flags.program {
+        Some(program) => vec![runtime(program)],
+        None => machine(&flags.which),
+    };
+    if flags.json {
+        print(&(serde_json::to_string_pretty(&Report { reply: "doctor", checks: &checks })? + "\n"));
+    } else {
+        print(&shown(&checks, color::is_wanted()));
+    }
+    let failed = checks.iter().any(|check| check.state == State::Fail);
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn machine(which: &WhichDaemon) -> Vec<Check> {
     let executable = std::env::current_exe().unwrap_or_default();
     let mut checks = compiler(&executable);
     checks.push(shim(&executable));
@@ -79,14 +98,39 @@ pub fn doctor(flags: &DoctorFlags) -> anyhow::Result<ExitCode> {
     checks.push(descriptors());
     checks.push(shared_memory());
     checks.push(process_handles());
-    checks.extend(daemon(&flags.which));
-    if flags.json {
-        print(&(serde_json::to_string_pretty(&Report { reply: "doctor", checks: &checks })? + "\n"));
-    } else {
-        print(&shown(&checks, color::is_wanted()));
+    checks.extend(daemon(which));
+    checks
+}
+
+/// Says how a program reaches the CUDA runtime.
+fn runtime(program: &OsStr) -> Check {
+    const NAME: &str = "program";
+    let Some(file) = executable::find(program).filter(|file| file.is_file()) else {
+        let missing = format!("{} is no file", Path::new(program).display());
+        return Check::fail(NAME, missing, "give its path, or a name that the shell finds");
+    };
+    let shown = file.display();
+    match executable::runtime(&file) {
+        Runtime::Instrumented => {
+            Check::ok(NAME, format!("{shown} was compiled by eagercc: `eager run {shown}`"))
+        }
+        Runtime::Shared => {
+            Check::ok(NAME, format!("{shown} has the shared CUDA runtime: `eager run --preload {shown}`"))
+        }
+        Runtime::Static => Check::warn(
+            NAME,
+            format!("{shown} has the static CUDA runtime"),
+            "link it with -cudart shared for `eager run --preload`, or compile it with eagercc, or reserve memory: \
+             `eager run --mem SIZE`",
+        ),
+        Runtime::NotSeen => Check::ok(
+            NAME,
+            format!(
+                "{shown} shows nothing of CUDA: if it loads the shared runtime while it runs, as Python's packages do, \
+                 `eager run --preload {shown}`"
+            ),
+        ),
     }
-    let failed = checks.iter().any(|check| check.state == State::Fail);
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn shown(checks: &[Check], colored: bool) -> String {

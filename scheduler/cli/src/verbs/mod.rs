@@ -11,6 +11,7 @@ pub mod limit;
 pub mod look;
 pub mod manuals;
 pub mod mps;
+pub mod preload;
 pub mod profile;
 pub mod ps;
 pub mod reserve;

@@ -5,7 +5,7 @@
 
 use crate::daemon::{self, DaemonPlace, Present, socket_of_environment};
 use crate::verbs::reserve::Wanted;
-use crate::verbs::{limit, reserve};
+use crate::verbs::{limit, preload, reserve};
 use crate::{fail, library, say};
 use anyhow::Context;
 use clap::Args;
@@ -59,6 +59,10 @@ pub struct RunFlags {
     /// queue stay [default: 0].
     #[arg(long, value_name = "N", conflicts_with = "plain", allow_negative_numbers = true, value_parser = priority)]
     priority: Option<i8>,
+    /// Schedule a program that was not compiled by eagercc, if it uses the shared CUDA runtime: it waits, shares and may
+    /// start over-subscribed, as compiled programs do.
+    #[arg(long, conflicts_with_all = ["plain", "mem"])]
+    preload: bool,
     /// Device memory for a program that was not compiled by eagercc, such as `8GiB`: waits for it, and holds it until the
     /// program ends.
     #[arg(long, value_name = "SIZE", conflicts_with = "plain", allow_negative_numbers = true, value_parser = nonzero_size)]
@@ -206,11 +210,17 @@ fn gives_devices_to_programs(place: &DaemonPlace) -> bool {
 
 /// Returns the label by the shim's rule: the flag, else the environment, else the executable's name.
 fn label(flags: &RunFlags) -> String {
-    let given = flags.label.clone().or_else(|| std::env::var(ENV_LABEL).ok());
+    let given = given_label(flags);
     given.unwrap_or_else(|| {
         let program = flags.command.first().map(Path::new).and_then(Path::file_name);
         program.unwrap_or_default().to_string_lossy().into_owned()
     })
+}
+
+/// Returns the label that the program does not find for itself.
+fn given_label(flags: &RunFlags) -> Option<String> {
+    let given = flags.label.clone().or_else(|| std::env::var(ENV_LABEL).ok());
+    given.or_else(|| flags.preload.then(|| preload::label(&flags.command)).flatten())
 }
 
 /// Returns the command that starts the program. All errors in flags, daemon and files appear here.
@@ -248,6 +258,9 @@ fn make(flags: &RunFlags) -> anyhow::Result<(Target, Command)> {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
         };
+    }
+    if flags.preload {
+        preload::add(&mut command)?;
     }
     Ok((target, command))
 }
@@ -325,7 +338,7 @@ fn environment(
         (ENV_VGPU_MEMORY_SCALE, flags.memory_scale.map(|scale| scale.to_string().into())),
         (ENV_VGPU_FAULT_STATUS, flags.fault_status.map(|status| status.to_string().into())),
         (ENV_PRIORITY, flags.priority.map(|priority| priority.to_string().into())),
-        (ENV_LABEL, flags.label.as_ref().map(OsString::from)),
+        (ENV_LABEL, given_label(flags).map(OsString::from)),
         (ENV_PROFILE, profile.map(OsString::from)),
         ("LD_LIBRARY_PATH", library_path),
     ];
