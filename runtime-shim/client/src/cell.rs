@@ -11,27 +11,27 @@ use eager_units::{DeviceId, Terms};
 use std::ops::Deref;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum State<D = DeviceId> {
     Free,
     Waiting,
     Bound {
-        terms: Terms,
+        terms: Terms<D>,
         /// The last extension was refused; the task keeps what it had.
         extend_refused: bool,
     },
     Refused,
 }
 
-/// A consistent reading of a slot's cell.
+/// A consistent reading of a slot's cell. `D`: the device's number, the daemon's or the program's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cell {
+pub struct Cell<D = DeviceId> {
     /// Changes with each change of the cell.
     pub sequence: u32,
     /// Sequence of the last request that was answered.
     pub answered: u32,
     /// Number of the reason for the state.
     pub reason: u32,
-    pub state: State,
+    pub state: State<D>,
 }
 
 impl From<TaskCell> for Cell {
@@ -51,20 +51,39 @@ impl From<TaskCell> for Cell {
 
 /// Decision of the daemon on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
-    Bound(Told<DeviceId>),
+pub enum Decision<D = DeviceId> {
+    Bound(Told<D>),
     /// With the number of the reason.
     Refused(u32),
 }
 
-impl Cell {
+impl<D: Copy> Cell<D> {
+    /// The same with another number for the device.
+    pub fn on<E>(self, device: impl FnOnce(D) -> E) -> Cell<E> {
+        let Cell { sequence, answered, reason, state } = self;
+        let state = match state {
+            State::Free => State::Free,
+            State::Waiting => State::Waiting,
+            State::Bound { terms, extend_refused } => {
+                State::Bound { terms: terms.on(device(terms.device)), extend_refused }
+            }
+            State::Refused => State::Refused,
+        };
+        Cell { sequence, answered, reason, state }
+    }
+
     /// True if the daemon has answered the request with this sequence, or a later one. Sequences wrap.
     pub fn answers(&self, sequence: u32) -> bool {
         has_reached(self.answered, sequence)
     }
 
+    /// True if it shows that a task waits for memory.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting)
+    }
+
     /// The terms of a bound task.
-    pub fn told(&self) -> Option<Told<DeviceId>> {
+    pub fn told(&self) -> Option<Told<D>> {
         let Cell { sequence, reason, .. } = *self;
         match self.state {
             State::Bound { terms, extend_refused } => Some(Told { sequence, reason, extend_refused, terms }),
@@ -73,7 +92,7 @@ impl Cell {
     }
 
     /// The decision on the request with this sequence; `None`: there is none yet, or the task waits.
-    pub fn decision(&self, sequence: u32) -> Option<Decision> {
+    pub fn decision(&self, sequence: u32) -> Option<Decision<D>> {
         if !self.answers(sequence) {
             return None;
         }
@@ -129,7 +148,7 @@ mod tests {
     use eager_units::{Bytes, Class};
     use zerocopy::FromZeros;
 
-    fn cell(state: u32, answered: u32) -> Cell {
+    fn cell(state: u32, answered: u32) -> Cell<DeviceId> {
         let flags = FLAG_MANAGED | FLAG_EXTEND_REFUSED;
         let base = TaskCell {
             sequence: 8,

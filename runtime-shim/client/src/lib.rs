@@ -9,7 +9,12 @@ pub mod account;
 pub mod beliefs;
 pub mod buffers;
 pub mod cell;
+mod client;
 pub mod ledger;
+pub mod request;
+pub mod sites;
 pub mod spans;
 pub mod task;
 pub mod way;
+
+pub use client::{AllocationAsked, Client, Decided, Over, Step};

@@ -46,10 +46,10 @@ pub use eager_client::{account, beliefs, buffers, ledger};
 
 use account::Requirement;
 use eager_abi::{ABI_VERSION, EagerModule};
+use eager_client::task::Geometry;
 use outcome::Outcome;
 use process::guarded;
 use program::ModuleError;
-use runtime::Geometry;
 use std::ffi::c_void;
 
 /// Symbol that instrumented objects refer to by name; see [`eager_abi::VERSION_SYMBOL`].
@@ -92,7 +92,7 @@ pub extern "C" fn eager_task_begin(
             thread,
             site,
             Requirement { bytes, live_bytes },
-            Geometry { blocks, threads_per_block },
+            Geometry { blocks, threads_per_block: u64::from(threads_per_block) },
         );
         Outcome::Handled(())
     });

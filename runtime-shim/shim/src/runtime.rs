@@ -53,7 +53,7 @@ impl CudaError {
 }
 
 /// Index of a device, as `cudaSetDevice` takes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct DeviceIndex(pub i32);
 
 impl DeviceIndex {
@@ -216,17 +216,6 @@ impl Fill {
         let bytes = Rows::extent(self.rows, self.pitch, self.bytes)?;
         Some(Span { start: self.dst, bytes })
     }
-}
-
-/// Size of a task's launches, as far as it is known when the task begins; 0 = unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Geometry {
-    pub blocks: u64,
-    pub threads_per_block: u32,
-}
-
-impl Geometry {
-    pub const UNKNOWN: Geometry = Geometry { blocks: 0, threads_per_block: 0 };
 }
 
 /// The call that launches a kernel. Handles and addresses are the program's.

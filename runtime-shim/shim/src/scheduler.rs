@@ -44,6 +44,16 @@ pub struct Habits {
     pub grant_max: Option<u64>,
 }
 
+impl Habits {
+    /// The habits by which tasks are requested.
+    pub fn of_tasks(self) -> eager_units::Habits {
+        let Habits { late_reservation, early_copies, live_requirement, fast_copies, .. } = self;
+        // The terms of each task tell whether dead memory is to be returned.
+        let release_dead = false;
+        eager_units::Habits { release_dead, late_reservation, early_copies, live_requirement, fast_copies }
+    }
+}
+
 /// Result of looking for a daemon in place of one that is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resumed {

@@ -5,6 +5,7 @@
 //! standing once, and every later hook passes through (or fails, under `closed`). Nothing is undone: tasks keep their
 //! device and their memory.
 
+use crate::account::Account;
 use crate::buffers;
 use crate::config::Config;
 use crate::host_memory::HostMemory;
@@ -18,13 +19,14 @@ use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, Stre
 use crate::scheduler::{Habits, Scheduler, Unsent, Wake};
 use crate::standing::Standing;
 use crate::state::{Mark, State, Thread};
-use crate::task::{OwnStream, Phase, Release, TaskKey, Terms};
+use crate::task::{OwnStream, Task, TaskKey, Terms};
 use crate::visible::Visible;
 use crate::wait_message::WaitMessage;
-use eager_client::cell::{Cell, Decision, State as CellState, Told};
+use eager_client::cell::{Cell, Decision, Told};
+use eager_client::request::{Begin, Outbox, Request};
 use eager_proto::request::{RequestBody, Slot};
 use eager_units::DeviceId;
-use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
@@ -40,20 +42,12 @@ pub(crate) enum Stop {
     Cuda(CudaError),
 }
 
-/// The daemon's refusal of a request.
-#[derive(Debug, Clone)]
-pub(crate) struct Refusal {
-    /// [`Cell::reason`].
-    pub code: u32,
-    /// The reason in words.
-    pub why: String,
-}
-
 /// Answer to a request for memory.
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
     Bound(Terms),
-    Refused(Refusal),
+    /// With the reason in words.
+    Refused(String),
 }
 
 #[derive(Debug)]
@@ -84,12 +78,12 @@ pub struct Shim<R, S> {
     pub(crate) flushing: Mutex<()>,
     /// Measurement of kernels; `None`: nothing is measured.
     pub(crate) measuring: Option<Mutex<Measurement>>,
+    /// Held while a decision of the daemon on a task is entered and carried out.
+    pub(crate) entering: Mutex<()>,
     /// Held while host memory is page-locked or freed.
     pub(crate) host_memory: Mutex<HostMemory>,
     /// Held while a copy goes through the ring.
     pub(crate) ring: Mutex<Ring>,
-    /// Signalled when a task that was being requested is bound, refused or given up.
-    settled: Condvar,
 }
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
@@ -108,13 +102,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             None => Standing::Plain,
         };
         let habits = scheduler.as_ref().map(Scheduler::habits).unwrap_or_default();
+        let mut state = State::default();
+        state.client.habits = habits.of_tasks();
         Shim {
             runtime,
             scheduler,
             profile,
             reporter,
             program,
-            state: Mutex::default(),
+            state: Mutex::new(state),
             extending: Mutex::default(),
             measuring: config.measure.as_ref().map(|_| Mutex::default()),
             config,
@@ -125,9 +121,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             watched: AtomicBool::new(false),
             mapping: Mutex::default(),
             flushing: Mutex::default(),
+            entering: Mutex::default(),
             host_memory: Mutex::default(),
             ring: Mutex::default(),
-            settled: Condvar::new(),
         }
     }
 
@@ -146,19 +142,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Called after a change of the dead, absent or kept memory.
     pub(crate) fn note_watched(&self, state: &State) {
         self.watched.store(state.is_watched(), Ordering::Relaxed);
-    }
-
-    /// Locks the state once `key` is not being requested by another thread.
-    pub(crate) fn lock_settled(&self, key: TaskKey) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock();
-        while state.task(key).is_some_and(|task| task.phase == Phase::Asking) {
-            self.settled.wait(&mut state);
-        }
-        state
-    }
-
-    pub(crate) fn notify_settled(&self) {
-        self.settled.notify_all();
     }
 
     /// Makes `device` the calling thread's device in the real runtime.
@@ -218,20 +201,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Waits until the daemon has decided on a request.
     pub(crate) fn await_decision(&self, slot: Slot, sequence: u32) -> Result<Answer, Stop> {
-        self.await_cell(slot, |cell| self.decision(slot, cell, sequence))
+        self.await_cell(slot, |cell| Ok(self.decision(slot, cell, sequence)))
     }
 
-    /// Waits until the daemon has decided on a request, or lets the task wait: `None`.
-    pub(crate) fn await_decision_or_wait(&self, slot: Slot, sequence: u32) -> Result<Option<Answer>, Stop> {
-        self.await_cell(slot, |cell| match self.decision(slot, cell, sequence) {
-            // The slot was free before, so this state belongs to the request.
-            None if cell.state == CellState::Waiting => Some(None),
-            decision => decision.map(Some),
-        })
-    }
-
-    /// Waits until `read` finds what it looks for in the slot's cell.
-    fn await_cell<T>(&self, slot: Slot, read: impl Fn(&Cell) -> Option<T>) -> Result<T, Stop> {
+    /// Waits until `read` finds what it looks for in the slot's cell. `read` may change the program's state.
+    pub(crate) fn await_cell<T>(
+        &self,
+        slot: Slot,
+        mut read: impl FnMut(&Cell) -> Result<Option<T>, Stop>,
+    ) -> Result<T, Stop> {
         let mut unheard = Duration::ZERO;
         let mut message = self.config.shows_waits.then(WaitMessage::new);
         loop {
@@ -239,14 +217,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let found = read(&cell);
             if let Some(message) = &mut message {
                 match &found {
-                    Some(_) => message.end(),
-                    None if cell.state == CellState::Waiting => {
-                        message.show(|| self.reason(slot, cell.reason))
-                    }
-                    None => {}
+                    Ok(None) if cell.is_waiting() => message.show(|| self.reason(slot, cell.reason)),
+                    Ok(None) => {}
+                    _ => message.end(),
                 }
             }
-            match found {
+            match found? {
                 Some(found) => return Ok(found),
                 None => self.sleep(slot, cell.sequence, &mut unheard)?,
             }
@@ -256,12 +232,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     fn decision(&self, slot: Slot, cell: &Cell, sequence: u32) -> Option<Answer> {
         Some(match cell.decision(sequence)? {
             Decision::Bound(told) => Answer::Bound(self.terms(told)),
-            Decision::Refused(code) => Answer::Refused(Refusal { code, why: self.reason(slot, code) }),
+            Decision::Refused(code) => Answer::Refused(self.reason(slot, code)),
         })
     }
 
     /// The terms with the program's device number.
     pub(crate) fn terms(&self, told: Told<DeviceId>) -> Terms {
+        told.on(self.device(told.device))
+    }
+
+    /// The program's number for a device.
+    pub(crate) fn device(&self, device: DeviceId) -> DeviceIndex {
         let visible = self.visible.get_or_init(|| {
             let daemons = self.scheduler.as_ref().map(Scheduler::devices).unwrap_or_default();
             let count = if daemons.is_empty() { 0 } else { self.runtime.device_count().unwrap_or(0) };
@@ -269,7 +250,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 (0..count).map(|number| self.runtime.device_uuid(DeviceIndex(number))).collect();
             Visible::new(&daemons, &seen)
         });
-        told.on(visible.program_device(told.device.0))
+        visible.program_device(device.0)
     }
 
     /// The daemon's reason for a refusal or a wait, in words.
@@ -283,7 +264,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Waits for the answer to a request that needs no decision.
     pub(crate) fn await_answer(&self, slot: Slot, sequence: u32) -> Result<(), Stop> {
-        self.await_cell(slot, |cell| cell.answers(sequence).then_some(()))
+        self.await_cell(slot, |cell| Ok(cell.answers(sequence).then_some(())))
     }
 
     /// Called at every hook: applies what the daemon changed meanwhile, and reports activity to it.
@@ -302,7 +283,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 // During a capture, querying streams is forbidden too.
                 return;
             }
-            state.bound().map(|task| (task.key, task.terms.sequence)).collect()
+            state.client.bound().map(|task| (task.key, task.terms.sequence)).collect()
         };
         for (key, sequence) in bound {
             let Ok(cell) = self.cell(key.slot) else { return };
@@ -326,7 +307,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 // New terms move data and make streams, which a capture forbids; the cell still holds them after it.
                 return;
             }
-            let Some(task) = state.task_mut(key) else { return };
+            let Some(task) = state.client.task_mut(key) else { return };
             if !terms.is_newer_than(&task.terms) {
                 return;
             }
@@ -344,7 +325,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         self.state.lock().note_pages(key);
         if promoted {
-            let had_stream = self.state.lock().task(key).is_some_and(|task| task.stream.is_some());
+            let had_stream = self.state.lock().client.task(key).is_some_and(|task| task.own.stream.is_some());
             if had_stream {
                 self.own_stream(key);
             }
@@ -363,7 +344,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     ) {
         let (plan, device) = {
             let mut state = self.state.lock();
-            let Some(terms) = state.task(key).map(|task| task.terms) else { return };
+            let Some(terms) = state.client.task(key).map(|task| task.terms) else { return };
             // Data of a task with its full grant is moved in whole, however it is used.
             let not: &[BufferId] = if terms.is_eager() { &order.sparse } else { &[] };
             let plan = state.memory.plan_fetch(key, terms.grant.0, &order.first, not, unwritten);
@@ -384,12 +365,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// The stream on which data is moved in beside running kernels. Made at first use and non-blocking, so that
     /// neither copies nor kernels of the default stream wait for it.
     fn copy_stream(&self, key: TaskKey) -> Option<StreamId> {
-        if let Some(stream) = self.state.lock().task(key)?.copy_stream {
+        if let Some(stream) = self.state.lock().client.task(key)?.own.copy_stream {
             return Some(stream);
         }
         let stream = self.runtime.stream_create(StreamFlags::NON_BLOCKING, Priority::Lowest).ok()?;
-        if let Some(task) = self.state.lock().task_mut(key) {
-            task.copy_stream = Some(stream);
+        if let Some(task) = self.state.lock().client.task_mut(key) {
+            task.own.copy_stream = Some(stream);
         }
         Some(stream)
     }
@@ -400,8 +381,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn own_stream(&self, key: TaskKey) -> Option<StreamId> {
         let (present, high_priority) = {
             let state = self.state.lock();
-            let task = state.task(key)?;
-            (task.stream, task.terms.high_priority)
+            let task = state.client.task(key)?;
+            (task.own.stream, task.terms.high_priority)
         };
         if let Some(stream) = present.filter(|stream| stream.high_priority == high_priority) {
             return Some(stream.id);
@@ -415,10 +396,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.order(old.id, id);
         }
         let mut state = self.state.lock();
-        let unchanged = state.task(key)?.stream == present;
+        let unchanged = state.client.task(key)?.own.stream == present;
         if !unchanged {
             // Another thread has made a stream meanwhile, and its kernels are on that one.
-            let winner = state.task(key)?.stream.map(|stream| stream.id);
+            let winner = state.client.task(key)?.own.stream.map(|stream| stream.id);
             drop(state);
             let _ = self.runtime.stream_destroy(id);
             return winner;
@@ -427,9 +408,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             debug_assert_ne!(old.id, id);
             state.last_default = Some(id);
         }
-        let task = state.task_mut(key)?;
-        task.old_streams.extend(present.map(|stream| stream.id));
-        task.stream = Some(OwnStream { id, high_priority });
+        let task = state.client.task_mut(key)?;
+        task.own.old_streams.extend(present.map(|stream| stream.id));
+        task.own.stream = Some(OwnStream { id, high_priority });
         Some(id)
     }
 
@@ -446,8 +427,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let Some(scheduler) = &self.scheduler else { return };
         let mut state = self.state.lock();
         for mark in marks {
-            let newly =
-                state.task_mut(mark.key).map_or(0, |task| task.in_flight.retire(mark.lane, mark.launch));
+            let newly = state
+                .client
+                .task_mut(mark.key)
+                .map_or(0, |task| task.own.in_flight.retire(mark.lane, mark.launch));
             if newly > 0 {
                 scheduler.add_retired(mark.key.slot, newly);
             }
@@ -459,7 +442,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     fn poll_watched(&self, thread: &mut Thread) {
         let watched: Vec<Mark> = {
             let state = self.state.lock();
-            let is_watched = |mark: &Mark| state.task(mark.key).is_some_and(|task| task.terms.watched);
+            let is_watched = |mark: &Mark| state.client.task(mark.key).is_some_and(|task| task.terms.watched);
             state.marks().into_iter().filter(is_watched).collect()
         };
         let number = thread.number;
@@ -482,49 +465,84 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn send_activity(&self) {
         let Some(scheduler) = &self.scheduler else { return };
         let mut state = self.state.lock();
-        for task in state.tasks_mut().filter(|task| task.phase == Phase::Bound) {
-            let Some(busy) = task.activity_to_send() else { continue };
+        for task in state.client.tasks_mut().filter(|task| task.is_bound()) {
+            let Some(busy) = task.own.activity_to_send(task.terms.watched) else { continue };
             let body = if busy { RequestBody::Busy } else { RequestBody::Idle };
             if scheduler.send(task.key.slot, body).is_err() {
-                task.sent_busy = None;
+                task.own.sent_busy = None;
             }
         }
     }
 
-    /// Carries out the release that a free or an end of a site requires; returns streams to destroy once the state is
-    /// unlocked.
-    ///
-    /// Sends under the lock, so that the daemon gets the messages in the order of the decisions: a shrink sent after
-    /// another thread's end would apply to the slot's next task.
-    pub(crate) fn release(&self, state: &mut State, key: TaskKey, release: Release) -> Vec<StreamId> {
-        match release {
-            Release::Nothing => Vec::new(),
-            Release::Shrink(bytes) => {
-                let _ = self.send(key.slot, &RequestBody::TaskShrink { bytes });
-                Vec::new()
-            }
-            Release::End => self.end(state, key),
+    /// Counts what a task does not need any more, and tells the daemon. `change` returns how many bytes that is.
+    pub(crate) fn give_back(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        key: TaskKey,
+        change: impl FnOnce(&mut Account) -> u64,
+    ) {
+        let over = state.client.give_back(key, change, &mut self.outbox());
+        self.dispose_unlocked(state, over);
+    }
+
+    /// Undoes what was counted for memory that could not be made.
+    pub(crate) fn undo(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        key: TaskKey,
+        change: impl FnOnce(&mut Account) -> u64,
+    ) {
+        let over = state.client.undo(key, change, &mut self.outbox());
+        self.dispose_unlocked(state, over);
+    }
+
+    /// [`Self::dispose`], with which the work under the lock ends.
+    pub(crate) fn dispose_unlocked(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        over: impl IntoIterator<Item = Box<Task>>,
+    ) {
+        let streams = self.dispose(&mut state, over);
+        drop(state);
+        self.destroy(streams);
+    }
+
+    /// Sends shrinks and ends, which need no names. Used under the state's lock, so that the daemon gets the messages
+    /// in the order of the decisions.
+    pub(crate) fn outbox(&self) -> impl Outbox {
+        |slot: Slot, request: Request| self.send(slot, &body(request, 0, "")).ok()
+    }
+
+    /// The same for requests that may begin a task. `kernel`: the lazy task's first.
+    pub(crate) fn asking<'a>(&'a self, program: &'a Program, kernel: &'a str) -> impl Outbox + 'a {
+        move |slot: Slot, request: Request| {
+            let function = match request {
+                Request::Begin(Begin { site: 0, .. }) => kernel,
+                Request::Begin(Begin { site, .. }) => program.function(site),
+                _ => "",
+            };
+            self.send(slot, &body(request, program.with_variables(0), function)).ok()
         }
     }
 
-    /// Ends a task of which nothing remains. An unbound task ends without a message, since the daemon never knew it.
-    pub(crate) fn end(&self, state: &mut State, key: TaskKey) -> Vec<StreamId> {
-        let Some(task) = state.remove_task(key) else { return Vec::new() };
-        // A slot's counters pass to its next task, so kernels that can no longer be retired are removed from them.
-        if let Some(scheduler) = &self.scheduler {
-            scheduler.add_retired(key.slot, task.in_flight.count());
+    /// Takes what the shim kept with tasks that are over; returns streams to destroy once the state is unlocked.
+    pub(crate) fn dispose(
+        &self,
+        state: &mut State,
+        over: impl IntoIterator<Item = Box<Task>>,
+    ) -> Vec<StreamId> {
+        let mut streams = Vec::new();
+        for task in over {
+            // A slot's counters pass to its next task, so kernels that can no longer be retired are removed from them.
+            if let Some(scheduler) = &self.scheduler {
+                scheduler.add_retired(task.key.slot, task.own.in_flight.count());
+            }
+            if task.own.stream.is_some_and(|stream| state.last_default == Some(stream.id)) {
+                state.last_default = None;
+            }
+            streams.extend(task.own.into_streams());
         }
-        if matches!(task.phase, Phase::Bound | Phase::Refused | Phase::Queued(_))
-            && let Ok(sequence) = self.send(key.slot, &RequestBody::TaskEnd)
-        {
-            state.set_ended(key.slot, sequence);
-        }
-        task.stream
-            .map(|stream| stream.id)
-            .into_iter()
-            .chain(task.copy_stream)
-            .chain(task.old_streams)
-            .collect()
+        streams
     }
 
     /// Destroys streams of the shim's own; CUDA lets the work on them finish.
@@ -532,5 +550,22 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         for stream in streams {
             let _ = self.runtime.stream_destroy(stream);
         }
+    }
+}
+
+/// A request on the wire. `more`: bytes that a task's first request includes beside its own.
+fn body(request: Request, more: u64, function: &str) -> RequestBody {
+    match request {
+        Request::Begin(Begin { site, bytes, geometry, flags }) => RequestBody::TaskBegin {
+            requirement: bytes.saturating_add(more),
+            site,
+            blocks: geometry.blocks,
+            threads_per_block: geometry.threads_per_block,
+            flags,
+            function: function.to_owned(),
+        },
+        Request::Shrink(bytes) => RequestBody::TaskShrink { bytes },
+        Request::AllLaunched => RequestBody::AllLaunched,
+        Request::End => RequestBody::TaskEnd,
     }
 }

@@ -6,39 +6,24 @@
 //! pass's tables ([`crate::shim::Shim::program`]) must be locked *before* the state: a module that registers waits
 //! for the readers, and new readers wait behind it, so that the other order deadlocks.
 
-use crate::account::{Announced, FrameId};
 use crate::address_map::Memory;
 use crate::beliefs::Beliefs;
 use crate::dying::DyingList;
 use crate::ledger::Origin;
 use crate::runtime::{Copy, DeviceIndex, HostCopy, Setting, Span, StreamFlags, StreamId};
-use crate::task::{Kind, Lane, Phase, Task, TaskKey};
-use eager_proto::TASK_SLOTS;
-use eager_proto::request::Slot;
+use crate::task::{Kind, Lane, Phase, Task, TaskKey, Work};
+use eager_client::Client;
+use eager_client::sites::Sites;
+use eager_client::task::Slot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A site that a thread has begun and not ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenSite {
-    pub site: u64,
-    pub key: TaskKey,
-    /// The frame whose promise the site's allocations take from.
-    pub frame: FrameId,
-    /// Announced with the site around it: the frame is the outer site's, and the end of this site changes nothing.
-    pub covered: bool,
-}
 
 /// State that the shim keeps for each thread, since CUDA's current device is per thread.
 #[derive(Debug)]
 pub struct Thread {
     /// Never reused.
     pub number: u64,
-    /// Open sites, innermost last. An entry whose task or frame is gone (ended by another thread, or with an outer
-    /// one) is stale.
-    pub open: Vec<OpenSite>,
-    /// The lazy task, if this thread has used it.
-    pub lazy: Option<TaskKey>,
+    pub sites: Sites,
     /// The device that the program set with `cudaSetDevice` and that `cudaGetDevice` returns.
     pub program_device: i32,
     /// The device that the shim last set in the real runtime.
@@ -50,18 +35,10 @@ impl Default for Thread {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         Thread {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
-            open: Vec::new(),
-            lazy: None,
+            sites: Sites::default(),
             program_device: 0,
             real_device: None,
         }
-    }
-}
-
-impl Thread {
-    /// Opens a site that is not part of the site around it.
-    pub fn open_own(&mut self, site: u64, key: TaskKey, frame: Option<FrameId>) {
-        self.open.extend(frame.map(|frame| OpenSite { site, key, frame, covered: false }));
     }
 }
 
@@ -85,16 +62,9 @@ pub struct Mark {
 
 #[derive(Debug, Default)]
 pub struct State {
-    tasks: [Option<Task>; TASK_SLOTS],
-    /// Sequence of the end request that must be answered before the slot is used again.
-    ended: [Option<u32>; TASK_SLOTS],
-    generations: u64,
+    pub client: Client<DeviceIndex, Work>,
     pub memory: Memory,
     pub streams: BTreeMap<StreamId, ProgramStream>,
-    /// The program has streams, events or constants on the lazy task's device.
-    pub pinned: bool,
-    /// The device that the program was given last, on which it may have a context with or without a task there.
-    pub foothold: Option<DeviceIndex>,
     /// Asynchronous work may be running: a host write to managed memory must wait for it.
     pub unsynchronized: bool,
     /// Stream of the last default-stream launch.
@@ -136,118 +106,10 @@ pub struct Unfreed {
     pub streams: Vec<StreamId>,
 }
 
-/// The task around a site that begins, as far as the thread has one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Around {
-    Nothing,
-    /// An open site's task, or the bound lazy task with memory.
-    Task(TaskKey),
-    /// The bound lazy task without memory, on whose device the program has streams, events or constants.
-    Handles(TaskKey),
-}
-
-/// Reason why there is no slot for a static task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoSlot {
-    /// The end of this slot's last task is not answered yet.
-    Unanswered(Slot, u32),
-    /// All slots are in use.
-    Full,
-}
-
 impl State {
-    /// The slot reserved for the lazy task, so that static tasks cannot use up all slots.
-    pub fn lazy_slot() -> Slot {
-        Slot::all().last().unwrap_or_else(|| unreachable!("a client has task slots"))
-    }
-
-    pub fn task(&self, key: TaskKey) -> Option<&Task> {
-        self.tasks[key.slot.index()].as_ref().filter(|task| task.key == key)
-    }
-
-    pub fn task_mut(&mut self, key: TaskKey) -> Option<&mut Task> {
-        self.tasks[key.slot.index()].as_mut().filter(|task| task.key == key)
-    }
-
-    pub fn tasks(&self) -> impl Iterator<Item = &Task> + '_ {
-        self.tasks.iter().flatten()
-    }
-
-    pub fn tasks_mut(&mut self) -> impl Iterator<Item = &mut Task> + '_ {
-        self.tasks.iter_mut().flatten()
-    }
-
-    pub fn bound(&self) -> impl Iterator<Item = &Task> + '_ {
-        self.tasks().filter(|task| task.phase == Phase::Bound)
-    }
-
-    fn add_task(&mut self, slot: Slot, announced: Option<Announced>) -> TaskKey {
-        self.generations += 1;
-        let key = TaskKey { slot, generation: self.generations };
-        self.tasks[slot.index()] = Some(Task::new(key, announced));
-        key
-    }
-
-    /// The lazy task, which is created if there is none.
-    pub fn lazy(&mut self) -> TaskKey {
-        let slot = Self::lazy_slot();
-        match &self.tasks[slot.index()] {
-            Some(task) => task.key,
-            None => self.add_task(slot, None),
-        }
-    }
-
-    /// Adds a static task. `answered` returns whether the daemon has answered a slot's request.
-    pub fn add_static(
-        &mut self,
-        announced: Announced,
-        answered: impl Fn(Slot, u32) -> bool,
-    ) -> Result<TaskKey, NoSlot> {
-        let mut failure = NoSlot::Full;
-        for slot in Slot::all().filter(|&slot| slot != Self::lazy_slot()) {
-            if self.tasks[slot.index()].is_some() {
-                continue;
-            }
-            match self.ended[slot.index()] {
-                Some(end) if !answered(slot, end) => failure = NoSlot::Unanswered(slot, end),
-                _ => {
-                    self.ended[slot.index()] = None;
-                    return Ok(self.add_task(slot, Some(announced)));
-                }
-            }
-        }
-        Err(failure)
-    }
-
-    /// Takes the sequence of the end that must be answered before anything is requested in this slot.
-    pub fn take_ended(&mut self, slot: Slot) -> Option<u32> {
-        self.ended[slot.index()].take()
-    }
-
-    /// Removes a task. Its slot can be reused when its end is answered ([`Self::set_ended`]).
-    pub fn remove_task(&mut self, key: TaskKey) -> Option<Task> {
-        self.task(key)?;
-        let task = self.tasks[key.slot.index()].take()?;
-        if task.stream.is_some_and(|stream| self.last_default == Some(stream.id)) {
-            self.last_default = None;
-        }
-        Some(task)
-    }
-
-    pub fn set_ended(&mut self, slot: Slot, sequence: u32) {
-        self.ended[slot.index()] = Some(sequence);
-    }
-
-    /// The task that an allocation by this thread belongs to, and the frame that it takes from.
-    pub fn owner_of_new(&mut self, thread: &Thread) -> (TaskKey, Option<FrameId>) {
-        self.innermost(thread).map_or_else(|| (self.lazy(), None), |open| (open.key, Some(open.frame)))
-    }
-
     /// The device of the task that this thread's next call belongs to, if the task is bound.
     pub fn own_device(&self, thread: &Thread) -> Option<DeviceIndex> {
-        let own = self.innermost_task(thread);
-        let lazy = || self.tasks[Self::lazy_slot().index()].as_ref();
-        own.or_else(lazy).filter(|task| task.phase == Phase::Bound).map(|task| task.terms.device)
+        self.client.bound_of(&thread.sites).map(|task| task.terms.device)
     }
 
     /// Forgets all objects on the devices, after a reset.
@@ -262,7 +124,7 @@ impl State {
         if let Some(beliefs) = &mut self.beliefs {
             beliefs.all_freed();
         }
-        self.pinned = false;
+        self.client.pinned = false;
         self.last_default = None;
     }
 
@@ -285,26 +147,6 @@ impl State {
         self.settings.push(setting);
     }
 
-    /// The thread's innermost open site.
-    pub fn innermost<'a>(&self, thread: &'a Thread) -> Option<&'a OpenSite> {
-        thread.open.iter().rev().find(|open| self.is_open(open))
-    }
-
-    /// The task of the thread's innermost open site.
-    fn innermost_task(&self, thread: &Thread) -> Option<&Task> {
-        let open = |open: &OpenSite| self.task(open.key).filter(|task| task.account.has(open.frame));
-        thread.open.iter().rev().find_map(open)
-    }
-
-    pub fn is_open(&self, open: &OpenSite) -> bool {
-        self.task(open.key).is_some_and(|task| task.account.has(open.frame))
-    }
-
-    /// True if the task has no device because it has not used one yet.
-    pub fn is_deferred(&self, key: TaskKey) -> bool {
-        self.task(key).is_some_and(|task| task.phase.is_deferred())
-    }
-
     /// True if calls must be searched for the addresses that they name.
     pub fn is_watched(&self) -> bool {
         let learns = self.beliefs.as_ref().is_some_and(Beliefs::is_watching);
@@ -321,53 +163,12 @@ impl State {
         self.staged.iter().map(|staged| staged.data.bytes()).sum()
     }
 
-    /// True if the daemon does not know this task yet.
-    pub fn is_unbound(&self, key: TaskKey) -> bool {
-        self.task(key).is_some_and(|task| task.phase == Phase::Unbound)
-    }
-
-    /// The task around a site that begins in this thread.
-    ///
-    /// A site that begins while the thread uses lazy *memory* is part of the lazy task: their kernels may share the
-    /// memory, and a site that waited for its own would wait while holding some. With lazy *handles* only, nothing is
-    /// held: the site may wait, but must get the device that the handles are on. A refused site has nothing until it
-    /// allocates.
-    pub fn around(&self, thread: &Thread) -> Around {
-        if let Some(open) = self.innermost(thread) {
-            return if self.is_unbound(open.key) { Around::Nothing } else { Around::Task(open.key) };
-        }
-        let lazy = thread.lazy.and_then(|key| self.task(key)).filter(|task| task.phase == Phase::Bound);
-        match lazy {
-            Some(lazy) if lazy.account.live() > 0 => Around::Task(lazy.key),
-            Some(lazy) if self.pinned => Around::Handles(lazy.key),
-            _ => Around::Nothing,
-        }
-    }
-
-    /// The sites with which the thread's innermost frame was announced, innermost first: the frame's own site, and
-    /// covered sites begun in it.
-    pub fn announced_by<'a>(&self, thread: &'a Thread) -> impl Iterator<Item = u64> + 'a {
-        let frame = self.innermost(thread).map(|open| (open.key, open.frame));
-        let same = move |open: &&OpenSite| Some((open.key, open.frame)) == frame;
-        thread.open.iter().rev().filter(same).map(|open| open.site)
-    }
-
-    /// The open entry of the site that ends now; the thread's own before another thread's.
-    pub fn open_at(&self, thread: &Thread, site: u64) -> Option<OpenSite> {
-        let own = thread.open.iter().rev().find(|open| open.site == site && self.is_open(open));
-        let other = || {
-            let found = |task: &Task| Some((task.key, task.account.frame_of(site)?));
-            self.tasks().find_map(found).map(|(key, frame)| OpenSite { site, key, frame, covered: false })
-        };
-        own.copied().or_else(other)
-    }
-
     /// Notes whether the task has managed memory whose pages the next kernel would have to make.
     pub fn note_pages(&mut self, key: TaskKey) {
-        let Some(grant) = self.task(key).map(|task| task.terms.grant.0) else { return };
+        let Some(grant) = self.client.task(key).map(|task| task.terms.grant.0) else { return };
         let lacks_pages = self.memory.ledger.lacks_pages(key, grant);
-        if let Some(task) = self.task_mut(key) {
-            task.lacks_pages = lacks_pages;
+        if let Some(task) = self.client.task_mut(key) {
+            task.own.lacks_pages = lacks_pages;
         }
     }
 
@@ -390,22 +191,24 @@ impl State {
             return None;
         }
         let mut only_lazy = true;
-        for task in self.tasks() {
+        for task in self.client.tasks() {
             let settled = match task.phase {
                 Phase::Bound => {
-                    task.terms.sequence == sequence(task.key.slot) && !task.terms.watched && !task.lacks_pages
+                    task.terms.sequence == sequence(task.key.slot)
+                        && !task.terms.watched
+                        && !task.own.lacks_pages
                 }
-                Phase::Unbound | Phase::Deferred | Phase::Queued(_) => task.account.live() == 0,
-                Phase::Asking | Phase::Refused => true,
+                Phase::Unbound | Phase::Deferred | Phase::Asked(_) => task.account.live() == 0,
+                Phase::Refused(_) => true,
             };
             if !settled {
                 return None;
             }
-            only_lazy &= task.phase != Phase::Bound || task.kind == Kind::Lazy;
+            only_lazy &= !task.is_bound() || task.kind == Kind::Lazy;
         }
-        let own = self.innermost_task(thread);
-        let lazy = || self.tasks[Self::lazy_slot().index()].as_ref().filter(|_| only_lazy);
-        let task = own.or_else(lazy).filter(|task| task.phase == Phase::Bound && !task.terms.gated)?;
+        let own = self.client.innermost_task(&thread.sites);
+        let lazy = || self.client.lazy_task().filter(|_| only_lazy);
+        let task = own.or_else(lazy).filter(|task| task.is_bound() && !task.terms.gated)?;
         let stream = self.settled_stream(task, asked)?;
         (thread.real_device == Some(task.terms.device)).then_some((task.key, stream))
     }
@@ -418,7 +221,7 @@ impl State {
         if self.has_blocking_streams() {
             return Some(asked);
         }
-        let own = task.stream.filter(|own| own.high_priority == task.terms.high_priority)?;
+        let own = task.own.stream.filter(|own| own.high_priority == task.terms.high_priority)?;
         (self.last_default == Some(own.id)).then_some(own.id)
     }
 
@@ -426,10 +229,10 @@ impl State {
     pub fn marks(&self) -> Vec<Mark> {
         let of_task = |task: &Task| {
             let (key, device) = (task.key, task.terms.device);
-            let marks = task.in_flight.marks().into_iter();
+            let marks = task.own.in_flight.marks().into_iter();
             marks.map(move |(lane, launch)| Mark { key, device, lane, launch }).collect::<Vec<_>>()
         };
-        self.tasks().flat_map(of_task).collect()
+        self.client.tasks().flat_map(of_task).collect()
     }
 
     /// True if a blocking call on the legacy default stream of `device` waits for the stream of `mark`.

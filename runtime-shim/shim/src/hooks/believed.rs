@@ -12,7 +12,6 @@ use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::{State, Thread};
 use crate::stats;
-use crate::task::{Phase, Release, Task};
 use std::collections::BTreeSet;
 
 /// The allocations that words point into; `None` where there are no beliefs, as in most programs,
@@ -74,12 +73,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let mut state = self.state.lock();
         state.memory.ledger.set_away(buffer, true);
-        let pinned = state.pinned;
-        let sent = |task: &mut Task| task.send_away(span.bytes, pinned);
-        let release = state.task_mut(owner).map_or(Release::Nothing, sent);
-        let streams = self.release(&mut state, owner, release);
-        drop(state);
-        self.destroy(streams);
+        self.give_back(state, owner, |account| account.send_away(span.bytes));
         stats::count_believed();
     }
 
@@ -91,7 +85,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let mut state = self.state.lock();
             let Some(found) = state.memory.get(buffer).filter(|found| found.is_away) else { return };
             let (owner, span) = (found.owner, found.span());
-            let Some(task) = state.task_mut(owner).filter(|task| task.phase == Phase::Bound) else { return };
+            let Some(task) = state.client.task_mut(owner).filter(|task| task.is_bound()) else { return };
             let (device, more) = (task.terms.device, task.account.bring_back(span.bytes));
             state.memory.ledger.set_away(buffer, false);
             (owner, span, device, more)
@@ -99,7 +93,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         stats::count_believed_use();
         if !matches!(self.ask_extension(thread, owner, more), Ok(None)) {
             let mut state = self.state.lock();
-            if let Some(task) = state.task_mut(owner) {
+            if let Some(task) = state.client.task_mut(owner) {
                 task.account.undo_bring_back(span.bytes, more);
             }
             state.memory.ledger.set_away(buffer, true);
@@ -115,12 +109,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn forget_away(&self, allocation: &Allocation) {
         let Allocation { owner, bytes, .. } = *allocation;
         debug_assert!(allocation.origin.is_rewritten());
-        let mut state = self.state.lock();
-        let pinned = state.pinned;
-        let gone = |task: &mut Task| task.forget_away(bytes, pinned);
-        let release = state.task_mut(owner).map_or(Release::Nothing, gone);
-        let streams = self.release(&mut state, owner, release);
-        drop(state);
-        self.destroy(streams);
+        self.give_back(self.state.lock(), owner, |account| account.forget_away(bytes));
     }
 }

@@ -18,7 +18,7 @@ use crate::runtime::{Copy, CopyKind, CudaResult, DeviceIndex, Fill, Order, Rows,
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::{Mark, State, Thread};
-use crate::task::{Lane, Phase, TaskKey};
+use crate::task::{Lane, TaskKey};
 use crate::virtual_clock;
 
 /// How a copy is made.
@@ -195,7 +195,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         virtual_clock::copied(span);
         self.state.lock().memory.filled(span);
         if bound {
-            let device = self.state.lock().task(owner).map(|task| task.terms.device);
+            let device = self.state.lock().client.task(owner).map(|task| task.terms.device);
             if device.is_some_and(|device| self.enter(thread, device).is_ok()) {
                 let stream = self.fill_stream(owner);
                 self.fetch(owner, stream, &buffers::Order::default(), Unwritten::Nothing);
@@ -208,7 +208,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn quiesce(&self, thread: &mut Thread, owner: TaskKey, order: Order) -> CudaResult<()> {
         let (device, needed, marks) = {
             let state = self.state.lock();
-            let device = state.task(owner).map(|task| task.terms.device);
+            let device = state.client.task(owner).map(|task| task.terms.device);
             (device, state.unsynchronized, state.marks())
         };
         if let Some(device) = device {
@@ -217,7 +217,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if needed {
             self.runtime.device_synchronize()?;
             let mut state = self.state.lock();
-            let devices: Vec<DeviceIndex> = state.bound().map(|task| task.terms.device).collect();
+            let devices: Vec<DeviceIndex> = state.client.bound().map(|task| task.terms.device).collect();
             // With tasks on several devices, only the device just synchronized is idle.
             state.unsynchronized = devices.iter().any(|&other| Some(other) != device);
             drop(state);
@@ -280,8 +280,8 @@ enum Place {
 fn place(state: &State, allocation: &Allocation) -> Place {
     let owner = allocation.owner;
     let rewritten = allocation.origin.is_rewritten();
-    match state.task(owner) {
-        Some(task) if task.phase == Phase::Bound => {
+    match state.client.task(owner) {
+        Some(task) if task.is_bound() => {
             let terms = &task.terms;
             let grant = match (terms.is_eager(), terms.managed) {
                 (true, _) => Some(terms.grant.0),

@@ -13,7 +13,7 @@ use crate::runtime::{DeviceIndex, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::{State, Thread};
-use crate::task::{Phase, TaskKey};
+use crate::task::TaskKey;
 use crate::{stats, trace};
 
 /// Number of launches after which a program that makes no other calls queries the device about dead buffers
@@ -149,7 +149,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let awaited = |found: &&Allocation| found.origin.backing() == Some(Backing::Awaited);
         let allocation =
             state.memory.ledger.get(buffer).filter(awaited).filter(|_| state.captures.is_empty())?;
-        let task = state.task(allocation.owner).filter(|task| task.phase == Phase::Bound)?;
+        let task = state.client.task(allocation.owner).filter(|task| task.is_bound())?;
         task.account.is_short_of(allocation.bytes).then_some(task.key)
     }
 
@@ -257,11 +257,10 @@ fn users(state: &State, dying: &Taken) -> Option<Users> {
         Certainty::Proven => state.memory.ledger.dead_and_present(dying.buffer)?,
         Certainty::Believed => state.memory.ledger.movable(dying.buffer)?,
     };
-    let task =
-        state.task(allocation.owner).filter(|task| task.phase == Phase::Bound && task.terms.releases)?;
+    let task = state.client.task(allocation.owner).filter(|task| task.is_bound() && task.terms.releases)?;
     let device = task.terms.device;
-    let own = task.stream.map(|own| own.id).into_iter().chain(task.old_streams.iter().copied());
-    let launched = task.in_flight.marks().into_iter().map(|(lane, _)| lane.stream);
+    let own = task.own.stream.map(|own| own.id).into_iter().chain(task.own.old_streams.iter().copied());
+    let launched = task.own.in_flight.marks().into_iter().map(|(lane, _)| lane.stream);
     let programs = state.streams.iter().filter(|(_, stream)| stream.device == device).map(|(&id, _)| id);
     // Of the per-thread default streams only the calling thread's can be queried; a buffer that another thread could
     // use is never declared dead.

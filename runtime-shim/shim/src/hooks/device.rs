@@ -95,7 +95,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.state.lock().remember(setting);
         let devices = {
             let state = self.state.lock();
-            self.devices(state.bound().map(|task| task.terms.device))
+            self.devices(state.client.bound().map(|task| task.terms.device))
         };
         let applied = self.on_each(thread, &devices, |runtime| {
             runtime.apply(setting);
@@ -112,10 +112,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.sync_with_daemon(thread);
         let (marks, devices) = {
             let state = self.state.lock();
-            (state.marks(), self.devices(state.bound().map(|task| task.terms.device)))
+            (state.marks(), self.devices(state.client.bound().map(|task| task.terms.device)))
         };
         if devices.is_empty() {
-            let is_deferred = self.state.lock().tasks().any(|task| task.phase.is_deferred());
+            let is_deferred = self.state.lock().client.tasks().any(|task| task.is_deferred());
             // There is nothing to wait for, and the call would make a context.
             let nothing_yet = is_deferred || !self.runtime.has_context();
             return if nothing_yet { Outcome::Handled(()) } else { self.not_ours(thread) };
@@ -141,8 +141,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let (keys, devices): (Vec<TaskKey>, Vec<DeviceIndex>) = {
             let state = self.state.lock();
-            let keys = state.tasks().map(|task| task.key).collect();
-            (keys, self.devices(state.bound().map(|task| task.terms.device)))
+            let keys = state.client.tasks().map(|task| task.key).collect();
+            (keys, self.devices(state.client.bound().map(|task| task.terms.device)))
         };
         if keys.is_empty() {
             return Outcome::PassThrough(Why::NotOurs);
@@ -170,10 +170,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.note_watched(&state);
             for key in keys {
                 // The reset has destroyed the streams.
-                let _ = self.end(&mut state, key);
+                let over = state.client.end(key, &mut self.outbox());
+                let _ = self.dispose(&mut state, over);
             }
-            thread.open.clear();
-            thread.lazy = None;
+            thread.sites.open.clear();
+            thread.sites.lazy = None;
         }
         result.into()
     }

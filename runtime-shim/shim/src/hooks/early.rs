@@ -16,7 +16,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn keep(&self, thread: &mut Thread, copy: &Copy) -> Result<bool, Stop> {
         let Some(owner) = self.could_wait(copy) else { return Ok(false) };
         self.ask_deferred(thread, owner)?;
-        if !self.state.lock().is_deferred(owner) {
+        if !self.state.lock().client.is_deferred(owner) {
             return Ok(false);
         }
         let Some(data) = self.runtime.keep_source(copy) else { return Ok(false) };
@@ -26,7 +26,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         let kept = Copy { src: data.address(), rows, order: Order::Blocking, ..*copy };
         let mut state = self.state.lock();
-        if !state.is_deferred(owner) {
+        if !state.client.is_deferred(owner) {
             // Another thread has bound the task meanwhile; by the program's order this copy comes after that thread's
             // work.
             return Ok(false);
@@ -53,7 +53,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return None;
         }
         let target = copy.dst_span().and_then(|span| state.memory.find_span(span))?;
-        Some(target.owner).filter(|&owner| state.is_deferred(owner))
+        Some(target.owner).filter(|&owner| state.client.is_deferred(owner))
     }
 
     /// Copies the data kept for a task to the device, in program order. The task is bound.
@@ -71,7 +71,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                     self.note_watched(&state);
                     return Ok(());
                 };
-                (state.staged.remove(next), state.task(key).map(|task: &Task| task.terms.device))
+                (state.staged.remove(next), state.client.task(key).map(|task: &Task| task.terms.device))
             };
             let buffer = self.state.lock().memory.find(staged.copy.dst).map(|found| found.id);
             let Some((buffer, device)) = buffer.zip(device) else { continue };

@@ -6,22 +6,13 @@
 //! S-120). Trap: CUDA's current device is per host thread, and a new thread starts on the first device. So every such
 //! call in every thread must pass through here, not only the program's first.
 
+use crate::hooks::tasks::Look;
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{DeviceIndex, Runtime};
 use crate::scheduler::Scheduler;
-use crate::shim::{Answer, Shim, Stop};
-use crate::state::{State, Thread};
-use crate::task::{Phase, TaskKey};
-use eager_proto::request::RequestBody;
-use parking_lot::MutexGuard;
-use std::sync::atomic::Ordering;
-
-/// Next step of a call that needs a foothold.
-enum Foothold {
-    Known(DeviceIndex),
-    /// To be requested in this slot, after the answer to the end with this sequence number.
-    Asked(TaskKey, Option<u32>),
-}
+use crate::shim::{Shim, Stop};
+use crate::state::Thread;
+use eager_client::Step;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// A call that makes a context where there is none, and is otherwise forwarded.
@@ -47,83 +38,35 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn enter_foothold(&self, thread: &mut Thread) -> Result<(), Stop> {
         let device = match self.foothold_device(thread) {
             Some(device) => device,
-            None => self.ask_foothold()?,
+            None => self.ask_foothold(thread)?,
         };
         if self.enter(thread, device).is_ok() {
             return Ok(());
         }
         // The device may be lost since it was given.
-        self.state.lock().foothold.take_if(|given| *given == device);
-        let device = self.ask_foothold()?;
+        self.state.lock().client.foothold.take_if(|given| *given == device);
+        let device = self.ask_foothold(thread)?;
         self.enter(thread, device).map_err(Stop::Cuda)
     }
 
     /// The device for calls that belong to no particular task.
     pub(crate) fn foothold_device(&self, thread: &Thread) -> Option<DeviceIndex> {
         let state = self.state.lock();
-        state.own_device(thread).or(state.foothold)
+        state.own_device(thread).or(state.client.foothold)
     }
 
-    fn ask_foothold(&self) -> Result<DeviceIndex, Stop> {
-        let (key, ended) = match self.claim_foothold()? {
-            Foothold::Known(device) => return Ok(device),
-            Foothold::Asked(key, ended) => (key, ended),
-        };
-        let awaited = ended.map_or(Ok(()), |end| self.await_answer(key.slot, end));
-        let answer = awaited.and_then(|()| self.ask(key.slot, &RequestBody::lazy_begin(0)));
-        let refused = matches!(answer, Ok(Answer::Refused(_)));
-        let device = match answer {
-            Ok(Answer::Bound(terms)) => {
-                self.ever_bound.store(true, Ordering::Relaxed);
-                let mut state = self.state.lock();
-                if let Ok(end) = self.send(key.slot, &RequestBody::TaskEnd) {
-                    state.set_ended(key.slot, end);
-                }
-                state.foothold = Some(terms.device);
-                Ok(terms.device)
-            }
-            Ok(Answer::Refused(refusal)) => {
-                self.lazy_refused(key, 0, &refusal.why);
-                Err(self.out_of_memory())
-            }
-            Err(stop) => Err(stop),
-        };
-        if let Some(task) = self.state.lock().task_mut(key).filter(|_| !refused) {
-            task.phase = Phase::Unbound;
-        }
-        self.notify_settled();
-        device
-    }
-
-    /// Claims the request for a foothold. Other threads then wait for the lazy task, whose slot the request uses.
-    fn claim_foothold(&self) -> Result<Foothold, Stop> {
-        let (key, mut state) = self.lock_lazy();
-        let Some(task) = state.task_mut(key) else { return Err(Stop::Lost) };
-        match task.phase {
-            Phase::Bound => return Ok(Foothold::Known(task.terms.device)),
-            Phase::Refused => {
-                drop(state);
+    /// Asks for a device in the lazy task's slot, unless the program has one.
+    fn ask_foothold(&self, thread: &mut Thread) -> Result<DeviceIndex, Stop> {
+        loop {
+            let key = self.state.lock().client.lazy();
+            let need = |look: Look<'_>| look.client.need_foothold(key, look.cell, &mut self.outbox());
+            if let Step::Refused = self.follow(thread, key, need)? {
                 return Err(self.out_of_memory());
             }
-            _ => {}
-        }
-        if let Some(device) = state.foothold {
-            return Ok(Foothold::Known(device));
-        }
-        if let Some(task) = state.task_mut(key) {
-            task.phase = Phase::Asking;
-        }
-        let ended = state.take_ended(key.slot);
-        Ok(Foothold::Asked(key, ended))
-    }
-
-    /// Locks the state with the lazy task not being requested by another thread.
-    fn lock_lazy(&self) -> (TaskKey, MutexGuard<'_, State>) {
-        loop {
-            let key = self.state.lock().lazy();
-            let mut state = self.lock_settled(key);
-            if state.lazy() == key {
-                return (key, state);
+            let state = self.state.lock();
+            let lazy = state.client.lazy_task().filter(|task| task.is_bound());
+            if let Some(device) = lazy.map(|task| task.terms.device).or(state.client.foothold) {
+                return Ok(device);
             }
         }
     }

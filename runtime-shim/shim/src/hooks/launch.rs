@@ -5,6 +5,7 @@
 //! last launch ([`State::settled_launch`](crate::state::State::settled_launch)) there is one lock, a load per task,
 //! no allocation and no system call; arguments are read only where the decision depends on them.
 
+use crate::account::Account;
 use crate::address_map::Found;
 use crate::buffers;
 use crate::ledger::{BufferId, Unwritten};
@@ -14,7 +15,8 @@ use crate::runtime::{CudaResult, Launch, Runtime, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop};
 use crate::state::{State, Thread};
-use crate::task::{Kind, Lane, Phase, Release, Task, TaskKey, Terms};
+use crate::task::{Kind, Lane, Phase, Task, TaskKey, Terms};
+use eager_client::task::lazy_slot;
 use eager_proto::reply::{FLAG_WATCH, gate};
 use eager_proto::request::RequestBody;
 use eager_units::AccessClass;
@@ -58,7 +60,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Ok(key) => key,
             Err(stop) => return self.stopped(stop),
         };
-        let Some(terms) = self.state.lock().task(key).map(|task| task.terms) else {
+        let Some(terms) = self.state.lock().client.task(key).map(|task| task.terms) else {
             return Outcome::PassThrough(Why::NotOurs);
         };
         if let Err(error) = self.enter(thread, terms.device) {
@@ -154,8 +156,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Ensures all that must hold before a kernel may start; returns the task it belongs to.
     fn admit(&self, thread: &mut Thread, launch: &Launch) -> Result<TaskKey, Stop> {
         let key = self.task_of(thread, launch);
-        if key.slot == State::lazy_slot() {
-            thread.lazy = Some(key);
+        if key.slot == lazy_slot() {
+            thread.sites.lazy = Some(key);
         }
         self.bind(thread, key, Some(launch))?;
         self.take_over(thread, key, launch)?;
@@ -167,22 +169,23 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// that owns an argument, or else the lazy task.
     pub(crate) fn task_of(&self, thread: &Thread, launch: &Launch) -> TaskKey {
         let mut state = self.state.lock();
-        if let Some(open) = state.innermost(thread).filter(|open| !state.is_unbound(open.key)) {
+        if let Some(open) =
+            state.client.innermost(&thread.sites).filter(|open| !state.client.is_unbound(open.key))
+        {
             return open.key;
         }
-        if state.tasks().any(|task| task.kind == Kind::Static) {
+        if state.client.tasks().any(|task| task.kind == Kind::Static) {
             drop(state);
             let words = self.arguments(launch);
             state = self.state.lock();
             let owners = state.memory.pointed_at(&words).into_iter().map(|found| found.owner);
-            let has_device =
-                |phase: Phase| phase.is_deferred() || matches!(phase, Phase::Bound | Phase::Asking);
-            let found = |key: &TaskKey| state.task(*key).is_some_and(|task| has_device(task.phase));
+            let has_device = |task: &Task| !matches!(task.phase, Phase::Unbound | Phase::Refused(_));
+            let found = |key: &TaskKey| state.client.task(*key).is_some_and(has_device);
             if let Some(key) = owners.into_iter().find(found) {
                 return key;
             }
         }
-        state.lazy()
+        state.client.lazy()
     }
 
     /// The 8-byte words of a launch's arguments; none for a kernel that no module registered.
@@ -206,14 +209,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Which unwritten memory is moved in before a task's kernel. A task with its full grant has room for all; in the
     /// grant of an over-subscribed task only what the kernel uses is worth its place.
     pub(crate) fn unwritten_for(&self, key: TaskKey) -> Unwritten {
-        let terms = self.state.lock().task(key).map(|task| task.terms);
+        let terms = self.state.lock().client.task(key).map(|task| task.terms);
         if terms.is_some_and(|terms| terms.is_eager()) { Unwritten::First } else { Unwritten::All }
     }
 
     /// Makes the pages of managed memory that was allocated for a bound task, before the first kernel that uses it.
     /// Otherwise that kernel makes them by faults, at a tenth of the rate (specification S-225).
     fn make_pages(&self, key: TaskKey, launch: &Launch) {
-        if !self.state.lock().task(key).is_some_and(|task| task.lacks_pages) {
+        if !self.state.lock().client.task(key).is_some_and(|task| task.own.lacks_pages) {
             return;
         }
         let order = self.fetch_order(launch);
@@ -228,7 +231,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let lazy = {
             let state = self.state.lock();
             let unbound = |task: &&Task| task.phase == Phase::Unbound && task.account.live() > 0;
-            state.tasks().find(unbound).map(|task| task.key).filter(|&lazy| lazy != key)
+            state.client.tasks().find(unbound).map(|task| task.key).filter(|&lazy| lazy != key)
         };
         let Some(lazy) = lazy else { return Ok(()) };
         let words = self.arguments(launch);
@@ -248,19 +251,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let (device, streams) = {
             let mut state = self.state.lock();
             let before = state.memory.get(found.id).map(|found| found.owner);
-            let Some(before) = before.filter(|&before| before != key && state.task(key).is_some()) else {
-                let release =
-                    state.task(key).map_or(Release::Nothing, |task| task.release(found.bytes, true));
-                self.release(&mut state, key, release);
+            let Some(before) = before.filter(|&before| before != key && state.client.task(key).is_some())
+            else {
+                state.client.shrink(key, found.bytes, &mut self.outbox());
                 return Ok(());
             };
             let bytes = state.memory.ledger.hand_over(found.id, key);
             // Another thread may have requested the previous owner, so the daemon may know it by now.
-            let pinned = state.pinned;
-            let release =
-                state.task_mut(before).map_or(Release::Nothing, |task| task.free(None, bytes, pinned));
-            let streams = self.release(&mut state, before, release);
-            let Some(task) = state.task_mut(key) else { return Ok(()) };
+            let given = |account: &mut Account| account.give(None, bytes);
+            let over = state.client.give_back(before, given, &mut self.outbox());
+            let streams = self.dispose(&mut state, over);
+            let Some(task) = state.client.task_mut(key) else { return Ok(()) };
             task.account.take(None, bytes);
             (task.terms.device, streams)
         };
@@ -300,8 +301,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 };
                 let access = kernel.access;
                 asked = Some(self.send(key.slot, &held)?);
-                if let Some(task) = self.state.lock().task_mut(key) {
-                    task.asked_for = Some(access);
+                if let Some(task) = self.state.lock().client.task_mut(key) {
+                    task.own.asked_for = Some(access);
                 }
             }
             self.send_activity();
@@ -313,7 +314,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// True if the gate was last opened for a kernel that may over-subscribe more than one of this class. The gate's
     /// word has no class, so its allowance does not hold for this kernel then.
     fn was_opened_for_less(&self, key: TaskKey, access: AccessClass) -> bool {
-        let asked_for = self.state.lock().task(key).and_then(|task| task.asked_for);
+        let asked_for = self.state.lock().client.task(key).and_then(|task| task.own.asked_for);
         !access.streams() && asked_for.is_some_and(AccessClass::streams)
     }
 
@@ -321,7 +322,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     fn kernel_size(&self, key: TaskKey, launch: &Launch) -> KernelSize {
         let program = self.program.read();
         let Some(kernel) = program.kernel(launch.stub) else {
-            let live = self.state.lock().task(key).map_or(0, |task| task.account.live());
+            let live = self.state.lock().client.task(key).map_or(0, |task| task.account.live());
             let name = program.kernel_name(launch.stub).unwrap_or("unknown");
             return self.profile.size(name, live, AccessClass::Unknown);
         };
@@ -364,8 +365,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         state.unsynchronized = true;
         scheduler.add_launched(key.slot, 1);
         let is_watched = scheduler.flags(key.slot) & FLAG_WATCH != 0;
-        if let Some(task) = state.task_mut(key) {
-            task.in_flight.launch(lane);
+        if let Some(task) = state.client.task_mut(key) {
+            task.own.in_flight.launch(lane);
             if is_watched {
                 task.terms.terms.watched = true;
             }
@@ -375,8 +376,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     fn cancel_launch(&self, key: TaskKey, lane: Lane) {
         let mut state = self.state.lock();
-        let Some(task) = state.task_mut(key) else { return };
-        task.in_flight.cancel(lane);
+        let Some(task) = state.client.task_mut(key) else { return };
+        task.own.in_flight.cancel(lane);
         if let Some(scheduler) = &self.scheduler {
             scheduler.add_retired(key.slot, 1);
         }

@@ -70,14 +70,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if bytes == 0 || bytes > LEARNT_BYTES_MAX || self.bypass::<()>().is_some() {
             return;
         }
-        let (owner, _) = self.state.lock().owner_of_new(thread);
+        let (owner, _) = self.state.lock().client.owner_of_new(&thread.sites);
         match self.ask_extension(thread, owner, bytes) {
             Ok(None) => {
                 let mut state = self.state.lock();
-                let Some(task) = state.task_mut(owner) else { return };
+                let Some(task) = state.client.task_mut(owner) else { return };
                 task.account.take(None, bytes);
                 if task.kind == Kind::Lazy {
-                    thread.lazy = Some(owner);
+                    thread.sites.lazy = Some(owner);
                 }
                 state.memory.ledger.insert_array(handle.key(), Held { owner, frame: None, bytes });
             }

@@ -11,7 +11,7 @@ use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Span};
 use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop};
 use crate::state::Thread;
-use crate::task::{Phase, Release, Task, TaskKey};
+use crate::task::TaskKey;
 use eager_units::shown;
 
 /// Bytes to reserve for memory that is about to be mapped, and how to undo that.
@@ -90,12 +90,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let mut state = self.state.lock();
         state.unstage(found.span());
         self.note_watched(&state);
-        let pinned = state.pinned;
-        let forgone = |task: &mut Task| task.forgo(frame, bytes, pinned);
-        let release = state.task_mut(owner).map_or(Release::Nothing, forgone);
-        let streams = self.release(&mut state, owner, release);
-        drop(state);
-        self.destroy(streams);
+        self.give_back(state, owner, |account| account.forgo(frame, bytes));
     }
 
     /// Maps memory to the addresses that a call names, of tasks that are bound.
@@ -105,7 +100,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let beside: Vec<BufferId> = {
             let state = self.state.lock();
             let has_room = |found: &Found| {
-                let task = state.task(found.owner).filter(|task| task.phase == Phase::Bound);
+                let task = state.client.task(found.owner).filter(|task| task.is_bound());
                 task.is_some_and(|task| !task.account.is_short_of(found.bytes))
             };
             let beside = state.memory.awaited_beside(words).into_iter().filter(has_room);
@@ -188,7 +183,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let mut state = self.state.lock();
         let Allocation { owner, bytes, origin, .. } = *state.memory.ledger.get(buffer)?;
         let backing = origin.backing()?;
-        let task = state.task_mut(owner).filter(|task| task.phase == Phase::Bound);
+        let task = state.client.task_mut(owner).filter(|task| task.is_bound());
         let coming = match backing {
             Backing::Present => return None,
             Backing::Awaited => Coming { more: task?.account.hold(bytes), anew: None },
@@ -204,19 +199,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Undoes [`count_coming`](Self::count_coming). `is_granted`: the daemon holds what was requested, and is told to
     /// release it.
     fn uncount_coming(&self, buffer: BufferId, bytes: u64, coming: Coming, is_granted: bool) {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         let Some(owner) = state.memory.ledger.get(buffer).map(|found| found.owner) else { return };
-        let pinned = state.pinned;
-        let release = state.task_mut(owner).map_or(Release::Nothing, |task| {
+        self.undo(state, owner, |account| {
             match coming.anew {
-                None => task.account.unhold(bytes, coming.more),
-                Some(taken) => _ = task.account.untake(None, bytes, taken),
+                None => account.unhold(bytes, coming.more),
+                Some(taken) => _ = account.untake(None, bytes, taken),
             }
-            task.release(if is_granted { coming.more } else { 0 }, pinned)
+            if is_granted { coming.more } else { 0 }
         });
-        let streams = self.release(&mut state, owner, release);
-        drop(state);
-        self.destroy(streams);
     }
 
     /// Maps memory to an allocation; false if the device has no room.
@@ -224,7 +215,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let found = {
             let state = self.state.lock();
             let found = state.memory.get(buffer).filter(|found| found.origin.backing().is_some());
-            found.and_then(|found| Some((found, state.task(found.owner)?.terms.device)))
+            found.and_then(|found| Some((found, state.client.task(found.owner)?.terms.device)))
         };
         let Some((Found { start, allocation: Allocation { origin, .. }, .. }, device)) = found else {
             return Err(CudaError::INVALID_VALUE);
@@ -258,8 +249,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let (absent, staged) = {
             let mut state = self.state.lock();
             let awaited = |found: &Found| found.origin.backing() == Some(Backing::Awaited);
-            let device =
-                |found: &Found| state.task(found.owner).map_or(DeviceIndex(0), |task| task.terms.device);
+            let device = |found: &Found| {
+                state.client.task(found.owner).map_or(DeviceIndex(0), |task| task.terms.device)
+            };
             let absent: Vec<_> =
                 state.memory.absent().filter(awaited).map(|found| (found, device(&found))).collect();
             (absent, std::mem::take(&mut state.staged))

@@ -8,7 +8,7 @@ use crate::runtime::{CudaError, CudaResult, DeviceIndex, Order, Pitched, Runtime
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
 use crate::state::Thread;
-use crate::task::{Kind, NO_TERMS, Phase, Release, Task, TaskKey, Terms};
+use crate::task::{Kind, NO_TERMS, Phase, TaskKey, Terms};
 use eager_abi::calls::PITCH_ALIGNMENT;
 use eager_client::way::{Case, Form, Standing, Way};
 use eager_proto::request::RequestBody;
@@ -241,25 +241,18 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Removes an allocation from the ledger, with the copies kept for it and its entry among the dying buffers.
     pub(crate) fn take_out(&self, found: Found) -> Option<TakenOut> {
-        let (taken, left) = loop {
-            drop(self.lock_settled(found.owner));
-            // The mapping lock excludes a thread that maps or frees this allocation's memory: it has counted the
-            // memory, and must find the allocation when it finishes. Its request is answered at once. A task that is
-            // being requested may wait for long, so that is awaited above, without this lock.
-            let _mapping = self.mapping.lock();
-            let mut state = self.state.lock();
-            if state.task(found.owner).is_some_and(|task| task.phase == Phase::Asking) {
-                continue;
-            }
-            let taken = state.memory.remove(found.id)?;
-            state.unstage(found.span());
-            if let Some(beliefs) = &mut state.beliefs {
-                beliefs.freed(found.id);
-            }
-            let left = state.dying.remove(|dying, _| dying == found.id);
-            self.note_watched(&state);
-            break (taken, left);
-        };
+        // The mapping lock excludes a thread that maps or frees this allocation's memory: it has counted the memory, and
+        // must find the allocation when it finishes. Its request is answered at once.
+        let mapping = self.mapping.lock();
+        let mut state = self.state.lock();
+        let taken = state.memory.remove(found.id)?;
+        state.unstage(found.span());
+        if let Some(beliefs) = &mut state.beliefs {
+            beliefs.freed(found.id);
+        }
+        let left = state.dying.remove(|dying, _| dying == found.id);
+        self.note_watched(&state);
+        drop((state, mapping));
         self.forget_until(left);
         Some(taken)
     }
@@ -274,13 +267,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Tells the daemon of freed memory.
     pub(crate) fn uncount(&self, held: Held) {
         let Held { owner, frame, bytes } = held;
-        let mut state = self.state.lock();
-        let pinned = state.pinned;
-        let freed = |task: &mut Task| task.free(frame, bytes, pinned);
-        let release = state.task_mut(owner).map_or(Release::Nothing, freed);
-        let streams = self.release(&mut state, owner, release);
-        drop(state);
-        self.destroy(streams);
+        self.give_back(self.state.lock(), owner, |account| account.give(frame, bytes));
     }
 
     /// Waits for the device of the task that owns the memory. Managed memory may have been allocated while another
@@ -290,8 +277,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let user = {
             let state = self.state.lock();
             let managed = Some(found).filter(|found| found.origin != Origin::Plain);
-            let owner = managed.and_then(|found| state.task(found.owner));
-            owner.filter(|task| task.phase == Phase::Bound).map(|task| task.key)
+            let owner = managed.and_then(|found| state.client.task(found.owner));
+            owner.filter(|task| task.is_bound()).map(|task| task.key)
         };
         user.map_or(Ok(()), |key| self.quiesce(thread, key, Order::Blocking))
     }
@@ -305,28 +292,36 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         // Memory that cannot come by name is allocated now, which needs the task's device.
         self.bind_own(thread)?;
         let set_device = thread.program_device;
-        let (key, _) = self.state.lock().owner_of_new(thread);
-        let mut state = self.lock_settled(key);
-        // The task may have ended during the wait; the allocation then belongs to the next one.
-        let (key, frame) = state.owner_of_new(thread);
-        let Some(task) = state.task_mut(key) else { return Err(Stop::Cuda(CudaError::INITIALIZATION)) };
-        if task.kind == Kind::Lazy {
-            thread.lazy = Some(key);
-        }
-        if task.phase == Phase::Refused {
-            drop(state);
-            return Err(self.out_of_memory());
-        }
-        if let (Phase::Unbound, Some(frame)) = (task.phase, frame) {
-            // A refused site's allocation: if it can never fit, it must fail here, not at the first launch.
-            let taken = self.bind_with(thread, state, key, frame, bytes)?;
-            let terms = self.state.lock().task(key).map_or(NO_TERMS, |task| task.terms);
-            return Ok(CountedAllocation::bound(key, Some(frame), taken, &terms, set_device));
-        }
-        let taken = task.account.take(frame, bytes);
-        let (phase, terms) = (task.phase, task.terms);
-        drop(state);
-        if phase != Phase::Bound {
+        let (key, frame, taken, is_bound, terms) = loop {
+            let mut state = self.state.lock();
+            let (key, frame) = state.client.owner_of_new(&thread.sites);
+            let Some(task) = state.client.task_mut(key) else {
+                return Err(Stop::Cuda(CudaError::INITIALIZATION));
+            };
+            if task.kind == Kind::Lazy {
+                thread.sites.lazy = Some(key);
+            }
+            match (task.phase, frame) {
+                (Phase::Refused(_), _) => {
+                    drop(state);
+                    return Err(self.out_of_memory());
+                }
+                (Phase::Asked(_), _) => {
+                    drop(state);
+                    self.settle(thread, key)?;
+                }
+                (Phase::Unbound, Some(frame)) => {
+                    drop(state);
+                    // A refused site's allocation: if it can never fit, it must fail here, not at the first launch.
+                    if let Some(taken) = self.bind_with(thread, key, frame, bytes)? {
+                        let terms = self.state.lock().client.task(key).map_or(NO_TERMS, |task| task.terms);
+                        return Ok(CountedAllocation::bound(key, Some(frame), taken, &terms, set_device));
+                    }
+                }
+                _ => break (key, frame, task.account.take(frame, bytes), task.is_bound(), task.terms),
+            }
+        };
+        if !is_bound {
             return Ok(CountedAllocation {
                 key,
                 frame,
@@ -339,7 +334,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         match self.extend(thread, key, taken.more) {
             Ok(()) => {
                 // The answer may have made the task over-subscribed; what it allocates from then on must be managed.
-                let terms = self.state.lock().task(key).map_or(terms, |task| task.terms);
+                let terms = self.state.lock().client.task(key).map_or(terms, |task| task.terms);
                 Ok(CountedAllocation::bound(key, frame, taken, &terms, set_device))
             }
             Err(stop) => {
@@ -379,7 +374,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Ok(None)
             }
             Answer::Bound(terms) => Ok(Some(self.reason(key.slot, terms.reason))),
-            Answer::Refused(refusal) => Ok(Some(refusal.why)),
+            Answer::Refused(why) => Ok(Some(why)),
         }
     }
 
@@ -439,10 +434,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let mut state = self.state.lock();
             let buffer = state.memory.insert(made.start(), counted.allocation(bytes, origin));
             if origin.is_rewritten()
-                && let Some(task) = state.task_mut(counted.key)
+                && let Some(task) = state.client.task_mut(counted.key)
             {
                 // Its next launch looks whether the grant has room.
-                task.lacks_pages = true;
+                task.own.lacks_pages = true;
             }
             if counted.frame.is_none()
                 && origin.is_rewritten()
@@ -460,19 +455,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Uncounts an allocation that was not made. Bytes requested for it are returned if they were granted; the whole
     /// task ends if nothing else is left of it.
     pub(crate) fn uncount_allocation(&self, counted: CountedAllocation, bytes: u64, is_granted: bool) {
-        let mut state = self.state.lock();
-        let pinned = state.pinned;
-        let release = state.task_mut(counted.key).map_or(Release::Nothing, |task| {
-            let lost = task.account.untake(counted.frame, bytes, counted.taken);
-            if task.phase == Phase::Bound {
-                let granted = if is_granted { counted.taken.more } else { 0 };
-                task.release(granted.saturating_add(lost), pinned)
-            } else {
-                Release::Nothing
-            }
+        let CountedAllocation { key, frame, taken, .. } = counted;
+        self.undo(self.state.lock(), key, |account| {
+            let lost = account.untake(frame, bytes, taken);
+            lost.saturating_add(if is_granted { taken.more } else { 0 })
         });
-        let streams = self.release(&mut state, counted.key, release);
-        drop(state);
-        self.destroy(streams);
     }
 }

@@ -16,6 +16,6 @@ mod mapped;
 mod measure;
 mod memory;
 mod streams;
-mod tasks;
+pub(crate) mod tasks;
 pub(crate) mod unusual;
 mod variables;

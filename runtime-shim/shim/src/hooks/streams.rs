@@ -26,7 +26,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         let (terms, first_blocking) = {
             let state = self.state.lock();
-            let terms = state.task(key).map_or(NO_TERMS, |task| task.terms);
+            let terms = state.client.task(key).map_or(NO_TERMS, |task| task.terms);
             (terms, flags.is_blocking() && !state.has_blocking_streams())
         };
         if first_blocking && let Err(error) = self.join_default_streams() {
@@ -82,7 +82,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.sync_with_daemon(thread);
         let (marks, own): (Vec<Mark>, Vec<(Terms, Option<StreamId>)>) = {
             let state = self.state.lock();
-            let own = state.bound().map(|task| (task.terms, task.stream.map(|own| own.id))).collect();
+            let own =
+                state.client.bound().map(|task| (task.terms, task.own.stream.map(|own| own.id))).collect();
             (state.marks(), own)
         };
         if own.is_empty() {
@@ -155,7 +156,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if !stream.is_legacy() || !state.captures.is_empty() {
             return Vec::new();
         }
-        state.bound().filter_map(|task| Some((task.terms.device, task.stream?.id))).collect()
+        state.client.bound().filter_map(|task| Some((task.terms.device, task.own.stream?.id))).collect()
     }
 
     /// A call that makes or uses an object of one device, so that the lazy task is bound first: events, device

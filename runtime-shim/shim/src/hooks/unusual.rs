@@ -64,9 +64,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let (address, origin) = (found.start, found.origin);
         let unfreed = {
             let state = self.state.lock();
-            let bound = state.task(found.owner).filter(|task| task.phase == Phase::Bound);
+            let bound = state.client.task(found.owner).filter(|task| task.is_bound());
             bound.map(|task| {
-                let own = task.stream.map(|own| own.id).filter(|_| stream.is_legacy());
+                let own = task.own.stream.map(|own| own.id).filter(|_| stream.is_legacy());
                 let streams = [stream].into_iter().chain(own).collect();
                 Unfreed { address, origin, device: task.terms.device, streams }
             })
@@ -186,7 +186,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         self.sync_with_daemon(thread);
         let state = self.state.lock();
-        let Some(task) = state.memory.find(address).and_then(|found| state.task(found.owner)) else {
+        let Some(task) = state.memory.find(address).and_then(|found| state.client.task(found.owner)) else {
             return Hint::AsItIs;
         };
         match task.phase {

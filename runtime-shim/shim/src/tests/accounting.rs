@@ -3,8 +3,9 @@
 use super::fakes::{Decision, first_slot, lazy_slot};
 use super::{Bench, SITE};
 use crate::outcome::Outcome;
-use crate::runtime::{CudaError, Geometry};
+use crate::runtime::CudaError;
 use crate::state::Thread;
+use eager_client::task::Geometry;
 use eager_proto::request::{BeginFlags, RequestBody};
 use proptest::prelude::*;
 
@@ -345,7 +346,7 @@ impl Bench {
     /// runtime.
     fn check_books(&self) {
         let state = self.shim.state.lock();
-        for task in state.bound() {
+        for task in state.client.bound() {
             let live = state.memory.ledger.bytes_of(task.key);
             assert_eq!(task.account.live(), live, "live bytes of {:?}", task.key);
             assert_eq!(
@@ -355,9 +356,9 @@ impl Bench {
                 task.key
             );
         }
-        let bound: u64 = state.bound().map(|task| task.account.reserved()).sum();
+        let bound: u64 = state.client.bound().map(|task| task.account.reserved()).sum();
         assert_eq!(self.daemon.held(), bound, "the daemon holds something for a task that is gone");
-        let counted: u64 = state.tasks().map(|task| task.account.live()).sum();
+        let counted: u64 = state.client.tasks().map(|task| task.account.live()).sum();
         assert_eq!(counted, self.cuda.live_bytes(), "each live byte is counted in exactly one task");
         assert_eq!(self.daemon.violations(), [""; 0]);
     }
@@ -379,7 +380,7 @@ proptest! {
         for address in live {
             prop_assert_eq!(bench.shim.free(&mut bench.thread, address), Outcome::Handled(()));
         }
-        while let Some(open) = bench.thread.open.last().copied() {
+        while let Some(open) = bench.thread.sites.open.last().copied() {
             bench.shim.task_end(&mut bench.thread, open.site);
         }
         bench.check_books();

@@ -72,7 +72,7 @@ fn an_address_that_is_allocated_again_is_a_new_buffer() {
     bench.dead(first);
     bench.free(first);
     let mut state = bench.shim.state.lock();
-    let owner = state.lazy();
+    let owner = state.client.lazy();
     state.memory.insert(first, Allocation::new(40, owner, None, Origin::Plain));
     assert!(state.memory.dead_among(&[first]).is_empty());
 }

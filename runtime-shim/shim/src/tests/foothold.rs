@@ -3,7 +3,8 @@
 use super::fakes::{Decision, lazy_slot};
 use super::{Bench, SITE};
 use crate::outcome::{Outcome, Why};
-use crate::runtime::{CudaError, Geometry, Setting, StreamId};
+use crate::runtime::{CudaError, Setting, StreamId};
+use eager_client::task::Geometry;
 use eager_proto::reply::{CLASS_NORMAL, STATE_BOUND};
 use eager_proto::request::RequestBody;
 

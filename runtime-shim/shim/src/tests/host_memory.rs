@@ -2,7 +2,8 @@
 
 use super::{Bench, SITE};
 use crate::outcome::{Outcome, Why};
-use crate::runtime::{CudaError, Geometry};
+use crate::runtime::CudaError;
+use eager_client::task::Geometry;
 
 #[test]
 fn page_locked_memory_makes_no_context_and_is_locked_with_the_first_device() {

@@ -3,9 +3,10 @@
 use super::fakes::{Decision, FakeDaemon, first_slot};
 use super::{Bench, SITE};
 use crate::outcome::Outcome;
-use crate::runtime::{Copy, CopyKind, CudaError, Geometry, Order, Rows};
+use crate::runtime::{Copy, CopyKind, CudaError, Order, Rows};
 use crate::scheduler::Habits;
 use eager_abi::TASK_NAMED;
+use eager_client::task::Geometry;
 use eager_proto::reply::{FLAG_HIGH_PRIORITY, FLAG_RELEASES};
 use eager_proto::request::{BeginFlags, RequestBody};
 

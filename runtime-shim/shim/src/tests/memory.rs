@@ -4,8 +4,9 @@ use super::fakes::{Decision, first_slot, lazy_slot};
 use super::{Bench, HOST, SITE, STUB};
 use crate::outcome::{Outcome, Why};
 use crate::program::Kernel;
-use crate::runtime::{Copy, CopyKind, Fill, Geometry, Order, Rows, StreamId};
+use crate::runtime::{Copy, CopyKind, Fill, Order, Rows, StreamId};
 use eager_abi::{ACCESS_SPARSE, ARG_ACCESS_SHIFT, ARG_POINTER};
+use eager_client::task::Geometry;
 use eager_proto::reply::{CLASS_PROMOTED, FLAG_HIGH_PRIORITY, FLAG_MANAGED};
 use eager_proto::request::RequestBody;
 

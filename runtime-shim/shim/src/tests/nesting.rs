@@ -105,7 +105,7 @@ fn recursion_extends_for_each_level() {
         assert_eq!(bench.daemon.requirement(first_slot()), Some(100 + 100 * depth));
     }
     bench.end(SITE);
-    assert_eq!((bench.daemon.held(), bench.thread.open.len()), (0, 0));
+    assert_eq!((bench.daemon.held(), bench.thread.sites.open.len()), (0, 0));
 }
 
 #[test]
@@ -137,14 +137,14 @@ fn a_site_inside_a_refused_one_is_refused_with_it() {
     assert_eq!(bench.daemon.requests(), []);
     bench.end(SITE);
     assert_eq!((bench.daemon.held(), bench.reported.lock().len()), (0, 1));
-    assert_eq!((bench.thread.open.len(), bench.daemon.violations().len()), (0, 0));
+    assert_eq!((bench.thread.sites.open.len(), bench.daemon.violations().len()), (0, 0));
 }
 
 #[test]
 fn the_end_of_a_refused_site_is_not_another_threads() {
     let mut bench = Bench::new();
     let mut other = Thread::default();
-    bench.shim.task_begin(&mut other, SITE, 40, crate::runtime::Geometry::UNKNOWN);
+    bench.shim.task_begin(&mut other, SITE, 40, eager_client::task::Geometry::UNKNOWN);
     bench.daemon.decide(Decision::Refuse);
     bench.begin(SITE, 100);
     bench.daemon.requests();
@@ -198,7 +198,7 @@ fn a_site_that_was_left_without_an_end_ends_with_its_caller() {
     let mut bench = inside_a_task(&[], 0);
     bench.begin(INNER, 60);
     bench.end(SITE);
-    assert_eq!((bench.daemon.held(), bench.thread.open.len()), (0, 0));
+    assert_eq!((bench.daemon.held(), bench.thread.sites.open.len()), (0, 0));
     bench.end(INNER);
     assert_eq!(bench.daemon.violations(), [""; 0]);
 }
@@ -207,7 +207,7 @@ fn a_site_that_was_left_without_an_end_ends_with_its_caller() {
 fn another_threads_site_is_a_task_of_its_own() {
     let bench = inside_a_task(&[INNER], 0);
     let mut other = Thread::default();
-    bench.shim.task_begin(&mut other, INNER, 60, crate::runtime::Geometry::UNKNOWN);
+    bench.shim.task_begin(&mut other, INNER, 60, eager_client::task::Geometry::UNKNOWN);
     assert_eq!(bench.daemon.held(), 160);
     bench.shim.task_end(&mut other, INNER);
     assert_eq!(bench.daemon.held(), 100);

@@ -5,7 +5,8 @@ use super::{Bench, SITE};
 use crate::config::OnLoss;
 use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
-use crate::runtime::{CudaError, Fill, Geometry, StreamFlags, StreamId};
+use crate::runtime::{CudaError, Fill, StreamFlags, StreamId};
+use eager_client::task::Geometry;
 use std::time::Duration;
 
 /// Calls every hook once; returns its name, whether it takes memory or starts work, and its outcome.

@@ -67,7 +67,7 @@ impl std::fmt::Debug for FakeDaemon {
 }
 
 pub fn lazy_slot() -> Slot {
-    crate::state::State::lazy_slot()
+    eager_client::task::lazy_slot()
 }
 
 pub fn first_slot() -> Slot {

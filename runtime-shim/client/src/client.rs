@@ -1,0 +1,335 @@
+//! The tasks of a program: when each is asked for, what its answer means, and when it ends.
+//!
+//! A task is *begun* by a site or by the first use of memory outside sites, *asked for* at once or at its first use of
+//! a device, *decided on* by the daemon, and *ended* when its last site has ended and its last buffer is freed. The
+//! user holds one lock over a [`Client`] and sends what the client hands to its [`Outbox`] under that lock; it waits
+//! without the lock, for a slot's cell to change, and then asks again. Nothing is claimed by a thread that waits, so a
+//! thread that never returns from its wait leaves nothing behind.
+//!
+//! Trap: read the cell *before* taking the lock. If the client still waits then, the decision changes the cell once
+//! more, so that no wake is lost.
+
+use crate::account::{Account, FrameId, Taken};
+use crate::cell::Told;
+use crate::request::{Outbox, Request};
+use crate::sites::{Around, OpenSite, Sites};
+use crate::task::{Due, Kind, Phase, Slot, Task, TaskKey, lazy_slot};
+use eager_proto::TASK_SLOTS;
+use eager_units::Habits;
+
+mod asked;
+mod begin;
+
+/// What a thread that needs a task does next.
+#[derive(Debug)]
+pub enum Step<D, W> {
+    /// The task is bound.
+    Ready,
+    /// The task is refused: the call fails as out of memory.
+    Refused,
+    /// The task has ended.
+    Gone,
+    /// The task is not asked for.
+    Unasked,
+    /// Wait until the slot's cell is no longer the one that was read, and ask again.
+    Wait,
+    /// This thread is the first to see the daemon's decision: carry out what it means, and ask again.
+    Decided(Decided<D>, Over<D, W>),
+    Lost,
+}
+
+/// A decision of the daemon that has just been entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decided<D> {
+    Bound(Told<D>),
+    /// Bound to another device than the one that the program's handles are on. [`Client::open`] ends the task.
+    Apart,
+    /// A task of this kind, which asked for these bytes.
+    Refused {
+        kind: Kind,
+        site: u64,
+        bytes: u64,
+    },
+    /// A task that begins is larger than every device. [`Client::open`] opens its site in the lazy task.
+    TooLarge {
+        site: u64,
+        bytes: u64,
+    },
+    /// An allocation of these bytes.
+    RefusedAllocation {
+        bytes: u64,
+    },
+    /// The program may have a context on [`Client::foothold`].
+    Foothold,
+}
+
+/// The task that a change ended, if it did. The user disposes of what it kept with it.
+pub type Over<D, W> = Option<Box<Task<D, W>>>;
+
+/// A request for an allocation, which its thread follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AllocationAsked {
+    pub key: TaskKey,
+    pub taken: Taken,
+    sequence: u32,
+}
+
+#[derive(Debug)]
+pub struct Client<D, W> {
+    pub habits: Habits,
+    tasks: [Option<Task<D, W>>; TASK_SLOTS],
+    /// Sequence of the end that must be answered before the slot is used again.
+    ended: [Option<u32>; TASK_SLOTS],
+    generations: u64,
+    /// The program has streams, events or constants on the lazy task's device.
+    pub pinned: bool,
+    /// The device that the program was given last, on which it may have a context with or without a task there.
+    pub foothold: Option<D>,
+}
+
+impl<D, W> Default for Client<D, W> {
+    fn default() -> Client<D, W> {
+        Client {
+            habits: Habits::PLAIN,
+            tasks: [const { None }; TASK_SLOTS],
+            ended: [None; TASK_SLOTS],
+            generations: 0,
+            pinned: false,
+            foothold: None,
+        }
+    }
+}
+
+/// Tasks, and which task a call belongs to.
+impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
+    pub fn task(&self, key: TaskKey) -> Option<&Task<D, W>> {
+        self.tasks[key.slot.index()].as_ref().filter(|task| task.key == key)
+    }
+
+    pub fn task_mut(&mut self, key: TaskKey) -> Option<&mut Task<D, W>> {
+        self.tasks[key.slot.index()].as_mut().filter(|task| task.key == key)
+    }
+
+    pub fn tasks(&self) -> impl Iterator<Item = &Task<D, W>> + '_ {
+        self.tasks.iter().flatten()
+    }
+
+    pub fn tasks_mut(&mut self) -> impl Iterator<Item = &mut Task<D, W>> + '_ {
+        self.tasks.iter_mut().flatten()
+    }
+
+    pub fn bound(&self) -> impl Iterator<Item = &Task<D, W>> + '_ {
+        self.tasks().filter(|task| task.is_bound())
+    }
+
+    /// The lazy task, which is created if there is none.
+    pub fn lazy(&mut self) -> TaskKey {
+        let slot = lazy_slot();
+        match &self.tasks[slot.index()] {
+            Some(task) => task.key,
+            None => self.add(slot, Kind::Lazy),
+        }
+    }
+
+    fn add(&mut self, slot: Slot, kind: Kind) -> TaskKey {
+        self.generations += 1;
+        let key = TaskKey { slot, generation: self.generations };
+        self.tasks[slot.index()] = Some(Task::new(key, kind));
+        key
+    }
+
+    pub fn is_open(&self, open: &OpenSite) -> bool {
+        self.task(open.key).is_some_and(|task| task.account.has(open.frame))
+    }
+
+    /// The thread's innermost open site.
+    pub fn innermost<'a>(&self, sites: &'a Sites) -> Option<&'a OpenSite> {
+        sites.open.iter().rev().find(|open| self.is_open(open))
+    }
+
+    /// The task of the thread's innermost open site.
+    pub fn innermost_task(&self, sites: &Sites) -> Option<&Task<D, W>> {
+        let open = |open: &OpenSite| self.task(open.key).filter(|task| task.account.has(open.frame));
+        sites.open.iter().rev().find_map(open)
+    }
+
+    pub fn lazy_task(&self) -> Option<&Task<D, W>> {
+        self.tasks[lazy_slot().index()].as_ref()
+    }
+
+    /// The task of the thread's innermost open site, or else the lazy task, if it is bound.
+    pub fn bound_of(&self, sites: &Sites) -> Option<&Task<D, W>> {
+        self.innermost_task(sites).or(self.lazy_task()).filter(|task| task.is_bound())
+    }
+
+    /// The task that an allocation by this thread belongs to, and the frame that it takes from.
+    pub fn owner_of_new(&mut self, sites: &Sites) -> (TaskKey, Option<FrameId>) {
+        self.innermost(sites).map_or_else(|| (self.lazy(), None), |open| (open.key, Some(open.frame)))
+    }
+
+    /// True if the task has no device because it has not used one yet.
+    pub fn is_deferred(&self, key: TaskKey) -> bool {
+        self.task(key).is_some_and(Task::is_deferred)
+    }
+
+    /// True if the daemon does not know this task, whose memory may go to another task.
+    pub fn is_unbound(&self, key: TaskKey) -> bool {
+        self.task(key).is_some_and(|task| task.phase == Phase::Unbound)
+    }
+
+    /// The task around a site that begins in this thread.
+    ///
+    /// A site that begins while the thread uses lazy *memory* is part of the lazy task: their kernels may share the
+    /// memory, and a site that waited for its own would wait while holding some. With lazy *handles* only, nothing is
+    /// held: the site may wait, but must get the device that the handles are on. A refused site has nothing until it
+    /// allocates.
+    fn around(&self, sites: &Sites) -> Around {
+        if let Some(open) = self.innermost(sites) {
+            return if self.is_unbound(open.key) { Around::Nothing } else { Around::Task(open.key) };
+        }
+        let lazy = sites.lazy.and_then(|key| self.task(key)).filter(|task| task.is_bound());
+        match lazy {
+            Some(lazy) if lazy.account.live() > 0 => Around::Task(lazy.key),
+            Some(lazy) if self.pinned => Around::Handles(lazy.key),
+            _ => Around::Nothing,
+        }
+    }
+
+    /// The sites with which the thread's innermost frame was announced, innermost first: the frame's own site, and
+    /// covered sites begun in it.
+    fn announced_by<'a>(&self, sites: &'a Sites) -> impl Iterator<Item = u64> + 'a {
+        let frame = self.innermost(sites).map(|open| (open.key, open.frame));
+        let same = move |open: &&OpenSite| Some((open.key, open.frame)) == frame;
+        sites.open.iter().rev().filter(same).map(|open| open.site)
+    }
+
+    /// The open entry of the site that ends now; the thread's own before another thread's.
+    fn open_at(&self, sites: &Sites, site: u64) -> Option<OpenSite> {
+        let own = sites.open.iter().rev().find(|open| open.site == site && self.is_open(open));
+        let other = || {
+            let found = |task: &Task<D, W>| Some((task.key, task.account.frame_of(site)?));
+            self.tasks().find_map(found).map(|(key, frame)| OpenSite { site, key, frame, covered: false })
+        };
+        own.copied().or_else(other)
+    }
+}
+
+/// What becomes less, and the end.
+impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
+    /// Changes a task's bytes, and tells the daemon what that leaves unneeded. `change` returns how many bytes that
+    /// is.
+    pub fn give_back(
+        &mut self,
+        key: TaskKey,
+        change: impl FnOnce(&mut Account) -> u64,
+        out: &mut impl Outbox,
+    ) -> Over<D, W> {
+        let pinned = self.pinned;
+        let task = self.task_mut(key)?;
+        let gone = change(&mut task.account);
+        let due = task.due(gone, pinned);
+        self.tell(key, due, out)
+    }
+
+    /// Undoes what was counted for memory that could not be made. Does not end a task that has not been bound: this use
+    /// of it is over, and the task is not.
+    pub fn undo(
+        &mut self,
+        key: TaskKey,
+        change: impl FnOnce(&mut Account) -> u64,
+        out: &mut impl Outbox,
+    ) -> Over<D, W> {
+        let task = self.task_mut(key)?;
+        if task.is_bound() {
+            return self.give_back(key, change, out);
+        }
+        change(&mut task.account);
+        None
+    }
+
+    /// Returns bytes that were requested for a task and are not needed. The task stays even if it has nothing.
+    pub fn shrink(&mut self, key: TaskKey, bytes: u64, out: &mut impl Outbox) {
+        if bytes > 0 && self.task(key).is_some_and(Task::is_bound) {
+            self.tell(key, Due::Shrink(bytes), out);
+        }
+    }
+
+    fn tell(&mut self, key: TaskKey, due: Due, out: &mut impl Outbox) -> Over<D, W> {
+        match due {
+            Due::Nothing => None,
+            Due::Shrink(bytes) => {
+                out.send(key.slot, Request::Shrink(bytes));
+                None
+            }
+            Due::End => self.end(key, out),
+        }
+    }
+
+    /// Ends a task of which nothing remains; without a message if the daemon does not know it.
+    pub fn end(&mut self, key: TaskKey, out: &mut impl Outbox) -> Over<D, W> {
+        self.task(key)?;
+        let task = self.tasks[key.slot.index()].take()?;
+        if task.is_known() {
+            self.send_end(key.slot, out);
+        }
+        Some(Box::new(task))
+    }
+
+    fn send_end(&mut self, slot: Slot, out: &mut impl Outbox) {
+        if let Some(sequence) = out.send(slot, Request::End) {
+            self.ended[slot.index()] = Some(sequence);
+        }
+    }
+
+    /// A site makes no more launches.
+    pub fn all_launched(&mut self, sites: &Sites, site: u64, out: &mut impl Outbox) {
+        let Some(open) = self.open_at(sites, site).filter(|open| !open.covered) else { return };
+        if let Some(task) = self.task_mut(open.key) {
+            task.account.set_all_launched(open.frame);
+        }
+        self.tell_all_launched(open.key, out);
+    }
+
+    fn tell_all_launched(&mut self, key: TaskKey, out: &mut impl Outbox) {
+        if self.task_mut(key).is_some_and(Task::takes_all_launched) {
+            out.send(key.slot, Request::AllLaunched);
+        }
+    }
+
+    /// A site ends, in this thread or another. Buffers that are still allocated keep their task, at their size, until
+    /// they are freed. Returns the tasks that are over.
+    pub fn end_site(
+        &mut self,
+        sites: &mut Sites,
+        site: u64,
+        is_same_function: impl Fn(u64, u64) -> bool,
+        out: &mut impl Outbox,
+    ) -> Vec<Box<Task<D, W>>> {
+        let Some(ending) = self.open_at(sites, site) else { return Vec::new() };
+        let mut over = Vec::new();
+        for OpenSite { key, frame, .. } in sites.take_ended(ending, is_same_function) {
+            over.extend(self.give_back(key, |account| account.close(frame), out));
+            self.tell_all_launched(key, out);
+        }
+        sites.open.retain(|open| self.is_open(open));
+        over
+    }
+}
+
+/// Allocations that get memory later.
+impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
+    /// True if an allocation by this site makes its task wait for its device first: the site had not announced it, and
+    /// a task that waits cannot ask for more.
+    pub fn must_wait(&self, key: TaskKey, frame: FrameId, bytes: u64) -> bool {
+        let waits = self.task(key).filter(|task| matches!(task.phase, Phase::Asked(_)));
+        waits.is_some_and(|task| task.account.clone().expect(Some(frame), bytes) > 0)
+    }
+
+    /// Counts an allocation that is an address so far; returns the bytes to ask for now. A task that has not been
+    /// asked for asks for them with the rest.
+    pub fn expect(&mut self, key: TaskKey, frame: FrameId, bytes: u64) -> u64 {
+        let Some(task) = self.task_mut(key) else { return 0 };
+        let beyond = task.account.expect(Some(frame), bytes);
+        if task.is_bound() { beyond } else { 0 }
+    }
+}

@@ -1,0 +1,186 @@
+//! Requests for tasks, and what the daemon's decisions mean.
+
+use super::{AllocationAsked, Client, Decided, Over, Step};
+use crate::account::FrameId;
+use crate::cell::{Cell, Decision};
+use crate::request::{Begin, Outbox, Request};
+use crate::task::{Asked, Cause, Geometry, Kind, Phase, Slot, TaskKey};
+use eager_proto::reply::{REASON_TOO_LARGE, has_reached};
+use eager_proto::request::BeginFlags;
+
+impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
+    /// A thread needs the device of a task, which is asked for now if it has not been. `geometry`: of the launch that
+    /// needs it, for the lazy task.
+    pub fn need(
+        &mut self,
+        key: TaskKey,
+        cell: &Cell<D>,
+        geometry: Geometry,
+        out: &mut impl Outbox,
+    ) -> Step<D, W> {
+        let Some(task) = self.task(key) else { return Step::Gone };
+        let (bytes, geometry, flags) = match task.phase {
+            Phase::Unbound => {
+                let bytes = task.account.live();
+                (bytes, geometry, BeginFlags { managed: bytes > 0, ..BeginFlags::LAZY })
+            }
+            Phase::Deferred => (task.account.reserved(), task.geometry, BeginFlags::WHOLE),
+            _ => return self.look(key, cell, out),
+        };
+        if !self.is_slot_free(key.slot, cell) {
+            return Step::Wait;
+        }
+        if self.ask(key, bytes, geometry, flags, Cause::Use, out) { Step::Wait } else { Step::Lost }
+    }
+
+    /// Asks for the lazy task for an allocation by a refused site: all that the task has, and these bytes. `Err`: what
+    /// the thread does first. The request may wait, as no memory is held.
+    pub fn ask_for_allocation(
+        &mut self,
+        key: TaskKey,
+        frame: FrameId,
+        bytes: u64,
+        cell: &Cell<D>,
+        out: &mut impl Outbox,
+    ) -> Result<AllocationAsked, Step<D, W>> {
+        if !self.is_unbound(key) {
+            return Err(self.look(key, cell, out));
+        }
+        if !self.is_slot_free(key.slot, cell) {
+            return Err(Step::Wait);
+        }
+        let Some(task) = self.task_mut(key) else { return Err(Step::Gone) };
+        let flags = BeginFlags { managed: task.account.live() > 0, ..BeginFlags::LAZY };
+        let taken = task.account.take(Some(frame), bytes);
+        let live = task.account.live();
+        let cause = Cause::Allocation { frame, bytes, taken };
+        if !self.ask(key, live, Geometry::UNKNOWN, flags, cause, out) {
+            return Err(Step::Lost);
+        }
+        match self.task(key).map(|task| task.phase) {
+            Some(Phase::Asked(Asked { sequence, .. })) => Ok(AllocationAsked { key, taken, sequence }),
+            _ => Err(Step::Gone),
+        }
+    }
+
+    /// True if this allocation's request was refused, which has uncounted it. To be asked when the task is no longer
+    /// asked for.
+    pub fn is_refused(&self, asked: &AllocationAsked) -> bool {
+        let refused = self.task(asked.key).and_then(|task| task.refused_last);
+        // A task whose request was granted asks for nothing more in this way.
+        refused.is_some_and(|refused| has_reached(refused, asked.sequence))
+    }
+
+    /// A thread needs a device for a context: that of the lazy task (`key`), or [`Client::foothold`]. If there is
+    /// neither, one is asked for in the lazy task's slot, without memory.
+    pub fn need_foothold(&mut self, key: TaskKey, cell: &Cell<D>, out: &mut impl Outbox) -> Step<D, W> {
+        if !self.is_unbound(key) {
+            return self.look(key, cell, out);
+        }
+        if self.foothold.is_some() {
+            return Step::Ready;
+        }
+        if !self.is_slot_free(key.slot, cell) {
+            return Step::Wait;
+        }
+        let begin = Begin { site: 0, bytes: 0, geometry: Geometry::UNKNOWN, flags: BeginFlags::LAZY };
+        let Some(sequence) = out.send(key.slot, Request::Begin(begin)) else { return Step::Lost };
+        if let Some(task) = self.task_mut(key) {
+            task.phase = Phase::Asked(Asked { sequence, bytes: 0, cause: Cause::Foothold });
+        }
+        Step::Wait
+    }
+
+    pub(super) fn ask(
+        &mut self,
+        key: TaskKey,
+        bytes: u64,
+        geometry: Geometry,
+        flags: BeginFlags,
+        cause: Cause,
+        out: &mut impl Outbox,
+    ) -> bool {
+        let Some(task) = self.task_mut(key) else { return false };
+        let begin = Begin { site: task.site, bytes, geometry, flags };
+        let Some(sequence) = out.send(key.slot, Request::Begin(begin)) else { return false };
+        task.phase = Phase::Asked(Asked { sequence, bytes, cause });
+        true
+    }
+
+    /// True if the end of the slot's last task is answered.
+    fn is_slot_free(&mut self, slot: Slot, cell: &Cell<D>) -> bool {
+        self.ended[slot.index()].take_if(|end| cell.answers(*end));
+        self.ended[slot.index()].is_none()
+    }
+
+    /// Enters the daemon's decision on a task if its cell shows one; asks for nothing.
+    pub fn look(&mut self, key: TaskKey, cell: &Cell<D>, out: &mut impl Outbox) -> Step<D, W> {
+        let Some(task) = self.task(key) else { return Step::Gone };
+        let (kind, site) = (task.kind, task.site);
+        let asked = match task.phase {
+            Phase::Asked(asked) => asked,
+            Phase::Bound => return Step::Ready,
+            Phase::Refused(_) => return Step::Refused,
+            Phase::Unbound | Phase::Deferred => return Step::Unasked,
+        };
+        match (cell.decision(asked.sequence), asked.cause) {
+            (None, _) => Step::Wait,
+            (Some(Decision::Bound(told)), Cause::Foothold) => {
+                self.set_phase(key, Phase::Unbound);
+                self.send_end(key.slot, out);
+                self.foothold = Some(told.device);
+                Step::Decided(Decided::Foothold, None)
+            }
+            (Some(Decision::Bound(told)), Cause::Begin | Cause::Use | Cause::Allocation { .. }) => {
+                if let Some(task) = self.task_mut(key) {
+                    (task.terms, task.phase) = (told, Phase::Bound);
+                }
+                let over = self.catch_up(key, asked.bytes, out);
+                if self.task(key).is_some_and(|task| self.handles_apart(task).is_some()) {
+                    return Step::Decided(Decided::Apart, over);
+                }
+                self.foothold = Some(told.device);
+                Step::Decided(Decided::Bound(told), over)
+            }
+            (Some(Decision::Refused(_)), Cause::Allocation { frame, bytes, taken }) => {
+                if let Some(task) = self.task_mut(key) {
+                    task.account.untake(Some(frame), bytes, taken);
+                    (task.phase, task.refused_last) = (Phase::Unbound, Some(asked.sequence));
+                }
+                // The daemon shows the refused task in the slot until it is ended.
+                self.send_end(key.slot, out);
+                Step::Decided(Decided::RefusedAllocation { bytes }, None)
+            }
+            (Some(Decision::Refused(code)), cause) => {
+                self.set_phase(key, Phase::Refused(code));
+                let over = self.catch_up(key, asked.bytes, out);
+                let bytes = asked.bytes;
+                let decided = match cause {
+                    Cause::Begin if code == REASON_TOO_LARGE => Decided::TooLarge { site, bytes },
+                    _ => Decided::Refused { kind, site, bytes },
+                };
+                Step::Decided(decided, over)
+            }
+        }
+    }
+
+    fn set_phase(&mut self, key: TaskKey, phase: Phase) {
+        if let Some(task) = self.task_mut(key) {
+            task.phase = phase;
+        }
+    }
+
+    /// Tells the daemon what it could not be told while the request for `asked` bytes was not decided on: memory that
+    /// was freed meanwhile, sites that ended, and that all kernels are launched. Does not end the bound lazy task,
+    /// which the thread that asked for it is about to use.
+    fn catch_up(&mut self, key: TaskKey, asked: u64, out: &mut impl Outbox) -> Over<D, W> {
+        let pinned = self.pinned;
+        let task = self.task(key)?;
+        let gone = asked.saturating_sub(task.account.reserved());
+        let is_used = task.kind == Kind::Lazy && task.is_bound();
+        let due = task.due(gone, pinned || is_used);
+        let over = self.tell(key, due, out);
+        self.tell_all_launched(key, out);
+        over
+    }
+}

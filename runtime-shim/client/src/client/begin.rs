@@ -1,0 +1,158 @@
+//! The begin of a site: as a task of its own, inside another one, or at its first use of a device.
+
+use super::Client;
+use crate::account::Announced;
+use crate::request::Outbox;
+use crate::sites::{Around, Beginning, Begun, OpenSite, Opened, Sites};
+use crate::task::{Cause, Kind, Phase, Slot, Task, TaskKey, lazy_slot};
+use eager_proto::reply::REASON_TOO_LARGE;
+use eager_proto::request::BeginFlags;
+
+impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
+    /// A site begins. Never makes the thread wait for memory while it holds some: a site inside another one, or beside
+    /// lazy memory that the thread has used, is part of that task, covered by its announcement or as an extension.
+    /// `is_covered_by`: whether the announcement of another site includes this one. `is_answered`: whether the daemon
+    /// has answered a request in a slot.
+    pub fn begin(
+        &mut self,
+        sites: &mut Sites,
+        beginning: &Beginning,
+        is_covered_by: impl Fn(u64) -> bool,
+        is_answered: impl Fn(Slot, u32) -> bool,
+        out: &mut impl Outbox,
+    ) -> Begun {
+        sites.open.retain(|open| self.is_open(open));
+        match self.around(sites) {
+            Around::Task(key) => self.begin_inside(sites, key, beginning, is_covered_by),
+            Around::Nothing => self.begin_alone(sites, beginning, None, is_answered, out),
+            Around::Handles(lazy) => self.begin_alone(sites, beginning, Some(lazy), is_answered, out),
+        }
+    }
+
+    fn begin_alone(
+        &mut self,
+        sites: &mut Sites,
+        beginning: &Beginning,
+        beside: Option<TaskKey>,
+        is_answered: impl Fn(Slot, u32) -> bool,
+        out: &mut impl Outbox,
+    ) -> Begun {
+        let slot = match self.free_slot(is_answered) {
+            Ok(slot) => slot,
+            Err(begun) => return begun,
+        };
+        let Beginning { site, requirement, geometry, is_named, .. } = *beginning;
+        // A task that no device could ever grant whole is requested without by-name memory, so that it may start
+        // over-subscribed.
+        let by_name = self.habits.comes_by_name() && is_named && beginning.can_ever_fit(requirement.bytes);
+        let habits = self.habits;
+        let key = self.add(slot, Kind::Static);
+        let Some(task) = self.task_mut(key) else { return Begun::Full };
+        let frame = task.account.open(beginning.announced());
+        if by_name && habits.live_requirement {
+            task.account.ask_for(requirement.live_bytes);
+        }
+        (task.by_name, task.site, task.geometry, task.beside) = (by_name, site, geometry, beside);
+        if by_name && habits.late_reservation && beside.is_none() {
+            sites.push(site, key, frame);
+            return Begun::Open;
+        }
+        let flags = BeginFlags { whole: by_name, ..BeginFlags::NONE };
+        let bytes = task.account.reserved();
+        if self.ask(key, bytes, geometry, flags, Cause::Begin, out) {
+            return Begun::Asked(key);
+        }
+        self.tasks[slot.index()] = None;
+        Begun::Lost
+    }
+
+    /// A slot for a static task, whose last task's end is answered.
+    fn free_slot(&mut self, is_answered: impl Fn(Slot, u32) -> bool) -> Result<Slot, Begun> {
+        let mut without = Begun::Full;
+        for slot in Slot::all().filter(|&slot| slot != lazy_slot()) {
+            if self.tasks[slot.index()].is_some() {
+                continue;
+            }
+            match self.ended[slot.index()] {
+                Some(end) if !is_answered(slot, end) => without = Begun::Unanswered(slot, end),
+                _ => {
+                    self.ended[slot.index()] = None;
+                    return Ok(slot);
+                }
+            }
+        }
+        Err(without)
+    }
+
+    /// Begins a site in the thread's innermost task, or in the bound lazy task that it has used.
+    fn begin_inside(
+        &mut self,
+        sites: &mut Sites,
+        key: TaskKey,
+        beginning: &Beginning,
+        is_covered_by: impl Fn(u64) -> bool,
+    ) -> Begun {
+        let Some(task) = self.task(key) else { return Begun::Full };
+        let is_refused = matches!(task.phase, Phase::Refused(_));
+        let is_covered = is_refused || self.announced_by(sites).any(is_covered_by);
+        if let Some(outer) = self.innermost(sites).copied().filter(|_| is_covered) {
+            sites.open.push(OpenSite { site: beginning.site, covered: true, ..outer });
+            return Begun::Open;
+        }
+        let Some(task) = self.task_mut(key) else { return Begun::Full };
+        match task.phase {
+            Phase::Deferred => {
+                let wanted = task.account.reserved().saturating_add(beginning.requirement.bytes);
+                if !beginning.is_named || !beginning.can_ever_fit(wanted) {
+                    return Begun::Waits(key);
+                }
+                let frame = task.account.open(beginning.announced());
+                sites.push(beginning.site, key, frame);
+                Begun::Open
+            }
+            Phase::Asked(_) => Begun::Waits(key),
+            Phase::Bound | Phase::Unbound | Phase::Refused(_) => Begun::Extends(key),
+        }
+    }
+
+    /// Opens a site whose task the daemon has decided on. A refused task is final: until the site ends, its
+    /// allocations and launches fail, and it is not requested again.
+    pub fn open(&mut self, sites: &mut Sites, key: TaskKey, out: &mut impl Outbox) -> Opened {
+        let Some(task) = self.task(key) else { return Opened::Ended };
+        let site = task.site;
+        let Some(frame) = task.account.frame_of(site) else { return Opened::Ended };
+        let opened = match task.phase {
+            Phase::Refused(REASON_TOO_LARGE) => Opened::OneByOne,
+            Phase::Refused(_) => Opened::Refused,
+            Phase::Bound => self.handles_apart(task).map_or(Opened::AsItself, Opened::Inside),
+            Phase::Unbound | Phase::Deferred | Phase::Asked(_) => Opened::AsItself,
+        };
+        match opened {
+            Opened::OneByOne => {
+                self.end(key, out);
+                let lazy = self.lazy();
+                if let Some(task) = self.task_mut(lazy) {
+                    let frame = task.account.open(Announced { site, bytes: 0, reuses: false });
+                    sites.push(site, lazy, frame);
+                }
+            }
+            Opened::Inside(_) => _ = self.end(key, out),
+            _ => sites.push(site, key, frame),
+        }
+        opened
+    }
+
+    /// The task that has the program's handles, if it is on another device than this bound task.
+    pub(super) fn handles_apart(&self, task: &Task<D, W>) -> Option<TaskKey> {
+        let beside = task.beside.and_then(|key| self.task(key)).filter(|beside| beside.is_bound());
+        beside.filter(|beside| beside.terms.device != task.terms.device).map(|beside| beside.key)
+    }
+
+    /// Opens a site inside the task that was extended for it. `bytes`: what the extension got; 0 if it was refused,
+    /// and each of the site's allocations is requested by itself.
+    pub fn open_inside(&mut self, sites: &mut Sites, key: TaskKey, announced: Announced, bytes: u64) {
+        let Some(task) = self.task_mut(key) else { return };
+        let frame = task.account.open(Announced { bytes, ..announced });
+        sites.push(announced.site, key, frame);
+    }
+}

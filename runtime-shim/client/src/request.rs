@@ -1,0 +1,39 @@
+//! Requests to the daemon about a task's life, in numbers; the user adds names.
+//!
+//! Trap: requests must leave in the order of the decisions. A shrink that is sent after another thread's end would
+//! apply to the slot's next task.
+
+use crate::task::{Geometry, Slot};
+use eager_proto::request::BeginFlags;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    Begin(Begin),
+    /// Bytes that the task does not need any more.
+    Shrink(u64),
+    AllLaunched,
+    /// The slot may be used again once this is answered.
+    End,
+}
+
+/// A task asks for a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Begin {
+    /// The site that announced the task; 0 for the lazy task.
+    pub site: u64,
+    pub bytes: u64,
+    pub geometry: Geometry,
+    pub flags: BeginFlags,
+}
+
+/// Takes requests to the daemon.
+pub trait Outbox {
+    /// Sends a request; returns its sequence, or `None` if the daemon is lost.
+    fn send(&mut self, slot: Slot, request: Request) -> Option<u32>;
+}
+
+impl<F: FnMut(Slot, Request) -> Option<u32>> Outbox for F {
+    fn send(&mut self, slot: Slot, request: Request) -> Option<u32> {
+        self(slot, request)
+    }
+}

@@ -1,0 +1,123 @@
+//! The sites that one thread has begun and not ended.
+//!
+//! Trap: an entry whose task or frame is gone (ended by another thread, or with a site around it) is stale. Ask
+//! [`crate::Client::is_open`] before using one.
+
+use crate::account::{Announced, FrameId, Requirement};
+use crate::task::{Geometry, TaskKey};
+
+/// A site that a thread has begun and not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenSite {
+    pub site: u64,
+    pub key: TaskKey,
+    /// The frame whose promise the site's allocations take from.
+    pub frame: FrameId,
+    /// Announced with the site around it: the frame is the outer site's, and the end of this site changes nothing.
+    pub covered: bool,
+}
+
+/// Tasks of one thread.
+#[derive(Debug, Clone, Default)]
+pub struct Sites {
+    /// Open sites, innermost last.
+    pub open: Vec<OpenSite>,
+    /// The lazy task, if this thread has used it.
+    pub lazy: Option<TaskKey>,
+}
+
+impl Sites {
+    pub(crate) fn push(&mut self, site: u64, key: TaskKey, frame: FrameId) {
+        self.open.push(OpenSite { site, key, frame, covered: false });
+    }
+
+    /// Removes the sites that end: `ending`, and sites begun after it in functions that it called and that have
+    /// returned without an end (by `longjmp`). Sites of the same function may overlap and have ends of their own.
+    /// Returns the sites whose frames must be closed.
+    pub(crate) fn take_ended(
+        &mut self,
+        ending: OpenSite,
+        is_same_function: impl Fn(u64, u64) -> bool,
+    ) -> Vec<OpenSite> {
+        let Some(position) = self.open.iter().rposition(|open| *open == ending) else {
+            return vec![ending];
+        };
+        let later = self.open.split_off(position + 1);
+        self.open.truncate(position);
+        let (kept, ended): (Vec<_>, Vec<_>) =
+            later.into_iter().partition(|open| is_same_function(open.site, ending.site));
+        self.open.extend(kept);
+        [ending].into_iter().chain(ended).filter(|open| !open.covered).collect()
+    }
+}
+
+/// A site that begins.
+#[derive(Debug, Clone, Copy)]
+pub struct Beginning {
+    pub site: u64,
+    pub requirement: Requirement,
+    pub geometry: Geometry,
+    /// The site may allocate again what it frees (`TASK_REUSES` of the pass).
+    pub reuses: bool,
+    /// Each use of the task's memory is a call that names it (`TASK_NAMED` of the pass), and its devices can map
+    /// memory.
+    pub is_named: bool,
+    /// The most bytes that a task can ever get beside what each request includes; `None`: not known.
+    pub room: Option<u64>,
+}
+
+impl Beginning {
+    pub fn announced(&self) -> Announced {
+        Announced { site: self.site, bytes: self.requirement.bytes, reuses: self.reuses }
+    }
+
+    /// True if some device could hold this much.
+    pub(crate) fn can_ever_fit(&self, bytes: u64) -> bool {
+        self.room.is_some_and(|room| bytes <= room)
+    }
+}
+
+/// What the thread of a site that begins does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begun {
+    /// Nothing. The site is open.
+    Open,
+    /// The daemon is asked for the site's task: wait until it has decided, then call [`crate::Client::open`].
+    Asked(TaskKey),
+    /// Ask for the site's bytes as an extension of this task, then call [`crate::Client::open_inside`].
+    Extends(TaskKey),
+    /// Wait for the device of this task, then begin again.
+    Waits(TaskKey),
+    /// Wait until the daemon has answered this request in this slot, then begin again.
+    Unanswered(crate::task::Slot, u32),
+    /// The site counts as not announced, since all slots are in use.
+    Full,
+    /// The daemon is lost.
+    Lost,
+}
+
+/// How a site is open whose task the daemon has decided on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opened {
+    AsItself,
+    /// The task is refused, and every call of it fails.
+    Refused,
+    /// The task is larger than every device. Its announcement is an upper bound, so each of its allocations is
+    /// requested by itself, in the lazy task.
+    OneByOne,
+    /// The daemon bound the task to another device than the one that the program's handles are on, so it is ended. The
+    /// site begins again as an extension of this task.
+    Inside(TaskKey),
+    /// Another thread has ended the site.
+    Ended,
+}
+
+/// The task around a site that begins, as far as the thread has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Around {
+    Nothing,
+    /// An open site's task, or the bound lazy task with memory.
+    Task(TaskKey),
+    /// The bound lazy task without memory, on whose device the program has streams, events or constants.
+    Handles(TaskKey),
+}
