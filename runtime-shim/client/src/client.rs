@@ -35,7 +35,6 @@ pub enum Step<D, W> {
     Wait,
     /// This thread is the first to see the daemon's decision: carry out what it means, and ask again.
     Decided(Decided<D>, Over<D, W>),
-    Lost,
 }
 
 /// A decision of the daemon that has just been entered.
@@ -276,9 +275,7 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     }
 
     fn send_end(&mut self, slot: Slot, out: &mut impl Outbox) {
-        if let Some(sequence) = out.send(slot, Request::End) {
-            self.ended[slot.index()] = Some(sequence);
-        }
+        self.ended[slot.index()] = Some(out.send(slot, Request::End));
     }
 
     /// A site makes no more launches.

@@ -28,12 +28,12 @@ pub struct Begin {
 
 /// Takes requests to the daemon.
 pub trait Outbox {
-    /// Sends a request; returns its sequence, or `None` if the daemon is lost.
-    fn send(&mut self, slot: Slot, request: Request) -> Option<u32>;
+    /// Sends a request; returns its sequence, which means nothing if the daemon is lost.
+    fn send(&mut self, slot: Slot, request: Request) -> u32;
 }
 
-impl<F: FnMut(Slot, Request) -> Option<u32>> Outbox for F {
-    fn send(&mut self, slot: Slot, request: Request) -> Option<u32> {
+impl<F: FnMut(Slot, Request) -> u32> Outbox for F {
+    fn send(&mut self, slot: Slot, request: Request) -> u32 {
         self(slot, request)
     }
 }

@@ -92,24 +92,6 @@ pub enum Begun {
     Unanswered(crate::task::Slot, u32),
     /// The site counts as not announced, since all slots are in use.
     Full,
-    /// The daemon is lost.
-    Lost,
-}
-
-/// How a site is open whose task the daemon has decided on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opened {
-    AsItself,
-    /// The task is refused, and every call of it fails.
-    Refused,
-    /// The task is larger than every device. Its announcement is an upper bound, so each of its allocations is
-    /// requested by itself, in the lazy task.
-    OneByOne,
-    /// The daemon bound the task to another device than the one that the program's handles are on, so it is ended. The
-    /// site begins again as an extension of this task.
-    Inside(TaskKey),
-    /// Another thread has ended the site.
-    Ended,
 }
 
 /// The task around a site that begins, as far as the thread has one.

@@ -22,7 +22,7 @@ use crate::state::{Mark, State, Thread};
 use crate::task::{OwnStream, Task, TaskKey, Terms};
 use crate::visible::Visible;
 use crate::wait_message::WaitMessage;
-use eager_client::cell::{Cell, Decision, Told};
+use eager_client::cell::{Cell, Told};
 use eager_client::request::{Begin, Outbox, Request};
 use eager_proto::request::{RequestBody, Slot};
 use eager_units::DeviceId;
@@ -40,14 +40,6 @@ pub(crate) enum Stop {
     /// The daemon is lost; [`Shim::bypass`] decides how the call continues.
     Lost,
     Cuda(CudaError),
-}
-
-/// Answer to a request for memory.
-#[derive(Debug, Clone)]
-pub(crate) enum Answer {
-    Bound(Terms),
-    /// With the reason in words.
-    Refused(String),
 }
 
 #[derive(Debug)]
@@ -192,23 +184,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if *unheard > self.config.unheard_max() { Err(self.lose_daemon()) } else { Ok(()) }
     }
 
-    /// Sends a request and waits for the daemon's decision. The daemon may let a task wait as long as memory is
-    /// short.
-    pub(crate) fn ask(&self, slot: Slot, body: &RequestBody) -> Result<Answer, Stop> {
-        let sequence = self.send(slot, body)?;
-        self.await_decision(slot, sequence)
-    }
-
-    /// Waits until the daemon has decided on a request.
-    pub(crate) fn await_decision(&self, slot: Slot, sequence: u32) -> Result<Answer, Stop> {
-        self.await_cell(slot, |cell| Ok(self.decision(slot, cell, sequence)))
-    }
-
     /// Waits until `read` finds what it looks for in the slot's cell. `read` may change the program's state.
     pub(crate) fn await_cell<T>(
         &self,
         slot: Slot,
-        mut read: impl FnMut(&Cell) -> Result<Option<T>, Stop>,
+        mut read: impl FnMut(&Cell) -> Option<T>,
     ) -> Result<T, Stop> {
         let mut unheard = Duration::ZERO;
         let mut message = self.config.shows_waits.then(WaitMessage::new);
@@ -217,23 +197,18 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let found = read(&cell);
             if let Some(message) = &mut message {
                 match &found {
-                    Ok(None) if cell.is_waiting() => message.show(|| self.reason(slot, cell.reason)),
-                    Ok(None) => {}
-                    _ => message.end(),
+                    Some(_) => message.end(),
+                    None if cell.is_waiting() => message.show(|| self.reason(slot, cell.reason)),
+                    None => {}
                 }
             }
-            match found? {
+            match found {
                 Some(found) => return Ok(found),
+                // The request could not be sent.
+                None if !self.is_scheduled() => return Err(Stop::Lost),
                 None => self.sleep(slot, cell.sequence, &mut unheard)?,
             }
         }
-    }
-
-    fn decision(&self, slot: Slot, cell: &Cell, sequence: u32) -> Option<Answer> {
-        Some(match cell.decision(sequence)? {
-            Decision::Bound(told) => Answer::Bound(self.terms(told)),
-            Decision::Refused(code) => Answer::Refused(self.reason(slot, code)),
-        })
     }
 
     /// The terms with the program's device number.
@@ -264,7 +239,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Waits for the answer to a request that needs no decision.
     pub(crate) fn await_answer(&self, slot: Slot, sequence: u32) -> Result<(), Stop> {
-        self.await_cell(slot, |cell| Ok(cell.answers(sequence).then_some(())))
+        self.await_cell(slot, |cell| cell.answers(sequence).then_some(()))
     }
 
     /// Called at every hook: applies what the daemon changed meanwhile, and reports activity to it.
@@ -510,7 +485,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Sends shrinks and ends, which need no names. Used under the state's lock, so that the daemon gets the messages
     /// in the order of the decisions.
     pub(crate) fn outbox(&self) -> impl Outbox {
-        |slot: Slot, request: Request| self.send(slot, &body(request, 0, "")).ok()
+        |slot: Slot, request: Request| self.send(slot, &body(request, 0, "")).unwrap_or(0)
     }
 
     /// The same for requests that may begin a task. `kernel`: the lazy task's first.
@@ -521,7 +496,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Request::Begin(Begin { site, .. }) => program.function(site),
                 _ => "",
             };
-            self.send(slot, &body(request, program.with_variables(0), function)).ok()
+            self.send(slot, &body(request, program.with_variables(0), function)).unwrap_or(0)
         }
     }
 

@@ -37,6 +37,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.standing() == Standing::Scheduled
+    }
+
     /// Outcome without a daemon of a call that takes memory or starts work; `None`: there is a daemon.
     pub(crate) fn bypass<T>(&self) -> Option<Outcome<T>> {
         match self.standing() {

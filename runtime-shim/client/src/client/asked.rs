@@ -30,7 +30,8 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         if !self.is_slot_free(key.slot, cell) {
             return Step::Wait;
         }
-        if self.ask(key, bytes, geometry, flags, Cause::Use, out) { Step::Wait } else { Step::Lost }
+        self.ask(key, bytes, geometry, flags, Cause::Use, out);
+        Step::Wait
     }
 
     /// Asks for the lazy task for an allocation by a refused site: all that the task has, and these bytes. `Err`: what
@@ -54,13 +55,8 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         let taken = task.account.take(Some(frame), bytes);
         let live = task.account.live();
         let cause = Cause::Allocation { frame, bytes, taken };
-        if !self.ask(key, live, Geometry::UNKNOWN, flags, cause, out) {
-            return Err(Step::Lost);
-        }
-        match self.task(key).map(|task| task.phase) {
-            Some(Phase::Asked(Asked { sequence, .. })) => Ok(AllocationAsked { key, taken, sequence }),
-            _ => Err(Step::Gone),
-        }
+        let sequence = self.ask(key, live, Geometry::UNKNOWN, flags, cause, out);
+        Ok(AllocationAsked { key, taken, sequence })
     }
 
     /// True if this allocation's request was refused, which has uncounted it. To be asked when the task is no longer
@@ -83,11 +79,7 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         if !self.is_slot_free(key.slot, cell) {
             return Step::Wait;
         }
-        let begin = Begin { site: 0, bytes: 0, geometry: Geometry::UNKNOWN, flags: BeginFlags::LAZY };
-        let Some(sequence) = out.send(key.slot, Request::Begin(begin)) else { return Step::Lost };
-        if let Some(task) = self.task_mut(key) {
-            task.phase = Phase::Asked(Asked { sequence, bytes: 0, cause: Cause::Foothold });
-        }
+        self.ask(key, 0, Geometry::UNKNOWN, BeginFlags::LAZY, Cause::Foothold, out);
         Step::Wait
     }
 
@@ -99,12 +91,11 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         flags: BeginFlags,
         cause: Cause,
         out: &mut impl Outbox,
-    ) -> bool {
-        let Some(task) = self.task_mut(key) else { return false };
-        let begin = Begin { site: task.site, bytes, geometry, flags };
-        let Some(sequence) = out.send(key.slot, Request::Begin(begin)) else { return false };
-        task.phase = Phase::Asked(Asked { sequence, bytes, cause });
-        true
+    ) -> u32 {
+        let site = self.task(key).map_or(0, |task| task.site);
+        let sequence = out.send(key.slot, Request::Begin(Begin { site, bytes, geometry, flags }));
+        self.set_phase(key, Phase::Asked(Asked { sequence, bytes, cause }));
+        sequence
     }
 
     /// True if the end of the slot's last task is answered.

@@ -3,7 +3,7 @@
 use super::Client;
 use crate::account::Announced;
 use crate::request::Outbox;
-use crate::sites::{Around, Beginning, Begun, OpenSite, Opened, Sites};
+use crate::sites::{Around, Beginning, Begun, OpenSite, Sites};
 use crate::task::{Cause, Kind, Phase, Slot, Task, TaskKey, lazy_slot};
 use eager_proto::reply::REASON_TOO_LARGE;
 use eager_proto::request::BeginFlags;
@@ -59,11 +59,8 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         }
         let flags = BeginFlags { whole: by_name, ..BeginFlags::NONE };
         let bytes = task.account.reserved();
-        if self.ask(key, bytes, geometry, flags, Cause::Begin, out) {
-            return Begun::Asked(key);
-        }
-        self.tasks[slot.index()] = None;
-        Begun::Lost
+        self.ask(key, bytes, geometry, flags, Cause::Begin, out);
+        Begun::Asked(key)
     }
 
     /// A slot for a static task, whose last task's end is answered.
@@ -99,15 +96,14 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
             sites.open.push(OpenSite { site: beginning.site, covered: true, ..outer });
             return Begun::Open;
         }
-        let Some(task) = self.task_mut(key) else { return Begun::Full };
+        let Some(task) = self.task(key) else { return Begun::Full };
         match task.phase {
             Phase::Deferred => {
                 let wanted = task.account.reserved().saturating_add(beginning.requirement.bytes);
                 if !beginning.is_named || !beginning.can_ever_fit(wanted) {
                     return Begun::Waits(key);
                 }
-                let frame = task.account.open(beginning.announced());
-                sites.push(beginning.site, key, frame);
+                self.open_inside(sites, key, beginning.announced());
                 Begun::Open
             }
             Phase::Asked(_) => Begun::Waits(key),
@@ -116,43 +112,41 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     }
 
     /// Opens a site whose task the daemon has decided on. A refused task is final: until the site ends, its
-    /// allocations and launches fail, and it is not requested again.
-    pub fn open(&mut self, sites: &mut Sites, key: TaskKey, out: &mut impl Outbox) -> Opened {
-        let Some(task) = self.task(key) else { return Opened::Ended };
+    /// allocations and launches fail, and it is not requested again. The exception is a task that is larger than every
+    /// device: its announcement is an upper bound, so its allocations are requested one by one, in the lazy task.
+    ///
+    /// `Some`: the daemon bound the task to another device than the one that the program's handles are on, so it is
+    /// ended, and the site must be opened inside this task.
+    pub fn open(&mut self, sites: &mut Sites, key: TaskKey, out: &mut impl Outbox) -> Option<TaskKey> {
+        let task = self.task(key)?;
         let site = task.site;
-        let Some(frame) = task.account.frame_of(site) else { return Opened::Ended };
-        let opened = match task.phase {
-            Phase::Refused(REASON_TOO_LARGE) => Opened::OneByOne,
-            Phase::Refused(_) => Opened::Refused,
-            Phase::Bound => self.handles_apart(task).map_or(Opened::AsItself, Opened::Inside),
-            Phase::Unbound | Phase::Deferred | Phase::Asked(_) => Opened::AsItself,
-        };
-        match opened {
-            Opened::OneByOne => {
-                self.end(key, out);
-                let lazy = self.lazy();
-                if let Some(task) = self.task_mut(lazy) {
-                    let frame = task.account.open(Announced { site, bytes: 0, reuses: false });
-                    sites.push(site, lazy, frame);
-                }
-            }
-            Opened::Inside(_) => _ = self.end(key, out),
-            _ => sites.push(site, key, frame),
+        // Another thread may have ended it.
+        let frame = task.account.frame_of(site)?;
+        let apart = self.handles_apart(task);
+        if task.phase == Phase::Refused(REASON_TOO_LARGE) {
+            self.end(key, out);
+            let lazy = self.lazy();
+            self.open_inside(sites, lazy, Announced { site, bytes: 0, reuses: false });
+        } else if apart.is_some() {
+            self.end(key, out);
+        } else {
+            sites.push(site, key, frame);
         }
-        opened
+        apart
     }
 
     /// The task that has the program's handles, if it is on another device than this bound task.
     pub(super) fn handles_apart(&self, task: &Task<D, W>) -> Option<TaskKey> {
-        let beside = task.beside.and_then(|key| self.task(key)).filter(|beside| beside.is_bound());
+        let bound = |key| self.task(key).filter(|task| task.is_bound());
+        let beside = task.beside.filter(|_| task.is_bound()).and_then(bound);
         beside.filter(|beside| beside.terms.device != task.terms.device).map(|beside| beside.key)
     }
 
-    /// Opens a site inside the task that was extended for it. `bytes`: what the extension got; 0 if it was refused,
-    /// and each of the site's allocations is requested by itself.
-    pub fn open_inside(&mut self, sites: &mut Sites, key: TaskKey, announced: Announced, bytes: u64) {
+    /// Opens a site inside a task. The bytes announced are those that the task was extended by: none if that was
+    /// refused, and each of the site's allocations is requested by itself.
+    pub fn open_inside(&mut self, sites: &mut Sites, key: TaskKey, announced: Announced) {
         let Some(task) = self.task_mut(key) else { return };
-        let frame = task.account.open(Announced { bytes, ..announced });
+        let frame = task.account.open(announced);
         sites.push(announced.site, key, frame);
     }
 }

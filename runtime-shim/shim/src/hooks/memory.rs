@@ -6,10 +6,11 @@ use crate::ledger::{Allocation, Held, Origin};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Order, Pitched, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
-use crate::shim::{Answer, Shim, Stop};
+use crate::shim::{Shim, Stop};
 use crate::state::Thread;
 use crate::task::{Kind, NO_TERMS, Phase, TaskKey, Terms};
 use eager_abi::calls::PITCH_ALIGNMENT;
+use eager_client::cell::Decision;
 use eager_client::way::{Case, Form, Standing, Way};
 use eager_proto::request::RequestBody;
 use eager_units::shown;
@@ -368,14 +369,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         // One at a time: the cell has a single flag for the last extension of a slot.
         let _extending = self.extending.lock();
-        match self.ask(key.slot, &RequestBody::TaskExtend { bytes })? {
-            Answer::Bound(terms) if !terms.extend_refused => {
-                self.adopt_terms(thread, key, terms);
-                Ok(None)
+        let sequence = self.send(key.slot, &RequestBody::TaskExtend { bytes })?;
+        let refused = match self.await_cell(key.slot, |cell| cell.decision(sequence))? {
+            Decision::Bound(told) if told.extend_refused => told.reason,
+            Decision::Bound(told) => {
+                self.adopt_terms(thread, key, self.terms(told));
+                return Ok(None);
             }
-            Answer::Bound(terms) => Ok(Some(self.reason(key.slot, terms.reason))),
-            Answer::Refused(why) => Ok(Some(why)),
-        }
+            Decision::Refused(code) => code,
+        };
+        Ok(Some(self.reason(key.slot, refused)))
     }
 
     pub(crate) fn report_refused_allocation(&self, bytes: u64, reason: &str) {

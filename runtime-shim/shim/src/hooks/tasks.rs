@@ -15,7 +15,7 @@ use crate::state::Thread;
 use crate::task::{Kind, Phase, Task, TaskKey, Work};
 use crate::trace;
 use eager_client::cell::{Cell, State as CellState};
-use eager_client::sites::{Beginning, Begun, Opened};
+use eager_client::sites::{Beginning, Begun};
 use eager_client::task::Geometry;
 use eager_client::{Client, Decided, Step};
 use eager_units::shown;
@@ -83,7 +83,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                     });
                     return Ok(());
                 }
-                Begun::Lost => return Err(Stop::Lost),
             }
         }
     }
@@ -91,14 +90,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Opens a site whose task was requested at its begin.
     fn open(&self, thread: &mut Thread, key: TaskKey, beginning: &Beginning) -> Result<(), Stop> {
         self.settle(thread, key)?;
-        let Requirement { bytes, live_bytes } = beginning.requirement;
-        let opened = self.state.lock().client.open(&mut thread.sites, key, &mut self.outbox());
-        match opened {
-            Opened::Inside(lazy) => return self.begin_inside(thread, lazy, beginning),
-            Opened::Ended => return Ok(()),
-            Opened::AsItself | Opened::Refused | Opened::OneByOne => {}
+        let apart = self.state.lock().client.open(&mut thread.sites, key, &mut self.outbox());
+        if let Some(other) = apart {
+            return self.begin_inside(thread, other, beginning);
         }
-        if let Some(open) = thread.sites.open.last() {
+        if let Some(open) = thread.sites.open.last().filter(|open| open.site == beginning.site) {
+            let Requirement { bytes, live_bytes } = beginning.requirement;
             trace::record_live(open.key.slot, live_bytes.min(bytes));
         }
         Ok(())
@@ -107,16 +104,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Begins a site inside another site of the thread, or inside the bound lazy task that the thread has used, as an
     /// extension of that task, which never waits.
     fn begin_inside(&self, thread: &mut Thread, key: TaskKey, beginning: &Beginning) -> Result<(), Stop> {
-        let bytes = beginning.requirement.bytes;
-        let promised = match self.ask_extension(thread, key, bytes)? {
-            None => bytes,
-            Some(refusal) => {
-                self.report_refused_site(beginning.site, bytes, ", inside another one,", &refusal);
-                0
-            }
-        };
-        let announced = beginning.announced();
-        self.state.lock().client.open_inside(&mut thread.sites, key, announced, promised);
+        let mut announced = beginning.announced();
+        if let Some(refusal) = self.ask_extension(thread, key, announced.bytes)? {
+            self.report_refused_site(announced.site, announced.bytes, ", inside another one,", &refusal);
+            announced.bytes = 0;
+        }
+        self.state.lock().client.open_inside(&mut thread.sites, key, announced);
         Ok(())
     }
 
@@ -170,10 +163,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                     let program = &self.program.read();
                     let mut state = self.state.lock();
                     match step(Look { client: &mut state.client, cell, program }) {
-                        Step::Wait => return Ok(None),
-                        Step::Lost => return Err(Stop::Lost),
+                        Step::Wait => return None,
                         Step::Decided(decided, over) => (decided, self.dispose(&mut state, over)),
-                        step => return Ok(Some(step)),
+                        step => return Some(step),
                     }
                 };
                 self.destroy(streams);
