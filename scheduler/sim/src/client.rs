@@ -7,10 +7,11 @@ use crate::job::{Job, KernelOp};
 use crate::lives::Lives;
 use crate::result::{JobResult, Outcome};
 use crate::steps::{Step, unroll};
-use eager_client::account::{Account, Announced, FrameId};
+use crate::tasks::Wire;
 use eager_client::ledger::{BufferId, Ledger, Part};
+use eager_client::sites::Sites;
 use eager_client::spans::Span;
-use eager_client::task::{Slot, TaskKey};
+use eager_client::task::{Phase, Slot, TaskKey};
 use eager_core::action::Gate;
 use eager_core::event::{Estimate, TaskRequest};
 use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Moved, Op, OpId, Range};
@@ -39,7 +40,8 @@ pub enum Blocked {
     Host {
         since: Nanos,
     },
-    Binding,
+    /// Waits for the decision on its task, or on its foothold.
+    Asked,
     /// Its context is being created.
     Context {
         since: Nanos,
@@ -66,7 +68,7 @@ impl fmt::Display for Blocked {
             Blocked::NotSubmitted => "is not submitted yet, or waits for host memory",
             Blocked::Not => "can go on",
             Blocked::Host { .. } => "waits for a host core, or works on one",
-            Blocked::Binding => "waits for a device",
+            Blocked::Asked => "waits for a device",
             Blocked::Context { .. } => "waits for its context",
             Blocked::Stream => "waits for its stream",
             Blocked::Kernels => "waits for its kernels",
@@ -97,68 +99,34 @@ impl Buffer {
     }
 }
 
-/// The program's open task.
-#[derive(Debug, Clone)]
-pub struct Open {
-    pub task: TaskId,
-    /// As the daemon would show them to the program.
-    pub terms: Terms,
+/// What the simulator keeps with a task.
+#[derive(Debug, Clone, Copy)]
+pub struct Work {
+    /// The core's name for it, once it is requested.
+    pub id: Option<TaskId>,
+    /// When it was requested, and when it was bound to a device.
+    pub asked: Option<Nanos>,
+    pub bound: Option<Nanos>,
     pub gate: Gate,
     /// Activity last reported while the task is watched.
     pub reported_busy: Option<bool>,
     /// Access class of the last kernel that the gate was asked for.
     pub asked_for: Option<AccessClass>,
-    /// When the task was bound to a device.
-    pub bound: Option<Nanos>,
-    pub all_launched: bool,
-    pub books: Books,
 }
 
-/// A task that has not been requested yet; it is at its first use of a device.
-#[derive(Debug, Clone)]
-pub struct DeferredTask {
-    pub request: TaskRequest,
-    pub books: Books,
-}
-
-/// Memory accounts of a task that has one site.
-#[derive(Debug, Clone, Default)]
-pub struct Books {
-    pub account: Account,
-    /// Frame of the site; None if no site announced anything.
-    pub frame: Option<FrameId>,
-    /// Bytes requested from the scheduler.
-    pub asked: u64,
-    /// Bytes that turned out to be unneeded while the task waited, and that have not been given back.
-    pub unneeded: u64,
-}
-
-impl Books {
-    /// Books of a task whose site announces `bytes`, of which `live_bytes` are in use at once.
-    pub fn of(bytes: u64, live_bytes: u64, reuses: bool) -> Books {
-        let mut account = Account::default();
-        let frame = account.open(Announced { site: 0, bytes, reuses });
-        account.ask_for(live_bytes);
-        Books { account, frame: Some(frame), asked: 0, unneeded: 0 }
-    }
-
-    /// Called when the task is bound; until then it could not give anything back.
-    pub fn bound(&mut self) {
-        self.unneeded = self.asked.saturating_sub(self.account.reserved());
-    }
-
-    /// True if an allocation without memory would exceed what the site announced.
-    pub fn is_beyond(&self, bytes: u64) -> bool {
-        self.account.clone().expect(self.frame, bytes) > 0
+impl Default for Work {
+    fn default() -> Work {
+        let (id, asked, bound) = (None, None, None);
+        Work { id, asked, bound, gate: Gate::Ungated, reported_busy: None, asked_for: None }
     }
 }
+
+pub type Task = eager_client::task::Task<DeviceId, Work>;
 
 /// An allocation that has no memory yet.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Address {
     pub bytes: u64,
-    /// True if the open task has counted it as memory that may still come.
-    pub is_counted: bool,
     /// Leading bytes staged in pinned host memory until the buffer gets memory.
     pub staged: u64,
 }
@@ -189,26 +157,26 @@ pub struct InFlight {
 pub struct Client<'a> {
     pub id: ClientId,
     pub job: &'a Job,
-    /// Policy habits that this program follows.
-    pub habits: Habits,
     pub steps: Vec<Step<'a>>,
     pub at: usize,
     /// Launches of the row at `at` that are already in the stream.
     pub launched: u32,
     pub blocked: Blocked,
-    pub open: Option<Open>,
-    pub device: Option<DeviceId>,
-    /// When the program asked for a foothold. Its open task then requires no memory and only gets it a device for its
-    /// first context.
-    pub foothold: Option<Nanos>,
-    /// Context on `device`.
+    /// Its tasks, as the shim would keep them.
+    pub tasks: eager_client::Client<DeviceId, Work>,
+    pub sites: Sites,
+    pub wire: Wire,
+    /// The core's names for the tasks that it knows, by slot.
+    pub ids: Vec<(Slot, TaskId)>,
+    /// What the request for the open task has beside numbers.
+    pub words: TaskRequest,
+    /// Context on the device of its task.
     pub context: Option<ContextId>,
     pub contexts: BTreeMap<DeviceId, ContextId>,
     pub buffers: BTreeMap<&'a str, Buffer>,
     /// Where the data of its buffers is.
     pub ledger: Ledger,
     pub lives: Lives<'a>,
-    pub deferred: Option<DeferredTask>,
     pub addresses: BTreeMap<&'a str, Address>,
     /// Bytes of host memory that its staged copies take.
     pub staged: u64,
@@ -230,7 +198,7 @@ impl<'a> Client<'a> {
     /// Starts the program, with the habits that the scheduler assigned to it.
     pub fn start(&mut self, habits: Habits) {
         self.blocked = Blocked::Not;
-        self.habits = habits;
+        self.tasks.habits = habits;
         // Without these habits buffers keep their memory until they are freed, so lives are not needed.
         if habits.release_dead || habits.live_requirement {
             self.lives = Lives::of(&self.steps, habits.release_dead);
@@ -243,20 +211,20 @@ impl<'a> Client<'a> {
         Client {
             id: ClientId(index as u64 + 1),
             job,
-            habits: Habits::PLAIN,
             steps,
             at: 0,
             launched: 0,
             blocked: Blocked::NotSubmitted,
-            open: None,
-            device: None,
-            foothold: None,
+            tasks: eager_client::Client::default(),
+            sites: Sites::default(),
+            wire: Wire::default(),
+            ids: Vec::new(),
+            words: TaskRequest::default(),
             context: None,
             contexts: BTreeMap::new(),
             buffers: BTreeMap::new(),
             ledger: Ledger::default(),
             lives: Lives::default(),
-            deferred: None,
             addresses: BTreeMap::new(),
             staged: 0,
             filling: None,
@@ -295,19 +263,65 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Closes the open task, if any, and adds its time to the result.
-    pub fn close_task(&mut self, now: Nanos) {
-        self.note_release(now);
-        if let Some(bound) = self.open.take().and_then(|open| open.bound) {
+    /// Number of the site at the current step. 0 is no site.
+    pub fn site(&self) -> u64 {
+        self.at as u64 + 1
+    }
+
+    /// The open task.
+    pub fn task(&self) -> Option<&Task> {
+        self.tasks.innermost_task(&self.sites)
+    }
+
+    pub fn task_mut(&mut self) -> Option<&mut Task> {
+        let key = self.task()?.key;
+        self.tasks.task_mut(key)
+    }
+
+    /// True if the core has bound a task of the program to a device, whether the program has seen it or not.
+    pub fn has_device(&self) -> bool {
+        self.tasks.tasks().any(|task| task.own.bound.is_some())
+    }
+
+    /// The device that the program was given last, whether it has seen it or not.
+    pub fn device(&self) -> Option<DeviceId> {
+        let bound = self.tasks.tasks().find(|task| task.own.bound.is_some());
+        bound.map(|task| task.terms.device).or(self.tasks.foothold)
+    }
+
+    /// True if the core has decided on a request and the program has not seen it.
+    pub fn has_news(&self) -> bool {
+        let is_news = |task: &Task| matches!(task.phase, Phase::Asked(_)) && task.own.bound.is_some();
+        self.tasks.tasks().any(is_news)
+    }
+
+    /// Adds the time of a task that has ended to the result.
+    pub fn note_end(&mut self, task: &Task, now: Nanos) {
+        if let Some(bound) = task.own.bound {
+            self.note_released(now);
             self.result.bound.0 += now.0 - bound.0;
         }
     }
 
+    /// Drops all tasks, because the program has ended.
+    pub fn drop_tasks(&mut self, now: Nanos) {
+        let bound = self.tasks.tasks().find_map(|task| task.own.bound);
+        if let Some(bound) = bound {
+            self.note_released(now);
+            self.result.bound.0 += now.0 - bound.0;
+        }
+        (self.tasks, self.sites) = (eager_client::Client::default(), Sites::default());
+    }
+
     /// Records that the open task has given all its memory back, unless recorded before.
     pub fn note_release(&mut self, now: Nanos) {
-        if self.open.as_ref().is_some_and(|open| open.bound.is_some())
-            && let Some(task) = self.result.tasks.last_mut()
-        {
+        if self.has_device() {
+            self.note_released(now);
+        }
+    }
+
+    fn note_released(&mut self, now: Nanos) {
+        if let Some(task) = self.result.tasks.last_mut() {
             task.released.get_or_insert(now);
         }
     }
@@ -315,7 +329,7 @@ impl<'a> Client<'a> {
     /// True if the program's current context is on the device that its task is bound to.
     pub fn is_in_context(&self) -> bool {
         self.context.is_some()
-            && self.device.and_then(|device| self.contexts.get(&device)) == self.context.as_ref()
+            && self.device().and_then(|device| self.contexts.get(&device)) == self.context.as_ref()
     }
 
     /// True if the stream contains a release of memory.
@@ -325,8 +339,9 @@ impl<'a> Client<'a> {
 
     /// Ends a host phase or the creation of a context.
     pub fn host_phase_ended(&mut self, now: Nanos) {
-        let bound = self.open.as_ref().is_some_and(|open| open.bound.is_some());
-        if let (true, Blocked::Host { since } | Blocked::Context { since, .. }) = (bound, self.blocked) {
+        if let (true, Blocked::Host { since } | Blocked::Context { since, .. }) =
+            (self.has_device(), self.blocked)
+        {
             self.result.host.0 += now.0 - since.0;
         }
         self.blocked = Blocked::Not;
@@ -353,7 +368,7 @@ impl<'a> Client<'a> {
 
     /// True if the gate lets this kernel start.
     pub fn admits(&self, kernel: &KernelOp) -> bool {
-        match self.open.as_ref().map(|open| open.gate) {
+        match self.task().map(|task| task.own.gate) {
             Some(Gate::Hold) => false,
             Some(Gate::Go { allowed: Some(allowed) }) => kernel.footprint <= allowed.0,
             _ => true,
@@ -364,19 +379,19 @@ impl<'a> Client<'a> {
     /// class, so its allowance does not apply to this kernel, and the gate is asked again, as the shim does.
     pub fn was_opened_for_less(&self, kernel: &KernelOp) -> bool {
         let streams = |class: AccessClass| matches!(class, AccessClass::OnePass | AccessClass::Sparse);
-        let asked_for = self.open.as_ref().and_then(|open| open.asked_for);
+        let asked_for = self.task().and_then(|task| task.own.asked_for);
         self.gated() && !streams(kernel.access_class) && asked_for.is_some_and(streams)
     }
 
     pub fn gated(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| open.terms.gated)
+        self.task().is_some_and(|task| task.terms.gated)
     }
 
     /// Bytes of its buffers' data that may be on the device: all for a task that has its whole requirement, else its
     /// grant (specification S-202).
     pub fn grant_to_fill(&self) -> u64 {
         let given = |terms: &Terms| if terms.is_eager() { terms.grant.0 } else { u64::MAX };
-        self.open.as_ref().map_or(0, |open| given(&open.terms))
+        self.task().map_or(0, |task| given(&task.terms))
     }
 
     /// Converts a kernel to the model's form.

@@ -12,6 +12,7 @@ use crate::job::{Job, JobError};
 use crate::options::{Kill, SimOptions, Submission};
 use crate::result::{DeviceResult, Outcome, SimResult};
 use crate::sentences::sentence;
+use eager_client::task::Kind;
 use eager_core::Scheduler;
 use eager_core::action::{Action, Gate, Reason};
 use eager_core::event::{DeviceProfile, Event};
@@ -252,10 +253,7 @@ impl<'a> World<'a> {
     pub(crate) fn begin_host_phase(&mut self, index: usize, seconds: f64) {
         let client = &mut self.clients[index];
         client.blocked = Blocked::Host { since: self.now };
-        let holds = client
-            .open
-            .as_ref()
-            .is_some_and(|open| open.bound.is_some() && open.books.account.reserved() > 0);
+        let holds = client.has_device() && client.task().is_some_and(|task| task.account.reserved() > 0);
         self.cores.begin(self.now, index, seconds, holds);
     }
 
@@ -322,22 +320,18 @@ impl<'a> World<'a> {
             shown.unwrap_or(before)
         };
         let client = &mut self.clients[index];
-        let Some(open) = client.open.as_mut().filter(|open| open.task == task) else { return };
+        let Some(open) = client.tasks.tasks_mut().find(|open| open.own.id == Some(task)) else { return };
         match action {
-            Action::Bind { device, .. } if client.foothold.is_some() => {
-                open.bound = Some(now);
-                client.device = Some(*device);
+            Action::Bind { device, .. } if open.kind == Kind::Lazy => {
+                (open.terms.terms, open.own.bound) = (terms(open.terms.terms), Some(now));
                 if self.traits.assignment.is_by_program() {
                     client.result.bind.get_or_insert(now);
                     client.result.device = Some(device.0);
                 }
             }
             Action::Bind { device, class, grant, .. } => {
-                open.terms = terms(open.terms);
-                open.bound = Some(now);
-                open.books.bound();
+                (open.terms.terms, open.own.bound) = (terms(open.terms.terms), Some(now));
                 self.eager_launches += u64::from(*class == Class::Eager);
-                client.device = Some(*device);
                 let result = &mut client.result;
                 result.bind.get_or_insert(now);
                 if let Some(task) = result.tasks.last_mut() {
@@ -358,8 +352,8 @@ impl<'a> World<'a> {
             | Action::Stranded { .. }
             | Action::Reinstated { .. } => return,
             Action::Regrant { grant, class, reason, .. } => {
-                let before = open.terms;
-                open.terms = terms(before);
+                let before = open.terms.terms;
+                open.terms.terms = terms(before);
                 let promoted = open.terms.promoted_since(&before);
                 client.result.grant_bytes_max = client.result.grant_bytes_max.max(grant.0);
                 // A promotion by freeing grants no memory, so it is not a change of class in the result.
@@ -373,9 +367,9 @@ impl<'a> World<'a> {
                 }
             }
             Action::SetGate { gate, .. } => {
-                (open.terms.gated, open.gate) = (*gate != Gate::Ungated, *gate);
+                (open.terms.terms.gated, open.own.gate) = (*gate != Gate::Ungated, *gate);
             }
-            Action::Watch { on, .. } => (open.terms.watched, open.reported_busy) = (*on, None),
+            Action::Watch { on, .. } => (open.terms.terms.watched, open.own.reported_busy) = (*on, None),
         }
         self.ready.push_back(index);
     }
@@ -411,7 +405,8 @@ impl<'a> World<'a> {
     fn stuck(&self) -> SimError {
         let first = self.clients.iter().find(|client| client.blocked != Blocked::Ended);
         let first = first.map_or_else(String::new, |client| {
-            let view = client.open.as_ref().and_then(|open| self.scheduler.task(open.task));
+            let id = client.ids.first().map(|(_, id)| *id);
+            let view = id.and_then(|id| self.scheduler.task(id));
             let why = match view.map(|task| task.stage) {
                 Some(Stage::Waiting { reason }) => reason.to_string(),
                 Some(Stage::Bound { gate_reason, .. }) if matches!(client.blocked, Blocked::Gate { .. }) => {

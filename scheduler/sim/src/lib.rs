@@ -20,6 +20,7 @@ mod sentences;
 mod shim;
 mod steps;
 pub mod swarm;
+mod tasks;
 
 pub use cores::CoreOrder;
 pub use engine::{SimError, run};

@@ -4,45 +4,21 @@
 //! Trap: a buffer gives its memory back in stream order. A program that continues at once may want the next buffer's
 //! memory before the last buffer's is free, and then waits for its stream.
 
-use crate::client::{Address, Blocked, Books, Buffer, DeferredTask, OWNER, Open, Queued};
+use crate::client::{Address, Blocked, Buffer, OWNER, Queued};
 use crate::engine::{SimError, World, model_time};
 use crate::job::JobOp;
 use crate::lives;
-use crate::result::{Outcome, TaskTimes};
+use crate::result::Outcome;
 use crate::steps::Step;
 use eager_client::ledger::{Allocation, BufferId, Origin, Part, Unwritten};
-use eager_core::action::Gate;
-use eager_core::event::{Event, TaskRequest};
+use eager_core::event::Event;
 use eager_gpu_model::{Advice, AllocKind, Location, Op, Range};
-use eager_units::{Bytes, DeviceId, TaskId, Terms};
-use std::collections::{BTreeMap, BTreeSet};
+use eager_units::Bytes;
+use std::collections::BTreeSet;
 
 /// Bytes of managed memory that the CPU fills before a prefetch starts to move them in: the shim's default at full
 /// size (specification S-309).
 pub const FILL_PIECE_BYTES: u64 = 32 << 20;
-
-/// True if the task that begins with these steps allocates more than the announced `bytes` in total, but never more
-/// at once. The pass marks such a site as reusing freed memory. False if more than `bytes` is allocated at once.
-fn reuses(steps: &[Step<'_>], bytes: u64) -> bool {
-    let (mut sum, mut now, mut peak) = (0_u64, 0_u64, 0_u64);
-    let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
-    for step in steps {
-        match step {
-            Step::Other(JobOp::Alloc { buffer, bytes }) => {
-                sizes.insert(buffer, *bytes);
-                sum = sum.saturating_add(*bytes);
-                now = now.saturating_add(*bytes);
-                peak = peak.max(now);
-            }
-            Step::Other(JobOp::Free { buffer }) => {
-                now = now.saturating_sub(sizes.remove(buffer.as_str()).unwrap_or(0));
-            }
-            Step::Other(JobOp::TaskEnd) => break,
-            _ => {}
-        }
-    }
-    peak <= bytes && bytes < sum
-}
 
 /// Result of preparing a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,108 +31,6 @@ pub(crate) enum Readiness {
 }
 
 impl<'a> World<'a> {
-    /// Handles the pass's call before a task's first device operation: requests the task at once, or defers the
-    /// request to the first use of the device.
-    pub(crate) fn task_begins(&mut self, index: usize, mut request: TaskRequest) -> Result<bool, SimError> {
-        if request.lazy && !self.has_foothold(index)? {
-            return Ok(false);
-        }
-        let client = &mut self.clients[index];
-        client.tasks_begun += 1;
-        let total = request.requirement.0;
-        let live = if client.habits.live_requirement { client.lives.live_bytes(client.at) } else { total };
-        let books = Books::of(total, live, reuses(&client.steps[client.at..], total));
-        request.requirement = Bytes(books.account.reserved());
-        let deferred = DeferredTask { books, request };
-        if client.habits.late_reservation {
-            client.deferred = Some(deferred);
-            return Ok(true);
-        }
-        if !client.habits.early_copies {
-            client.blocked = Blocked::Binding;
-        }
-        self.request_task(index, deferred)?;
-        Ok(true)
-    }
-
-    /// True while a program has no device yet that the policy gives to whole programs: it asks before its first step
-    /// (specification S-114).
-    pub(crate) fn asks_from_start(&self, index: usize) -> bool {
-        let client = &self.clients[index];
-        let has_device = client.device.is_some() && client.foothold.is_none();
-        self.traits.assignment.is_by_program() && !has_device
-    }
-
-    /// Gives a program a device before it asks for memory, with a task that requires none: a lazy program, whose task is
-    /// requested at its first launch, for its first context; or any program that is to have a device from its start.
-    /// Returns false while the program waits for it.
-    pub(crate) fn has_foothold(&mut self, index: usize) -> Result<bool, SimError> {
-        let now = self.now;
-        let client = &mut self.clients[index];
-        if let Some(since) = client.foothold.take() {
-            client.result.wait.0 += now.0 - since.0;
-            self.send_event(index, |task| Event::TaskEnd { task })?;
-            self.clients[index].open = None;
-            return Ok(true);
-        }
-        if client.device.is_some() {
-            return Ok(true);
-        }
-        client.foothold = Some(now);
-        client.blocked = Blocked::Binding;
-        client.result.ask.get_or_insert(now);
-        let request = TaskRequest { lazy: true, function: client.job.name.clone(), ..TaskRequest::default() };
-        let client = client.id;
-        let task = self.open_task(index, Books::default());
-        self.step(Event::TaskBegin { task, client, request })?;
-        Ok(false)
-    }
-
-    fn request_task(&mut self, index: usize, deferred: DeferredTask) -> Result<(), SimError> {
-        let DeferredTask { mut request, mut books } = deferred;
-        books.asked = books.account.reserved();
-        request.requirement = Bytes(books.asked);
-        let task = self.open_task(index, books);
-        let result = &mut self.clients[index].result;
-        result.ask.get_or_insert(self.now);
-        result.requirement_bytes = result.requirement_bytes.max(request.requirement.0);
-        result.tasks.push(TaskTimes { ask: self.now, bind: None, released: None });
-        let client = self.clients[index].id;
-        self.step(Event::TaskBegin { task, client, request })
-    }
-
-    /// Registers a task before the request is sent, because the scheduler may answer at once.
-    fn open_task(&mut self, index: usize, books: Books) -> TaskId {
-        let task = TaskId(self.task_next);
-        self.task_next += 1;
-        self.tasks.insert(task, index);
-        self.clients[index].open = Some(Open {
-            task,
-            terms: Terms::none(DeviceId(0)),
-            gate: Gate::Ungated,
-            reported_busy: None,
-            asked_for: None,
-            bound: None,
-            all_launched: false,
-            books,
-        });
-        task
-    }
-
-    pub(crate) fn task_ends(&mut self, index: usize) -> Result<bool, SimError> {
-        let client = &mut self.clients[index];
-        if client.releases_pending() {
-            client.blocked = Blocked::Stream;
-            return Ok(false);
-        }
-        client.deferred = None;
-        let addresses = std::mem::take(&mut client.addresses);
-        self.unstage(index, addresses.values().map(|address| address.staged).sum())?;
-        self.send_event(index, |task| Event::TaskEnd { task })?;
-        self.clients[index].close_task(self.now);
-        Ok(true)
-    }
-
     /// Prepares a step's use of the device: requests the task, enters the context, sends staged data, and gives
     /// memory to buffers without any. A copy to the device that comes before the memory is staged instead.
     pub(crate) fn prepare(&mut self, index: usize, step: &Step<'a>) -> Result<Readiness, SimError> {
@@ -164,17 +38,14 @@ impl<'a> World<'a> {
         if names.is_empty() {
             return Ok(Readiness::Ready);
         }
-        if let Some(deferred) = self.clients[index].deferred.take() {
-            self.request_task(index, deferred)?;
-        }
+        let is_bound = self.need_task(index)?;
         if self.clients[index].result.outcome != Outcome::Done {
             self.end(index)?;
             return Ok(Readiness::Wait);
         }
-        if self.clients[index].open.as_ref().is_none_or(|open| open.bound.is_none()) {
+        if !is_bound {
             return self.do_without_device(index, step);
         }
-        self.give_back_unneeded(index)?;
         if !self.clients[index].is_in_context() && !self.enter_context(index)? {
             return Ok(Readiness::Wait);
         }
@@ -195,19 +66,20 @@ impl<'a> World<'a> {
     /// Checks that the buffers which a step is about to use have memory.
     fn note_use(&self, index: usize, names: &BTreeSet<&str>) -> Result<(), SimError> {
         let client = &self.clients[index];
-        let Some(open) = client.open.as_ref().filter(|_| self.options.audit) else { return Ok(()) };
-        self.judge("a step uses its buffers", self.auditor.uses(client.id, open.task, names))
+        let task = client.task().and_then(|task| task.own.id);
+        let Some(task) = task.filter(|_| self.options.audit) else { return Ok(()) };
+        self.judge("a step uses its buffers", self.auditor.uses(client.id, task, names))
     }
 
     /// Handles a step without a device: only a copy to the device can be done, by staging it.
     fn do_without_device(&mut self, index: usize, step: &Step<'a>) -> Result<Readiness, SimError> {
         if let Step::Other(JobOp::CopyToDevice { buffer, bytes, .. }) = step
-            && self.clients[index].habits.early_copies
+            && self.clients[index].tasks.habits.early_copies
             && self.stage(index, buffer, *bytes)
         {
             return Ok(Readiness::Done);
         }
-        self.clients[index].blocked = Blocked::Binding;
+        self.clients[index].blocked = Blocked::Asked;
         Ok(Readiness::Wait)
     }
 
@@ -265,13 +137,13 @@ impl<'a> World<'a> {
     fn place(&mut self, index: usize, name: &'a str) -> Result<Readiness, SimError> {
         let client = &mut self.clients[index];
         let Some(address) = client.addresses.get(name).copied() else { return Ok(Readiness::Ready) };
-        let is_short = client.open.as_ref().is_some_and(|open| open.books.account.is_short_of(address.bytes));
+        let is_short = client.task().is_some_and(|task| task.account.is_short_of(address.bytes));
         if is_short && client.releases_pending() {
             client.blocked = Blocked::Stream;
             return Ok(Readiness::Wait);
         }
         client.addresses.remove(name);
-        let has_memory = self.take_memory(index, name, address.bytes, address.is_counted)?;
+        let has_memory = self.take_memory(index, name, address.bytes, true)?;
         let is_free = self.clients[index].blocked == Blocked::Not;
         Ok(if has_memory && is_free { Readiness::Ready } else { Readiness::Wait })
     }
@@ -279,7 +151,7 @@ impl<'a> World<'a> {
     /// Handles an allocation; where memory comes later, it gets an address only.
     pub(crate) fn alloc(&mut self, index: usize, name: &'a str, bytes: u64) -> Result<bool, SimError> {
         let client = &mut self.clients[index];
-        let habits = client.habits;
+        let habits = client.tasks.habits;
         if client.buffers.contains_key(name) {
             // Another buffer of this name has not given its memory back yet.
             client.blocked = Blocked::Stream;
@@ -295,35 +167,25 @@ impl<'a> World<'a> {
     /// the program waits or ends.
     fn alloc_address(&mut self, index: usize, name: &'a str, bytes: u64) -> Result<bool, SimError> {
         let client = &mut self.clients[index];
-        let mut address = Address { bytes, is_counted: true, staged: 0 };
-        let beyond = match (&mut client.deferred, &mut client.open) {
-            (Some(deferred), _) => {
-                deferred.books.account.expect(deferred.books.frame, bytes);
-                0
-            }
-            (None, Some(open)) => {
-                if open.bound.is_none() && open.books.is_beyond(bytes) {
-                    // A waiting task cannot extend its request.
-                    client.blocked = Blocked::Binding;
-                    return Ok(false);
-                }
-                open.books.account.expect(open.books.frame, bytes)
-            }
-            (None, None) => {
-                address.is_counted = false;
-                0
-            }
-        };
-        client.addresses.insert(name, address);
+        let Some(open) = client.tasks.innermost(&client.sites).copied() else { return Ok(true) };
+        if client.tasks.must_wait(open.key, open.frame, bytes) {
+            client.blocked = Blocked::Asked;
+            return Ok(false);
+        }
+        let beyond = client.tasks.expect(open.key, open.frame, bytes);
+        client.addresses.insert(name, Address { bytes, staged: 0 });
         self.extend(index, beyond)
     }
 
     /// Requests the bytes that an allocation needs beyond the task's original request. Returns false if they are
     /// refused, and the program ends.
-    fn make_room(&mut self, index: usize, bytes: u64, is_counted: bool) -> Result<bool, SimError> {
-        let Some(open) = self.clients[index].open.as_mut() else { return Ok(true) };
-        let Books { account, frame, .. } = &mut open.books;
-        let beyond = if is_counted { account.hold(bytes) } else { account.take(*frame, bytes).more };
+    fn make_room(&mut self, index: usize, bytes: u64, is_expected: bool) -> Result<bool, SimError> {
+        let client = &mut self.clients[index];
+        let Some(open) = client.tasks.innermost(&client.sites).copied() else { return Ok(true) };
+        let Some(task) = client.tasks.task_mut(open.key) else { return Ok(true) };
+        let account = &mut task.account;
+        let beyond =
+            if is_expected { account.hold(bytes) } else { account.take(Some(open.frame), bytes).more };
         self.extend(index, beyond)
     }
 
@@ -347,15 +209,16 @@ impl<'a> World<'a> {
         index: usize,
         name: &'a str,
         bytes: u64,
-        is_counted: bool,
+        is_expected: bool,
     ) -> Result<bool, SimError> {
-        if !self.make_room(index, bytes, is_counted)? {
+        if !self.make_room(index, bytes, is_expected)? {
             return Ok(false);
         }
         let client = &self.clients[index];
-        let (Some(context), Some(open)) = (client.context, &client.open) else { return Ok(true) };
+        let (Some(context), Some(open)) = (client.context, client.task()) else { return Ok(true) };
+        let Some(task) = open.own.id else { return Ok(true) };
         let kind = if open.terms.managed { AllocKind::Managed } else { AllocKind::Device };
-        let (id, task, now) = (client.id, open.task, model_time(self.now));
+        let (id, now) = (client.id, model_time(self.now));
         let made = match self.model.alloc(now, context, bytes, kind) {
             Ok(made) => made,
             Err(error) => return self.out_of_memory(index, error),
@@ -393,7 +256,7 @@ impl<'a> World<'a> {
     ) -> Result<bool, SimError> {
         let client = &mut self.clients[index];
         // The copy engine puts data where the grant has room for all of it; a copy that the CPU has begun stays its own.
-        let through_ring = client.habits.fast_copies;
+        let through_ring = client.tasks.habits.fast_copies;
         let Some(buffer) = client.buffers.get(name).copied() else { return Ok(true) };
         let whole = buffer.part(0, bytes);
         let fits = client.launched == 0 && client.ledger.fits(OWNER, whole, client.grant_to_fill());
@@ -502,49 +365,17 @@ impl<'a> World<'a> {
     fn forget_address(&mut self, index: usize, name: &'a str) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         let Some(address) = client.addresses.remove(name) else { return Ok(()) };
-        let books = match (&mut client.deferred, &mut client.open) {
-            (Some(deferred), _) => Some(&mut deferred.books),
-            (None, Some(open)) => Some(&mut open.books),
-            (None, None) => None,
-        };
-        let forgone = |books: &mut Books| books.account.forgo(books.frame, address.bytes);
-        let spare = books.filter(|_| address.is_counted).map_or(0, forgone);
-        // A task that has not been requested just requests less. A waiting task cannot shrink; it gives the bytes
-        // back once bound.
-        let is_bound = client.open.as_ref().is_some_and(|open| open.bound.is_some());
-        let spare = if is_bound { spare } else { 0 };
         self.unstage(index, address.staged)?;
-        self.give_back(index, spare)
+        self.give_back(index, |account, frame| account.forgo(frame, address.bytes))
     }
 
     pub(crate) fn release(&mut self, index: usize, name: &str) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         let Some(buffer) = client.buffers.remove(name) else { return Ok(()) };
         client.ledger.remove(buffer.id);
-        let given = |open: &mut Open| open.books.account.give(open.books.frame, buffer.bytes);
-        let spare = client.open.as_mut().map_or(0, given);
         let id = client.id;
         self.auditor.returns(id, name);
         self.model.free(model_time(self.now), buffer.alloc)?;
-        self.give_back(index, spare)
-    }
-
-    /// Gives back, once the task is bound, the bytes that turned out to be unneeded while it waited.
-    fn give_back_unneeded(&mut self, index: usize) -> Result<(), SimError> {
-        let open = self.clients[index].open.as_mut();
-        let spare = open.map_or(0, |open| std::mem::take(&mut open.books.unneeded));
-        if spare == 0 { Ok(()) } else { self.give_back(index, spare) }
-    }
-
-    fn give_back(&mut self, index: usize, bytes: u64) -> Result<(), SimError> {
-        let now = self.now;
-        let client = &mut self.clients[index];
-        if client.open.as_ref().is_some_and(|open| open.books.account.reserved() == 0) {
-            client.note_release(now);
-        }
-        if bytes == 0 {
-            return Ok(());
-        }
-        self.send_event(index, |task| Event::TaskShrink { task, bytes: Bytes(bytes) })
+        self.give_back(index, |account, frame| account.give(frame, buffer.bytes))
     }
 }

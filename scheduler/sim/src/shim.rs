@@ -3,12 +3,13 @@
 //! Trap: this must follow the shim: gate before launch, shrink at free, prefetch within the grant, report busy and
 //! idle only while watched.
 
-use crate::client::{Blocked, InFlight, Queued, piece};
+use crate::client::{Blocked, InFlight, Queued, Work, piece};
 use crate::engine::{SimError, World, model_time};
 use crate::job::{JobOp, KernelOp};
 use crate::memory::Readiness;
 use crate::result::{Outcome, Span};
 use crate::steps::Step;
+use eager_client::task::Geometry;
 use eager_core::action::Gate;
 use eager_core::event::{Event, KernelRequest, TaskRequest};
 use eager_gpu_model::{AllocKind, Completion, Location, ModelError, Op, OpId, Pattern, Range};
@@ -27,6 +28,7 @@ impl<'a> World<'a> {
             if self.asks_from_start(index) && !self.has_foothold(index)? {
                 return Ok(());
             }
+            self.look(index)?;
             let client = &mut self.clients[index];
             let Some(&step) = client.steps.get(client.at) else { return self.end(index) };
             if self.take(index, step)? {
@@ -49,13 +51,12 @@ impl<'a> World<'a> {
             | Blocked::Context { .. }
             | Blocked::Operation(_)
             | Blocked::Ended => false,
-            Blocked::Binding => {
+            Blocked::Asked => {
                 if client.result.outcome != Outcome::Done {
                     self.end(index)?;
                     return Ok(false);
                 }
-                let bound = client.open.as_ref().is_some_and(|open| open.bound.is_some());
-                if bound {
+                if client.has_news() {
                     client.blocked = Blocked::Not;
                     return if self.asks_from_start(index) { Ok(true) } else { self.enter_context(index) };
                 }
@@ -65,7 +66,7 @@ impl<'a> World<'a> {
             Blocked::Kernels => client.launches_pending() == 0,
             Blocked::Queue => client.queue_has_room(),
             Blocked::Gate { since } => {
-                let open = client.open.as_ref().map_or(Gate::Ungated, |open| open.gate);
+                let open = client.task().map_or(Gate::Ungated, |task| task.own.gate);
                 let admitted = match client.steps.get(client.at) {
                     Some(Step::Launch { kernel, .. }) => client.admits(kernel),
                     _ => open != Gate::Hold,
@@ -121,17 +122,14 @@ impl<'a> World<'a> {
         match op {
             JobOp::TaskBegin { requirement, blocks, threads_per_block, lazy } => {
                 let client = &self.clients[index];
-                let request = TaskRequest {
-                    requirement: Bytes(*requirement),
-                    blocks: *blocks,
-                    threads_per_block: *threads_per_block,
+                let words = TaskRequest {
                     lazy: *lazy,
-                    whole: client.habits.comes_by_name(),
                     function: client.job.name.clone(),
                     estimate: client.estimates.get(client.tasks_begun).copied().flatten(),
                     ..TaskRequest::default()
                 };
-                self.task_begins(index, request)
+                let threads_per_block = u64::from(*threads_per_block);
+                self.task_begins(index, *requirement, Geometry { blocks: *blocks, threads_per_block }, words)
             }
             JobOp::Alloc { buffer, bytes } => self.alloc(index, buffer, *bytes),
             JobOp::CopyToDevice { buffer, bytes, pinned } => self.copy_in(index, buffer, *bytes, *pinned),
@@ -140,7 +138,7 @@ impl<'a> World<'a> {
                     return Ok(true);
                 };
                 let range = Range { offset: 0, bytes: *bytes };
-                let pinned = *pinned || self.clients[index].habits.fast_copies;
+                let pinned = *pinned || self.clients[index].tasks.habits.fast_copies;
                 self.enqueue(index, Op::CopyToHost { alloc: buffer.alloc, range, pinned })?;
                 self.clients[index].blocked = Blocked::Stream;
                 Ok(true)
@@ -164,10 +162,10 @@ impl<'a> World<'a> {
                 Ok(true)
             }
             JobOp::AllLaunched => {
-                if let Some(open) = &mut self.clients[index].open {
-                    open.all_launched = true;
-                }
-                self.send_event(index, |task| Event::AllLaunched { task }).map(|()| true)
+                let client = &mut self.clients[index];
+                let site = client.sites.open.last().map_or(0, |open| open.site);
+                client.tasks.all_launched(&client.sites, site, &mut client.wire);
+                self.send_requests(index).map(|()| true)
             }
             JobOp::Free { buffer } => self.free(index, buffer),
             JobOp::TaskEnd => self.task_ends(index),
@@ -180,7 +178,7 @@ impl<'a> World<'a> {
     /// or it failed.
     pub(crate) fn enter_context(&mut self, index: usize) -> Result<bool, SimError> {
         let client = &self.clients[index];
-        let Some(device) = client.device else { return Ok(true) };
+        let Some(device) = client.device() else { return Ok(true) };
         if let Some(&context) = client.contexts.get(&device) {
             self.clients[index].context = Some(context);
             return Ok(true);
@@ -225,7 +223,7 @@ impl<'a> World<'a> {
             client.blocked = Blocked::Queue;
             return Ok(false);
         }
-        let high = client.open.as_ref().is_some_and(|open| open.terms.high_priority);
+        let high = client.task().is_some_and(|task| task.terms.high_priority);
         let priority = if high { PRIORITY_HIGH } else { PRIORITY_LOW };
         let op = client.kernel(kernel, now_launches, priority);
         client.launched += now_launches;
@@ -245,8 +243,8 @@ impl<'a> World<'a> {
             static_size: Bytes(client.static_size(kernel)),
             access: kernel.access_class,
         };
-        if let Some(open) = &mut client.open {
-            open.asked_for = Some(kernel.access_class);
+        if let Some(task) = client.task_mut() {
+            task.own.asked_for = Some(kernel.access_class);
         }
         self.send_event(index, |task| Event::KernelHeld { task, kernel: request })
     }
@@ -305,7 +303,7 @@ impl<'a> World<'a> {
     pub(crate) fn move_in(&mut self, index: usize) {
         let client = &mut self.clients[index];
         client.moving_in = true;
-        let over = client.open.as_ref().is_none_or(|open| open.all_launched);
+        let over = client.task().is_none_or(|task| task.account.all_launched());
         let Some(context) = client.context.filter(|_| !over) else { return };
         let mut ops = Vec::new();
         let managed = client.buffers.values().filter(|buffer| buffer.kind == AllocKind::Managed);
@@ -338,14 +336,14 @@ impl<'a> World<'a> {
     pub(crate) fn report_activity(&mut self, index: usize) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         let busy = client.launches_pending() > 0;
-        let Some(open) = client.open.as_mut().filter(|open| open.terms.watched && open.bound.is_some())
-        else {
+        let watched = client.task_mut().filter(|task| task.terms.watched && task.own.bound.is_some());
+        let Some(Work { id: Some(task), reported_busy, .. }) = watched.map(|task| &mut task.own) else {
             return Ok(());
         };
-        if open.reported_busy.replace(busy) == Some(busy) {
+        let task = *task;
+        if reported_busy.replace(busy) == Some(busy) {
             return Ok(());
         }
-        let task = open.task;
         self.step(if busy { Event::Busy { task } } else { Event::Idle { task } })
     }
 
@@ -355,7 +353,7 @@ impl<'a> World<'a> {
         index: usize,
         event: impl FnOnce(eager_units::TaskId) -> Event,
     ) -> Result<(), SimError> {
-        match self.clients[index].open.as_ref().map(|open| open.task) {
+        match self.clients[index].task().and_then(|task| task.own.id) {
             Some(task) => self.step(event(task)),
             None => Ok(()),
         }
@@ -377,7 +375,7 @@ impl<'a> World<'a> {
         }
         client.blocked = Blocked::Ended;
         client.result.end = self.now;
-        client.close_task(self.now);
+        client.drop_tasks(self.now);
         let (id, staged) = (client.id, std::mem::take(&mut client.staged));
         self.host.unstage(staged);
         let client = &mut self.clients[index];

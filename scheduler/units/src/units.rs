@@ -26,6 +26,13 @@ id!(/** A connected program. */ ClientId(u64));
 id!(/** A task; never used twice. */ TaskId(u64));
 id!(/** Index of a device. */ DeviceId(u32));
 
+/// The device in the terms of a task that has none.
+impl Default for DeviceId {
+    fn default() -> DeviceId {
+        DeviceId(0)
+    }
+}
+
 impl Bytes {
     pub const ZERO: Bytes = Bytes(0);
 
