@@ -1,0 +1,507 @@
+//! A program of several threads, each of which enters the client and waits as the shim's threads do.
+
+use crate::books::{Books, Buffer};
+use crate::daemon::{Daemon, ROOM};
+use eager_client::account::{Announced, FrameId, Requirement};
+use eager_client::cell::{Cell, State};
+use eager_client::sites::{Beginning, Begun, OpenSite, Sites};
+use eager_client::task::{Geometry, Kind, Phase, Slot, TaskKey, lazy_slot};
+use eager_client::{AllocationAsked, Client, Decided, Step};
+use eager_units::{Bytes, DeviceId, Habits, Terms};
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Mistakes that a user of the client could make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    None,
+    ForgottenShrink,
+    ForgottenEnd,
+    /// Two requests of a slot reach the daemon in the other order.
+    SwappedRequests,
+    /// A refused extension stays counted.
+    ForgottenUndo,
+    FreedTwice,
+    /// What the slot showed of its last task is taken for the answer.
+    StaleCell,
+}
+
+/// What a thread is about.
+#[derive(Debug, Clone, Copy)]
+enum Doing {
+    Nothing,
+    Begins(Beginning),
+    /// Waits for the decision on the task of the site.
+    Opens(Beginning, TaskKey),
+    /// Needs the task's device, and then goes on with the rest.
+    Needs(TaskKey, Then),
+    Allocates(u64),
+    AllocatesAsked(u64, FrameId, AllocationAsked),
+    NeedsFoothold,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Then {
+    Nothing,
+    Begin(Beginning),
+    Allocate(u64),
+    /// Makes a stream on the task's device.
+    Pin,
+    /// A copy that is kept on the host as long as the task waits.
+    Keep,
+}
+
+#[derive(Debug)]
+struct Thread {
+    sites: Sites,
+    doing: Doing,
+}
+
+const SITES: u64 = 5;
+
+fn is_same_function(one: u64, other: u64) -> bool {
+    one % 3 == other % 3
+}
+
+pub struct Program {
+    rng: ChaCha8Rng,
+    fault: Fault,
+    client: Client<DeviceId, ()>,
+    daemon: Daemon,
+    books: Books,
+    threads: Vec<Thread>,
+    /// The script is over: threads only finish what they do, and what is open and allocated goes.
+    is_ending: bool,
+}
+
+impl Program {
+    pub fn new(seed: u64, fault: Fault) -> Program {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let threads = rng.random_range(1..5);
+        let thread = |_| Thread { sites: Sites::default(), doing: Doing::Nothing };
+        let mut daemon = Daemon::default();
+        daemon.drops_shrinks = fault == Fault::ForgottenShrink;
+        daemon.drops_ends = fault == Fault::ForgottenEnd;
+        let late_reservation = rng.random();
+        let mut client = Client::default();
+        client.habits = Habits { late_reservation, live_requirement: rng.random(), ..Habits::PLAIN };
+        Program {
+            fault,
+            client,
+            daemon,
+            books: Books::default(),
+            threads: (0..threads).map(thread).collect(),
+            is_ending: false,
+            rng,
+        }
+    }
+
+    /// Lets the daemon or one thread go on.
+    pub fn step(&mut self) -> Result<(), String> {
+        if self.fault == Fault::SwappedRequests && self.rng.random_bool(0.1) {
+            self.daemon.swap();
+        }
+        if self.rng.random_bool(0.4) {
+            self.daemon.step(&mut self.rng, self.is_ending);
+        } else {
+            let thread = self.rng.random_range(0..self.threads.len());
+            self.enter(thread)?;
+        }
+        self.check()
+    }
+
+    /// Lets all threads finish, ends all sites, frees all memory, and checks that nothing is left.
+    pub fn finish(mut self) -> Result<(), String> {
+        self.is_ending = true;
+        for _ in 0..4000 {
+            self.step()?;
+            let is_done = |thread: &Thread| {
+                matches!(thread.doing, Doing::Nothing)
+                    && !thread.sites.open.iter().any(|open| self.books.is_open(open))
+            };
+            if self.threads.iter().all(is_done) && self.books.buffers.is_empty() && self.daemon.is_idle() {
+                return self.check_end();
+            }
+        }
+        Err(format!("the program does not end: {:?}, with {:?}", self.threads, self.books))
+    }
+
+    fn check_end(&self) -> Result<(), String> {
+        for slot in Slot::all() {
+            let sent = self.daemon.sent[slot.index()];
+            if sent.bytes > 0 || sent.is_begun && slot != lazy_slot() {
+                return Err(format!("slot {} is left with {sent:?}", slot.index()));
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if let Some(wrong) = &self.daemon.wrong {
+            return Err(wrong.clone());
+        }
+        for &key in &self.books.bound {
+            let sent = self.daemon.sent[key.slot.index()];
+            if !sent.is_begun || sent.bytes != self.books.needed(key) {
+                return Err(format!("{key:?} needs {}, and the daemon has {sent:?}", self.books.needed(key)));
+            }
+        }
+        Ok(())
+    }
+
+    fn cell(&mut self, key: TaskKey) -> Cell {
+        let cell = self.daemon.cell(key.slot);
+        if self.fault == Fault::StaleCell && self.rng.random_bool(0.05) {
+            let terms = Terms { grant: Bytes(0), ..Terms::none(DeviceId(0)) };
+            let state = State::Bound { terms, extend_refused: false };
+            return Cell { answered: u32::MAX / 4, state, ..cell };
+        }
+        cell
+    }
+
+    fn enter(&mut self, thread: usize) -> Result<(), String> {
+        self.daemon.begun.clear();
+        let held = self.held_by(thread);
+        let doing = std::mem::replace(&mut self.threads[thread].doing, Doing::Nothing);
+        let next = match doing {
+            Doing::Nothing if self.is_ending => self.wind_up(thread),
+            Doing::Nothing => self.draw(thread),
+            Doing::Begins(beginning) => self.begin(thread, beginning),
+            Doing::Opens(beginning, key) => self.open(thread, beginning, key),
+            Doing::Needs(key, then) => self.need(thread, key, then),
+            Doing::Allocates(bytes) => self.allocate(thread, bytes),
+            Doing::AllocatesAsked(bytes, frame, asked) => self.allocate_asked(bytes, frame, asked),
+            Doing::NeedsFoothold => self.need_foothold(),
+        };
+        self.threads[thread].doing = next;
+        self.check_begun(thread, held)
+    }
+
+    /// Checks a request for a task that was just sent. It may wait for memory that others hold, so the thread must
+    /// hold none.
+    fn check_begun(&self, thread: usize, is_holding: bool) -> Result<(), String> {
+        let Thread { sites, doing } = &self.threads[thread];
+        for &slot in &self.daemon.begun {
+            let sent = self.daemon.sent[slot.index()];
+            let key = self.client.tasks().map(|task| task.key).find(|key| key.slot == slot);
+            let needed = match doing {
+                Doing::NeedsFoothold => Some(0),
+                _ => key.map(|key| self.books.needed(key)),
+            };
+            if is_holding || needed != Some(sent.bytes) {
+                return Err(format!(
+                    "{sent:?} for {needed:?}, held: {is_holding}, {sites:?}, {:?}",
+                    self.books
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// True if a bound task has memory in which the thread has a site open; or, when a site begins, the lazy task that
+    /// it has used. Another thread may bind the lazy task between the begin of a deferred site and its first use.
+    fn held_by(&self, thread: usize) -> bool {
+        let Thread { sites, doing } = &self.threads[thread];
+        let open = sites.open.iter().filter(|open| self.books.is_open(open)).map(|open| open.key);
+        let mut own = open.chain(sites.lazy.filter(|_| matches!(doing, Doing::Begins(_))));
+        own.any(|key| self.books.bound.contains(&key) && self.books.live(key) > 0)
+    }
+
+    /// Records what the client did to its tasks, which the program learns by what it returned.
+    fn note(&mut self, key: TaskKey, decided: &Decided<DeviceId>) {
+        match decided {
+            Decided::Bound(_) | Decided::Apart => self.books.bound.push(key),
+            Decided::RefusedAllocation { .. } => {
+                self.books.buffers.retain(|buffer| buffer.key != key || !buffer.is_pending);
+            }
+            Decided::Refused { .. } | Decided::TooLarge { .. } | Decided::Foothold => {}
+        }
+        self.forget_over();
+    }
+
+    fn forget_over(&mut self) {
+        let mut bound = std::mem::take(&mut self.books.bound);
+        bound.retain(|&key| self.client.task(key).is_some() || !self.books.is_over(key));
+        self.books.bound = bound;
+    }
+
+    fn draw(&mut self, thread: usize) -> Doing {
+        let own = self.threads[thread].sites.open.last().map_or(0, |open| open.site);
+        let site = self.rng.random_range(1..SITES);
+        match self.rng.random_range(0..20) {
+            0..4 => Doing::Begins(self.beginning(site)),
+            4 => self.end(thread, own),
+            5 => self.end(thread, site),
+            6..11 => Doing::Allocates(self.rng.random_range(1..100)),
+            11..14 => self.free(),
+            14 => {
+                self.client.all_launched(&self.threads[thread].sites, own, &mut self.daemon);
+                Doing::Nothing
+            }
+            15 if self.client.bound_of(&self.threads[thread].sites).is_none() => Doing::NeedsFoothold,
+            16 => self.launch(thread, Then::Pin),
+            17 => self.launch(thread, Then::Keep),
+            _ => self.launch(thread, Then::Nothing),
+        }
+    }
+
+    fn wind_up(&mut self, thread: usize) -> Doing {
+        match self.threads[thread].sites.open.iter().rfind(|open| self.books.is_open(open)) {
+            Some(open) if self.rng.random() => self.end(thread, open.site),
+            _ => self.free(),
+        }
+    }
+
+    fn beginning(&mut self, site: u64) -> Beginning {
+        let bytes = self.rng.random_range(0..200);
+        Beginning {
+            site,
+            requirement: Requirement::from(bytes),
+            geometry: Geometry::UNKNOWN,
+            reuses: site == 3,
+            is_named: self.rng.random(),
+            room: self.rng.random_bool(0.8).then_some(ROOM),
+        }
+    }
+
+    fn begin(&mut self, thread: usize, beginning: Beginning) -> Doing {
+        let sites = &mut self.threads[thread].sites;
+        sites.open.retain(|open| self.books.is_open(open));
+        let before = sites.open.len();
+        let (site, cells) = (beginning.site, self.daemon.cells());
+        let covers = |outer: u64| outer == 1 && site == 2;
+        let answered = |slot: Slot, end| cells[slot.index()].answers(end);
+        let begun = self.client.begin(sites, &beginning, covers, answered, &mut self.daemon);
+        match begun {
+            Begun::Asked(key) => {
+                let frame = self.client.task(key).and_then(|task| task.account.frame_of(site));
+                if let Some(frame) = frame {
+                    let open = OpenSite { site, key, frame, covered: false };
+                    self.books.open(&open, beginning.announced());
+                }
+                Doing::Opens(beginning, key)
+            }
+            Begun::Extends(key) => self.extend_for(thread, beginning, key),
+            Begun::Waits(key) => Doing::Needs(key, Then::Begin(beginning)),
+            Begun::Unanswered(..) => Doing::Begins(beginning),
+            Begun::Open => {
+                self.note_opened(thread, before, beginning.announced());
+                Doing::Nothing
+            }
+            Begun::Full => Doing::Nothing,
+        }
+    }
+
+    fn note_opened(&mut self, thread: usize, before: usize, announced: Announced) {
+        if let Some(open) = self.threads[thread].sites.open.get(before).copied() {
+            self.books.open(&open, announced);
+        }
+    }
+
+    fn open(&mut self, thread: usize, beginning: Beginning, key: TaskKey) -> Doing {
+        if self.look(key) {
+            return Doing::Opens(beginning, key);
+        }
+        let frame = self.client.task(key).and_then(|task| task.account.frame_of(beginning.site));
+        let sites = &mut self.threads[thread].sites;
+        let before = sites.open.len();
+        let apart = self.client.open(sites, key, &mut self.daemon);
+        if let Some(frame) = frame.filter(|_| self.client.task(key).is_none()) {
+            // The task is not the site's, which goes on in another.
+            self.books.close(key, frame);
+            self.forget_over();
+            match apart {
+                Some(other) => return self.extend_for(thread, beginning, other),
+                None => {
+                    let announced = Announced { site: beginning.site, bytes: 0, reuses: false };
+                    self.note_opened(thread, before, announced);
+                }
+            }
+        }
+        Doing::Nothing
+    }
+
+    fn extend_for(&mut self, thread: usize, beginning: Beginning, key: TaskKey) -> Doing {
+        let mut announced = beginning.announced();
+        if !self.extend(key, announced.bytes) {
+            announced.bytes = 0;
+        }
+        let before = self.threads[thread].sites.open.len();
+        self.client.open_inside(&mut self.threads[thread].sites, key, announced);
+        self.note_opened(thread, before, announced);
+        Doing::Nothing
+    }
+
+    /// Asks for more for a bound task, which is answered at once.
+    fn extend(&mut self, key: TaskKey, bytes: u64) -> bool {
+        let is_granted = bytes == 0 || self.rng.random_bool(0.8);
+        if is_granted {
+            self.daemon.sent[key.slot.index()].bytes += bytes;
+        }
+        is_granted
+    }
+
+    /// Enters the decision on a task, if there is one. True: it is not decided on.
+    fn look(&mut self, key: TaskKey) -> bool {
+        let cell = self.cell(key);
+        match self.client.look(key, &cell, &mut self.daemon) {
+            Step::Wait => true,
+            Step::Decided(decided, _) => {
+                self.note(key, &decided);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn launch(&mut self, thread: usize, then: Then) -> Doing {
+        let sites = &mut self.threads[thread].sites;
+        let (key, _) = self.client.owner_of_new(sites);
+        if self.client.task(key).is_some_and(|task| task.kind == Kind::Lazy) {
+            sites.lazy = Some(key);
+        }
+        Doing::Needs(key, then)
+    }
+
+    fn need(&mut self, thread: usize, key: TaskKey, then: Then) -> Doing {
+        let cell = self.cell(key);
+        match (self.client.need(key, &cell, Geometry::UNKNOWN, &mut self.daemon), then) {
+            (Step::Decided(decided, _), _) => {
+                self.note(key, &decided);
+                Doing::Needs(key, then)
+            }
+            (Step::Wait, Then::Keep) if cell.is_waiting() && key.slot != lazy_slot() => Doing::Nothing,
+            (Step::Wait, _) => Doing::Needs(key, then),
+            (_, Then::Begin(beginning)) => self.begin(thread, beginning),
+            (_, Then::Allocate(bytes)) => self.allocate(thread, bytes),
+            (Step::Ready, Then::Pin) => {
+                self.client.pinned |= key.slot == lazy_slot();
+                Doing::Nothing
+            }
+            _ => Doing::Nothing,
+        }
+    }
+
+    fn need_foothold(&mut self) -> Doing {
+        let key = self.client.lazy();
+        let cell = self.cell(key);
+        match self.client.need_foothold(key, &cell, &mut self.daemon) {
+            Step::Wait => Doing::NeedsFoothold,
+            Step::Decided(decided, _) => {
+                self.note(key, &decided);
+                Doing::NeedsFoothold
+            }
+            _ => Doing::Nothing,
+        }
+    }
+
+    fn allocate(&mut self, thread: usize, bytes: u64) -> Doing {
+        let sites = &mut self.threads[thread].sites;
+        let (key, frame) = self.client.owner_of_new(sites);
+        let Some(task) = self.client.task(key) else { return Doing::Nothing };
+        if task.kind == Kind::Lazy {
+            sites.lazy = Some(key);
+        }
+        let new = Buffer { key, frame, bytes, is_expected: false, is_pending: false };
+        match (task.phase, frame) {
+            (Phase::Refused(_), _) => Doing::Nothing,
+            (Phase::Deferred | Phase::Asked(_), Some(frame)) if task.by_name => {
+                if self.client.must_wait(key, frame, bytes) || self.books.needed(key) + bytes > ROOM {
+                    return Doing::Needs(key, Then::Allocate(bytes));
+                }
+                self.expect(new, frame)
+            }
+            (Phase::Bound, Some(frame)) if task.by_name && self.rng.random() => self.expect(new, frame),
+            (Phase::Deferred | Phase::Asked(_), _) => Doing::Needs(key, Then::Allocate(bytes)),
+            (Phase::Unbound, Some(frame)) => {
+                let cell = self.cell(key);
+                match self.client.ask_for_allocation(key, frame, bytes, &cell, &mut self.daemon) {
+                    Ok(asked) => {
+                        self.books.allocate(Buffer { is_pending: true, ..new });
+                        Doing::AllocatesAsked(bytes, frame, asked)
+                    }
+                    Err(Step::Decided(decided, _)) => {
+                        self.note(key, &decided);
+                        Doing::Allocates(bytes)
+                    }
+                    Err(_) => Doing::Allocates(bytes),
+                }
+            }
+            _ => self.take(new),
+        }
+    }
+
+    fn expect(&mut self, new: Buffer, frame: FrameId) -> Doing {
+        let Buffer { key, bytes, .. } = new;
+        let beyond = self.client.expect(key, frame, bytes);
+        if self.extend(key, beyond) {
+            self.books.allocate(Buffer { is_expected: true, ..new });
+        } else if self.fault != Fault::ForgottenUndo {
+            let undone =
+                |account: &mut eager_client::account::Account| account.unexpect(Some(frame), bytes, beyond);
+            self.client.undo(key, undone, &mut self.daemon);
+        }
+        Doing::Nothing
+    }
+
+    fn take(&mut self, new: Buffer) -> Doing {
+        let Buffer { key, frame, bytes, .. } = new;
+        let Some(task) = self.client.task_mut(key) else { return Doing::Nothing };
+        let (taken, is_bound) = (task.account.take(frame, bytes), task.is_bound());
+        if !is_bound || self.extend(key, taken.more) {
+            self.books.allocate(new);
+        } else if self.fault != Fault::ForgottenUndo {
+            self.client.undo(key, |account| account.untake(frame, bytes, taken), &mut self.daemon);
+            self.forget_over();
+        }
+        Doing::Nothing
+    }
+
+    fn allocate_asked(&mut self, bytes: u64, frame: FrameId, asked: AllocationAsked) -> Doing {
+        if !self.client.is_refused(&asked) && self.look(asked.key) {
+            return Doing::AllocatesAsked(bytes, frame, asked);
+        }
+        let pending = |buffer: &&mut Buffer| buffer.key == asked.key && buffer.is_pending;
+        if !self.client.is_refused(&asked) {
+            match self.books.buffers.iter_mut().find(pending) {
+                Some(buffer) => buffer.is_pending = false,
+                None => self.daemon.wrong = Some(format!("{asked:?} was refused and seems granted")),
+            }
+        }
+        Doing::Nothing
+    }
+
+    fn free(&mut self) -> Doing {
+        let free: Vec<Buffer> =
+            self.books.buffers.iter().filter(|buffer| !buffer.is_pending).copied().collect();
+        let Some(&buffer) = free.choose(&mut self.rng) else { return Doing::Nothing };
+        let Buffer { key, frame, bytes, is_expected, .. } = buffer;
+        self.books.free(buffer);
+        for _ in 0..if self.fault == Fault::FreedTwice { 2 } else { 1 } {
+            let given = |account: &mut eager_client::account::Account| match is_expected {
+                true => account.forgo(frame, bytes),
+                false => account.give(frame, bytes),
+            };
+            self.client.give_back(key, given, &mut self.daemon);
+        }
+        self.forget_over();
+        Doing::Nothing
+    }
+
+    fn end(&mut self, thread: usize, site: u64) -> Doing {
+        let open = self.threads[thread].sites.open.clone();
+        let own = open.iter().rposition(|open| open.site == site && self.books.is_open(open));
+        if let Some(own) = own {
+            let is_ended = |later: &&OpenSite| !is_same_function(later.site, site);
+            let ended = open[own + 1..].iter().filter(is_ended).chain([&open[own]]);
+            ended.filter(|open| !open.covered).for_each(|open| self.books.close(open.key, open.frame));
+        } else if let Some((key, frame)) = self.books.others(site) {
+            self.books.close(key, frame);
+        }
+        let sites = &mut self.threads[thread].sites;
+        self.client.end_site(sites, site, is_same_function, &mut self.daemon);
+        self.forget_over();
+        Doing::Nothing
+    }
+}
