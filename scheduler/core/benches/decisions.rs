@@ -1,14 +1,15 @@
 //! Cost of a decision: events per second, the slow end of single steps, and growth with the number of jobs.
 //!
 //! `cargo bench -p eager-core` runs Criterion's groups `growth`, `crowd` and `busy`, then prints the slow end of single
-//! steps; `-- growth/case`, `--save-baseline NAME` and the like are Criterion's. One iteration is the whole seeded life
-//! of a cluster in a fresh core; its time is processor time, and the elements are events. Each step of the slow end is
-//! kept in a file whose name is printed. Trap: the events must come from programs that obey (they free what they were
-//! granted), so that the devices stay full; a random stream of events would mostly be rejected and look fast.
+//! steps; `-- steps` prints only that; `-- growth/case`, `--save-baseline NAME` and the like are Criterion's. One
+//! iteration is the whole seeded life of a cluster in a fresh core; its time is processor time, and the elements are
+//! events. Each step of the slow end is kept in a file whose name is printed. Trap: the events must come from programs
+//! that obey (they free what they were granted), so that the devices stay full; a random stream of events would mostly
+//! be rejected and look fast.
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use eager_core::action::{Action, Gate};
-use eager_core::event::{DeviceProfile, Event, KernelRequest, TaskRequest};
+use eager_core::event::{DeviceProfile, Estimate, Event, KernelRequest, TaskRequest};
 use eager_core::{Options, PolicyName, Scheduler};
 use eager_measure::statistics::quantile;
 use eager_measure::turns;
@@ -24,9 +25,18 @@ const ROUNDS: usize = 11;
 /// Unit of task sizes: a task has 1 to 13 of these, so a device holds two or three tasks, or some hundred and forty.
 const LARGE: Bytes = Bytes(GIB);
 const SMALL: Bytes = Bytes(GIB / 64);
-/// The baselines, the best policy of specification S-1, and the one of time quanta.
-const POLICIES: [PolicyName; 4] =
-    [PolicyName::Case, PolicyName::CaseFifo, PolicyName::EagerOpt, PolicyName::Quanta];
+/// One of each kind: the baselines, the best policy of specification S-1, those that look at estimates and users, the
+/// one of time quanta, and those that give devices to programs.
+const POLICIES: [PolicyName; 8] = [
+    PolicyName::Case,
+    PolicyName::CaseFifo,
+    PolicyName::EagerOpt,
+    PolicyName::EagerLive,
+    PolicyName::EagerFair,
+    PolicyName::Quanta,
+    PolicyName::Sa,
+    PolicyName::Cg,
+];
 
 /// A split-mix generator: seeded, tiny, the same everywhere.
 struct Random(u64);
@@ -140,10 +150,13 @@ impl Cluster {
             informed: false,
             same_process: None,
         });
+        // Steps are 1 us apart, and tasks in fact hold memory for some hundred of them.
+        let hold = Nanos(1_000 * (1 + self.random.below(1_000)));
         let request = TaskRequest {
             requirement: Bytes(size * self.unit.0),
             blocks: 1 + self.random.below(4096),
             threads_per_block: 256,
+            estimate: Some(Estimate { remaining: hold, hold }),
             ..TaskRequest::default()
         };
         self.step(Event::TaskBegin { task: TaskId(id), client: ClientId(id), request });
@@ -275,15 +288,17 @@ fn crowd(criterion: &mut Criterion) {
 
 /// 64 waiting tasks, 8 devices: what the daemon meets on a busy server. The goal is a million events a second.
 const BUSY: Shape = Shape { devices: 8, jobs: 2_000, waiting: 64 + 16, unit: LARGE };
+/// The last shape of `growth`: the largest cluster for which the core is made.
+const LARGEST: Shape = Shape { devices: 1_000, jobs: 10_000, waiting: 10_000, unit: LARGE };
 
-/// Single steps of [`BUSY`] lives, policies in turns. The goal is 20 us at p99.
-fn slow_end() {
-    println!("64 tasks waiting, 8 devices, {ROUNDS} lives of {} jobs: one step takes", BUSY.jobs);
+/// Single steps of many lives, policies in turns, against the most that p99 may be.
+fn slow_end(name: &str, shape: Shape, rounds: usize, goal_us: u32) {
+    println!("{name}, {rounds} lives of {} jobs: one step takes (goal: {goal_us} us at p99)", shape.jobs);
     let mut steps: BTreeMap<PolicyName, Vec<f64>> = BTreeMap::new();
     let mut kept = String::from("policy,round,ns\n");
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         for policy in turns(round, POLICIES.len()).into_iter().map(|index| POLICIES[index]) {
-            for ns in BUSY.live(policy).steps_ns {
+            for ns in shape.live(policy).steps_ns {
                 writeln!(kept, "{policy},{round},{ns}").expect("a string");
                 steps.entry(policy).or_default().push(ns as f64);
             }
@@ -294,7 +309,7 @@ fn slow_end() {
         println!("  {policy:<10} {half:.2} us at the median, {slow:.2} us at p99, {slowest:.2} us at p99.9");
     }
     println!("  peak memory of this process: {} MiB (goal: 2,048)", peak_kib() / 1024);
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("core-steps.csv");
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("core-steps-{}.csv", shape.devices));
     std::fs::write(&file, kept).expect("keep the samples");
     println!("  every step: {}", file.display());
 }
@@ -305,14 +320,23 @@ fn peak_kib() -> u64 {
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
 }
 
+fn slow_ends() {
+    slow_end("64 tasks waiting, 8 devices", BUSY, ROUNDS, 20);
+    slow_end("all tasks submitted at once, 1,000 devices", LARGEST, 1, 100);
+}
+
 fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    if words == ["steps"] {
+        return slow_ends();
+    }
     let mut criterion = Criterion::default().configure_from_args();
     growth(&mut criterion);
     crowd(&mut criterion);
     BUSY.measure(&mut criterion, "busy", "64 waiting");
     criterion.final_summary();
     // A name or a flag on the command line asks for a part of Criterion's measurements only.
-    if std::env::args().skip(1).all(|word| word == "--bench") {
-        slow_end();
+    if words.is_empty() {
+        slow_ends();
     }
 }
