@@ -7,8 +7,8 @@
 
 use crate::model::{Device, Task, View};
 use crate::reason::Reason;
-use eager_units::{Bytes, DeviceId, TaskId};
-use std::collections::{BTreeMap, BTreeSet};
+use eager_units::{Bytes, TaskId};
+use std::collections::BTreeMap;
 
 /// Contexts of one user's programs that hold no memory may take one part of this many of a device: an eighth.
 const IDLE_OF_USER: u64 = 8;
@@ -90,31 +90,29 @@ impl View<'_> {
 
     /// Of the devices that are as loaded as `best` and fit, the one where the task's context costs least: one where its
     /// program has it already, or for a program that will hold nothing yet the one with the fewest such programs.
-    pub(crate) fn cheapest_like(
-        &self,
-        best: DeviceId,
+    pub(crate) fn cheapest_like<'a>(
+        &'a self,
+        best: &'a Device,
         task: &Task,
-        fits: impl Fn(DeviceId) -> bool,
-    ) -> DeviceId {
+        fits: impl Fn(&Device) -> bool,
+    ) -> &'a Device {
+        if self.options.context_bytes == Bytes::ZERO {
+            return best;
+        }
         let devices = &self.state.devices;
         let load = |device: &Device| (device.warps, device.tasks.len());
-        let Some(least) = devices.get(&best).map(load).filter(|_| self.options.context_bytes > Bytes::ZERO)
-        else {
-            return best;
-        };
-        let is_alike = |id: &DeviceId| devices.get(id).map(load) == Some(least) && fits(*id);
-        let none = BTreeSet::new();
-        let own = self.state.clients.get(&task.client).map_or(&none, |client| &client.contexts);
-        if let Some(own) = own.iter().find(|id| is_alike(id)) {
-            return *own;
+        let is_alike = |device: &&Device| load(device) == load(best) && fits(device);
+        let own = self.state.clients.get(&task.client).map(|client| &client.contexts);
+        let mut own_devices = own.into_iter().flatten().filter_map(|id| devices.get(id));
+        if let Some(own) = own_devices.find(is_alike) {
+            return own;
         }
         if task.requirement > Bytes::ZERO {
             return best;
         }
-        let alike = devices.values().filter(|device| is_alike(&device.id));
         let idle =
             |device: &&Device| (device.idle.values().map(|idle| u64::from(*idle)).sum::<u64>(), device.id);
-        alike.min_by_key(idle).map_or(best, |device| device.id)
+        devices.values().filter(is_alike).min_by_key(idle).unwrap_or(best)
     }
 }
 

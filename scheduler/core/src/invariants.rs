@@ -61,8 +61,6 @@ pub enum Violation {
     UnaccountedDiffers { device: DeviceId, ledger: Bytes, seen: Bytes },
     #[error("{device}: the sums of what its eager tasks wait for are wrong")]
     ProtectedDiffers { device: DeviceId },
-    #[error("{device} is at the wrong place in the indices")]
-    WrongIndex { device: DeviceId },
     #[error("{counted} programs are counted as holding memory without waiting, there are {actual}")]
     FreeingClientsDiffer { counted: usize, actual: usize },
     #[error("{client}: the count of its kernels held at gates is wrong")]
@@ -230,9 +228,6 @@ fn check_sums(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
     let (ledger, seen) = (device.unaccounted, state.unaccounted_on(id));
     if ledger != seen {
         return Err(Violation::UnaccountedDiffers { device: id, ledger, seen });
-    }
-    if state.index.keys(id) != Some(&state.keys_of(device)) || state.index.len() != state.devices.len() {
-        return Err(Violation::WrongIndex { device: id });
     }
     if !bound_on(scheduler, id).map(|(task, _)| task.id).eq(device.tasks.iter().copied()) {
         return Err(Violation::TaskListDiffers { device: id });

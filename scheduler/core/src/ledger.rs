@@ -30,7 +30,6 @@ impl State {
         let id = device.id;
         self.largest_task = self.largest_task.max(Some(device.task_max));
         self.devices.insert(id, device);
-        self.reindex(id);
     }
 
     /// Bytes that a task of this client costs on this device besides its grant: a context's, or 0 if the client's program
@@ -90,7 +89,6 @@ impl State {
         self.count_bound(client, true);
         self.recount(binding.task);
         self.recount_idle(client);
-        self.reindex(binding.device);
         Some(class)
     }
 
@@ -109,7 +107,6 @@ impl State {
         device.contexts = device.contexts.saturating_add(cost);
         self.note_context(client, id, |_| {});
         self.recount_idle(client);
-        self.reindex(id);
         true
     }
 
@@ -160,10 +157,8 @@ impl State {
         let added = if missing <= free { missing } else { free.saturating_sub(device.left_to_others(parts)) };
         device.granted = device.granted.saturating_add(added);
         bound.grant = bound.grant.saturating_add(added);
-        let device = device.id;
         self.recount(task);
         self.recount_idle_of(task);
-        self.reindex(device);
         added
     }
 
@@ -175,10 +170,8 @@ impl State {
         let returned = lacks.min(bound.grant);
         device.granted = device.granted.saturating_sub(returned);
         bound.grant = bound.grant.saturating_sub(returned);
-        let device = device.id;
         self.recount(task);
         self.recount_idle_of(task);
-        self.reindex(device);
     }
 
     fn recount_idle_of(&mut self, task: TaskId) {
@@ -196,10 +189,8 @@ impl State {
         let returned = bound.grant.saturating_sub(left);
         bound.grant = bound.grant.saturating_sub(returned);
         device.granted = device.granted.saturating_sub(returned);
-        let device = device.id;
         self.recount(task);
         self.recount_idle_of(task);
-        self.reindex(device);
         Some(())
     }
 
@@ -212,9 +203,7 @@ impl State {
         } else {
             device.eager.remove(&id);
         }
-        let device = device.id;
         self.recount(id);
-        self.reindex(device);
     }
 
     /// Records whether kernels of a bound task are on its device.
@@ -307,8 +296,6 @@ impl State {
                 let left = device.tasks.iter().filter_map(|id| self.tasks.get(id));
                 left.map(Task::warps).fold(0, u64::saturating_add)
             };
-            let device = device.id;
-            self.reindex(device);
         }
         Some(task)
     }
@@ -331,7 +318,6 @@ impl State {
             {
                 device.contexts = device.contexts.saturating_sub(context_bytes);
             }
-            self.reindex(device);
         }
         Some((removed, client.contexts))
     }

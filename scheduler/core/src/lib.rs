@@ -10,7 +10,6 @@ pub mod event;
 mod forecast;
 mod gate;
 pub mod history;
-mod index;
 pub mod invariants;
 pub mod journal;
 mod ledger;

@@ -7,13 +7,11 @@
 use crate::action::Gate;
 use crate::event::{DeviceProfile, KernelRequest, TaskRequest};
 use crate::forecast;
-use crate::index::{DeviceIndex, Keys};
 use crate::options::Options;
 use crate::protected::{Protected, Share};
 use crate::reason::Reason;
 use eager_units::{Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A device and the memory reserved on it.
@@ -317,7 +315,6 @@ pub struct State {
     /// Number of bound tasks by user; users without any have no entry.
     pub(crate) bound_by_user: BTreeMap<u32, u32>,
     pub(crate) overruns: BTreeMap<(ClientId, DeviceId), Overrun>,
-    pub(crate) index: DeviceIndex,
     /// Devices on which no new task starts.
     pub(crate) drained: BTreeSet<DeviceId>,
     /// The most that any device can grant to one task; None without a usable device.
@@ -326,8 +323,6 @@ pub struct State {
     pub(crate) freeing_clients: usize,
     /// Clients whose processes are stopped ([`Client::frozen`]).
     pub(crate) frozen: BTreeSet<ClientId>,
-    /// [`Options::eager_per_device`], for the index.
-    pub(crate) eager_per_device: u32,
     /// True if [`Device::protected`] is maintained.
     pub(crate) judges_kernels: bool,
 }
@@ -375,22 +370,9 @@ impl State {
         }
     }
 
-    /// Keys that place a device in the index.
-    pub(crate) fn keys_of(&self, device: &Device) -> Keys {
-        Keys {
-            free: (Reverse(device.free()), device.warps, device.id),
-            load: (device.warps, device.tasks.len(), device.id),
-            tasks: (device.tasks.len(), device.granted, device.id),
-            is_open: device.eager.len() < self.eager_per_device as usize,
-        }
-    }
-
-    /// Updates a device's place in the index after a change of what the device holds.
-    pub(crate) fn reindex(&mut self, id: DeviceId) {
-        if let Some(device) = self.devices.get(&id) {
-            let keys = self.keys_of(device);
-            self.index.put(id, keys);
-        }
+    /// The most free memory of any device; 0 without devices.
+    pub(crate) fn most_free(&self) -> Bytes {
+        self.devices.values().map(Device::free).max().unwrap_or_default()
     }
 }
 
@@ -517,6 +499,10 @@ impl<'a> View<'a> {
     /// the first in line. Placement and the watchdog share this check.
     pub fn room_for(&self, device: &Device, task: &Task) -> Option<Bytes> {
         let wanted = task.requirement;
+        // Most devices lack room, and this alone tells so without a look at the task's program.
+        if device.free() < wanted {
+            return None;
+        }
         let free = self.free_for(device, task).filter(|free| *free >= wanted)?;
         // Under policies that do not count memory, the task must at least fit alone.
         let fits_alone = self.options.context_bytes.saturating_add(wanted) <= device.task_max;

@@ -32,7 +32,6 @@ pub use view::{DeviceView, Stage, TaskView};
 
 use crate::action::Action;
 use crate::event::{DeviceProfile, Event};
-use crate::index::{DeviceIndex, Orders};
 use crate::limits::Limits;
 use crate::model::{Activity, Bound, Client, Device, Seen, State, Task, View};
 use crate::options::Options;
@@ -141,23 +140,16 @@ enum Retry {
 impl Scheduler {
     pub fn new(name: PolicyName, options: Options) -> Scheduler {
         let policy = Policy::of(name);
-        let orders = Orders::under(policy.traits().memory);
-        Scheduler::with(name, policy, options, orders)
+        Scheduler::with(name, policy, options)
     }
 
-    fn with(name: PolicyName, policy: Policy, options: Options, orders: Orders) -> Scheduler {
+    fn with(name: PolicyName, policy: Policy, options: Options) -> Scheduler {
         let traits = policy.traits().under(&options);
-        let index = DeviceIndex::of(orders);
         Scheduler {
             name,
             traits,
             policy,
-            state: State {
-                eager_per_device: options.eager_per_device,
-                judges_kernels: traits.gate.judges_kernels(),
-                index,
-                ..State::default()
-            },
+            state: State { judges_kernels: traits.gate.judges_kernels(), ..State::default() },
             options,
             anomalies: BTreeMap::new(),
             now: Nanos::default(),
@@ -184,7 +176,7 @@ impl Scheduler {
     #[doc(hidden)]
     pub fn spoil(&mut self, fault: policy::faulty::Fault) {
         let faulty = Policy::with_fault(self.name, Some(fault));
-        *self = Scheduler::with(self.name, faulty, self.options.clone(), Orders::ByMemory);
+        *self = Scheduler::with(self.name, faulty, self.options.clone());
     }
 
     /// Takes in one event and appends the actions that follow, in order. `now` must not go back; if it does, the time

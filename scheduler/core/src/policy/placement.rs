@@ -13,14 +13,10 @@ use std::cmp::Reverse;
 /// fewest warps in use. Ties go to the fewest tasks (all warps are 0 where no geometry is known), then to a device
 /// where the program has its context, then to the lowest index. None if no device has room.
 pub(super) fn whole_fewest_warps(view: View<'_>, task: &Task) -> Option<Placement> {
-    let room_on = |id| {
-        let device = view.state.devices.get(&id)?;
-        Some((device, view.room_for(device, task)?))
-    };
-    let fits = |id| room_on(id).is_some();
-    let best = view.state.index.least_loaded(task.requirement, fits)?;
-    let (device, free) = room_on(view.cheapest_like(best, task, fits))?;
-    Some(whole(device, task, free))
+    let fits = |device: &Device| view.room_for(device, task).is_some();
+    let best = first_by(view, |device| (device.warps, device.tasks.len()), fits)?;
+    let device = view.cheapest_like(best, task, fits);
+    Some(whole(device, task, view.room_for(device, task)?))
 }
 
 /// Normal Launch on a device that has `free` bytes for the task, enough for all of it.
@@ -62,13 +58,9 @@ pub(super) fn no_room_or(view: View<'_>, task: &Task, reason: Reason) -> Placeme
 /// The device with the fewest tasks (ties: least memory granted, then the lowest index) on which the task would fit
 /// alone. For policies whose ledger does not count memory.
 pub(super) fn fewest_tasks(view: View<'_>, task: &Task) -> Option<Placement> {
-    let fits = |id| {
-        let device = view.state.devices.get(&id);
-        device.is_some_and(|device| view.room_for(device, task).is_some())
-    };
-    let id = view.state.index.fewest_tasks(fits)?;
-    let device = view.state.devices.get(&id)?;
-    let reason = Reason::Assigned { device: id, tasks: device.tasks.len() as u32 };
+    let fits = |device: &Device| view.room_for(device, task).is_some();
+    let device = first_by(view, |device| (device.tasks.len(), device.granted), fits)?;
+    let reason = Reason::Assigned { device: device.id, tasks: device.tasks.len() as u32 };
     Some(Placement::Bind { device: device.id, grant: task.requirement, reason })
 }
 
@@ -96,7 +88,10 @@ pub(super) fn whole_or_eager_leaving(view: View<'_>, task: &Task, parts: Option<
         return Placement::Wait(Reason::TooLittleToStart { wanted, most: granted, device: device.id, least });
     }
     Placement::Wait(match (most_free(view, task), view.reservation) {
-        (Some(_), Some(Reservation { head, device, at, .. })) if head != task.id && is_open(view, device) => {
+        (Some(_), Some(Reservation { head, device, at, .. }))
+            if head != task.id
+                && view.state.devices.get(&device).is_some_and(|device| is_open(view, device)) =>
+        {
             Reason::WouldDelay { wanted, head, device, at }
         }
         (Some((_, most)), _) => Reason::NoEagerPlace { wanted, most, eager_per_device },
@@ -118,7 +113,7 @@ pub(super) fn eager_if_soon(view: View<'_>, task: &Task) -> Placement {
     let candidates = with_free(view, task).filter(|(device, free)| {
         let granted = (*free).min(wanted);
         pages_alone(device)
-            && is_open(view, device.id)
+            && is_open(view, device)
             && granted >= least
             && !forecast::delays_head(view, task, device, granted)
     });
@@ -162,40 +157,52 @@ pub(super) fn with_room<'a>(
 
 /// The device that could grant the task most.
 pub(crate) fn most_free<'a>(view: View<'a>, task: &Task) -> Option<(&'a Device, Bytes)> {
-    best_of(view, task, view.state.index.by_free(), |_| true)
+    best_of(view, task, |_| true)
 }
 
 /// True if the device can take another eager task.
-fn is_open(view: View<'_>, device: DeviceId) -> bool {
-    view.state.index.keys(device).is_some_and(|keys| keys.is_open)
+fn is_open(view: View<'_>, device: &Device) -> bool {
+    device.eager.len() < view.options.eager_per_device as usize
 }
 
 /// Of the devices on which the task may start eagerly, the one that could grant it most.
 fn most_free_open<'a>(view: View<'a>, task: &Task) -> Option<(&'a Device, Bytes)> {
-    let delays_head = |id| {
-        let device = view.state.devices.get(&id)?;
+    let delays_head = |device: &Device| {
         let granted = view.free_for(device, task)?.min(task.requirement);
         Some(forecast::delays_head(view, task, device, granted))
     };
-    let takes = |id| is_open(view, id) && (view.reservation.is_none() || delays_head(id) == Some(false));
-    best_of(view, task, view.state.index.open_by_free(), takes)
+    best_of(view, task, |device| {
+        is_open(view, device) && (view.reservation.is_none() || delays_head(device) == Some(false))
+    })
 }
 
-/// Of the devices in `by_free`, which come in order of free memory, the best one that `takes` the task. The client's
-/// own devices are all compared, since it pays no context there; of the others, the first is the best.
-fn best_of<'a>(
-    view: View<'a>,
-    task: &Task,
-    by_free: impl Iterator<Item = DeviceId>,
-    takes: impl Fn(DeviceId) -> bool,
-) -> Option<(&'a Device, Bytes)> {
-    let is_looked_at = |id| view.state.devices.get(&id).is_some_and(|device| view.admits(device, task));
-    let takes = |id| is_looked_at(id) && takes(id);
+/// The best of the devices that `takes` accepts and that admit the task. The client's own devices are all compared,
+/// since it pays no context there; of the others, only the one with the most free memory.
+fn best_of<'a>(view: View<'a>, task: &Task, takes: impl Fn(&Device) -> bool) -> Option<(&'a Device, Bytes)> {
+    let takes = |device: &Device| takes(device) && view.admits(device, task);
     let own = view.state.clients.get(&task.client).map(|client| &client.contexts);
     let is_own = |id: &DeviceId| own.is_some_and(|own| own.contains(id));
-    let best_foreign = by_free.into_iter().find(|id| !is_own(id) && takes(*id));
-    let best_own = own.into_iter().flatten().copied().filter(|id| takes(*id));
-    let candidates = best_own.chain(best_foreign).filter_map(|id| view.state.devices.get(&id));
+    let by_free = |device: &Device| (Reverse(device.free()), device.warps);
+    let best_foreign = first_by(view, by_free, |device| !is_own(&device.id) && takes(device));
+    let own_devices = own.into_iter().flatten().filter_map(|id| view.state.devices.get(id));
+    let candidates = own_devices.filter(|device| takes(device)).chain(best_foreign);
     let with_free = candidates.filter_map(|device| Some((device, view.free_for(device, task)?)));
     with_free.min_by_key(|(device, free)| (Reverse(*free), device.warps, device.id))
+}
+
+/// Of the devices that `takes` accepts, the one with the least key; of equal ones, that with the lowest index. Asks
+/// only about devices that would be the best so far, since a question costs more than a comparison.
+fn first_by<'a, K: Ord>(
+    view: View<'a>,
+    key: impl Fn(&Device) -> K,
+    takes: impl Fn(&Device) -> bool,
+) -> Option<&'a Device> {
+    let mut best: Option<(K, &Device)> = None;
+    for device in view.state.devices.values() {
+        let key = key(device);
+        if best.as_ref().is_none_or(|(least, _)| key < *least) && takes(device) {
+            best = Some((key, device));
+        }
+    }
+    best.map(|(_, device)| device)
 }

@@ -7,7 +7,6 @@
 
 use super::revert::Replaced;
 use super::{Anomaly, Retry, Scheduler};
-use crate::index::Orders;
 use crate::invariants::{self, Violation};
 use crate::model::{Client, Device, Overrun, Task};
 use crate::options::Options;
@@ -169,9 +168,7 @@ impl Scheduler {
     /// The image contradicts itself.
     pub fn from_image(name: PolicyName, options: Options, image: Image) -> Result<Scheduler, InvalidImage> {
         let policy = Policy::with_fault(name, image.fault);
-        let is_replaced = image.replaced.is_some();
-        let orders = if is_replaced { Orders::Both } else { Orders::under(policy.traits().memory) };
-        let mut scheduler = Scheduler::with(name, policy, options, orders);
+        let mut scheduler = Scheduler::with(name, policy, options);
         scheduler.now = image.now;
         scheduler.arrivals = image.arrivals;
         scheduler.asked_last = image.asked_last;
@@ -272,12 +269,9 @@ impl Scheduler {
                 }
             }
         }
-        let devices: Vec<DeviceId> = self.state.devices.keys().copied().collect();
-        for id in devices {
-            self.state.reindex(id);
-            if self.traits.gate == GateRule::Turns {
-                self.find_turn_end(id);
-            }
+        if self.traits.gate == GateRule::Turns {
+            let devices: Vec<DeviceId> = self.state.devices.keys().copied().collect();
+            devices.into_iter().for_each(|id| self.find_turn_end(id));
         }
         self.retry = Retry::None;
     }

@@ -159,7 +159,6 @@ impl State {
         let unaccounted = self.unaccounted_on(id);
         if let Some(device) = self.devices.get_mut(&id) {
             device.unaccounted = unaccounted;
-            self.reindex(id);
         }
     }
 }

@@ -79,7 +79,6 @@ impl Scheduler {
         // Its kernels went on while it was not watched.
         bound.activity = Activity::Unknown;
         self.state.recount(id);
-        self.state.reindex(device);
         if grant < wanted {
             return Err(Anomaly::NotRestored);
         }

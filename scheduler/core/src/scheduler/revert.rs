@@ -10,7 +10,6 @@
 
 use super::{Anomaly, Scheduler};
 use crate::action::Action;
-use crate::index::Orders;
 use crate::model::Task;
 use crate::policy::{MemoryRule, Placement, Policy, PolicyName};
 use crate::reason::Reason;
@@ -52,7 +51,7 @@ impl Scheduler {
             return Err(Anomaly::RepeatedReversion);
         }
         let case = Policy::of(PolicyName::Case);
-        let empty = Scheduler::with(PolicyName::Case, case, self.options.clone(), Orders::Both);
+        let empty = Scheduler::with(PolicyName::Case, case, self.options.clone());
         let mut actions = Vec::new();
         let mut next = self.transfer_to(empty, &mut actions)?;
         next.reversions = self.reversions.saturating_add(1);
@@ -105,8 +104,7 @@ impl Scheduler {
             return false;
         };
         let Replaced { name, policy, agreed, .. } = replaced;
-        let orders = Orders::under(policy.traits().memory);
-        let empty = Scheduler::with(name, policy, self.options.clone(), orders);
+        let empty = Scheduler::with(name, policy, self.options.clone());
         let mut actions = Vec::new();
         // If a task cannot keep its device under that policy, all stay under `case`, for good.
         let Ok(mut next) = self.transfer_to(empty, &mut actions) else { return false };

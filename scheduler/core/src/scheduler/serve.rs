@@ -78,9 +78,11 @@ impl Scheduler {
                 self.try_in_order(self.order_of_all(), out);
             }
             QueueOrder::LargestFirst => {
-                let mut last = None;
-                while let Some(next) = self.queue.next_within(self.largest_startable(), last) {
-                    self.try_one(next.2, false, out);
+                let (mut largest, mut last) = (self.largest_startable(), None);
+                while let Some(next) = self.queue.next_within(largest, last) {
+                    if self.try_one(next.2, false, out) {
+                        largest = self.largest_startable();
+                    }
                     last = Some(next);
                 }
             }
@@ -109,12 +111,12 @@ impl Scheduler {
     }
 
     fn try_in_order(&mut self, order: Vec<TaskId>, out: &mut Vec<Action>) {
+        let (whole_only, mut most_free) = (self.starts_whole_only(), self.state.most_free());
         for id in order {
             let Some(task) = self.state.tasks.get(&id) else { continue };
-            let is_short = self.may_start_short(task);
-            let largest = if is_short { self.largest_startable() } else { self.state.index.most_free() };
-            if task.requirement <= largest {
-                self.try_one(id, false, out);
+            let may_start = task.requirement <= most_free || (!whole_only && self.may_start_short(task));
+            if may_start && self.try_one(id, false, out) {
+                most_free = self.state.most_free();
             }
         }
     }
@@ -181,8 +183,12 @@ impl Scheduler {
 
     /// Largest requirement with which a task can start now.
     fn largest_startable(&self) -> Bytes {
-        let whole_only = !self.traits.eager || self.traits.last_resort;
-        if whole_only { self.state.index.most_free() } else { Bytes(u64::MAX) }
+        if self.starts_whole_only() { self.state.most_free() } else { Bytes(u64::MAX) }
+    }
+
+    /// True if no task starts short but as a last resort.
+    fn starts_whole_only(&self) -> bool {
+        !self.traits.eager || self.traits.last_resort
     }
 
     pub(super) fn try_all(&mut self, out: &mut Vec<Action>) {
