@@ -6,13 +6,11 @@
 
 use crate::action::Gate;
 use crate::event::KernelRequest;
-use crate::model::{Activity, Bound, Client, Device, Task, View};
+use crate::model::{Activity, Bound, Device, Task, View};
 use crate::options::Options;
 use crate::policy::{GateRule, Traits};
-use crate::protected::Protected;
 use crate::reason::Reason;
-use eager_units::{AccessClass, Bytes, Class, ClientId, DeviceId};
-use std::borrow::Cow;
+use eager_units::{AccessClass, Bytes, Class, ClientId, TaskId};
 
 /// Decision about one task's gate, with its reason.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,44 +96,60 @@ fn barrier(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
 fn per_kernel(view: View<'_>, rule: GateRule, task: &Task, bound: &Bound) -> Verdict {
     let device = bound.device;
     let Some(on_device) = view.state.devices.get(&device) else { return Verdict::hold(Reason::NoDevice) };
-    let without_own = without_client(view, &on_device.protected, task.client, device);
-    let Protected { tasks, unfinished, live, pinned, active } = without_own.as_ref();
-    if *tasks == 0 {
+    let Protected { tasks, unfinished, live, pinned, active } = Protected::from(view, task, bound);
+    if tasks == 0 {
         return Verdict::go(None, Reason::NobodyToProtect { device });
     }
-    if rule != GateRule::WhileIdle && *unfinished == 0 {
-        return match *pinned {
-            Bytes::ZERO => Verdict::go(None, Reason::AllHaveLaunched { device, tasks: *tasks }),
+    if rule != GateRule::WhileIdle && unfinished == 0 {
+        return match pinned {
+            Bytes::ZERO => Verdict::go(None, Reason::AllHaveLaunched { device, tasks }),
             pinned => within_ratio(view.options, on_device, bound, pinned),
         };
     }
-    match active.first().and_then(|id| view.state.tasks.get(id)) {
-        Some(other) => Verdict::hold(match other.bound().map(|bound| bound.activity) {
-            Some(Activity::Busy) => Reason::NormalBusy { device, task: other.id },
-            _ => Reason::NormalUnknown { device, task: other.id },
-        }),
-        None if rule == GateRule::WhileIdle => all_together(view.options, on_device, task, bound, *live),
-        None => within_ratio(view.options, on_device, bound, *live),
+    match active {
+        Some((other, Activity::Busy)) => Verdict::hold(Reason::NormalBusy { device, task: other }),
+        Some((other, _)) => Verdict::hold(Reason::NormalUnknown { device, task: other }),
+        None if rule == GateRule::WhileIdle => all_together(view.options, on_device, task, bound, live),
+        None => within_ratio(view.options, on_device, bound, live),
     }
 }
 
-/// The tasks to protect from a client's eager task: all but the client's own. Copies only if the client has another
-/// task there.
-fn without_client<'a>(
-    view: View<'a>,
-    all: &'a Protected,
-    client: ClientId,
-    device: DeviceId,
-) -> Cow<'a, Protected> {
-    let mut left = Cow::Borrowed(all);
-    let tasks = view.state.clients.get(&client).into_iter().flat_map(|client| &client.tasks);
-    for task in tasks.filter_map(|id| view.state.tasks.get(id)) {
-        let bound = task.bound().filter(|bound| bound.device == device);
-        if let Some(share) = bound.and_then(|bound| bound.share) {
-            left.to_mut().remove(task.id, share);
+/// The normal tasks of a device that an eager one there waits for.
+#[derive(Default)]
+struct Protected {
+    tasks: u32,
+    /// Those of them that have launches to come.
+    unfinished: u32,
+    /// Memory that may be in use (`live`), and the part of it that cannot be evicted (`pinned`).
+    live: Bytes,
+    pinned: Bytes,
+    /// The first with kernels on the device, or whose activity is not known.
+    active: Option<(TaskId, Activity)>,
+}
+
+impl Protected {
+    /// From an eager task: all normal tasks but those of its own client, and those that have no kernel there and whose
+    /// program is stopped. Of these not even the memory counts, since a kernel held for it could be held for ever. A
+    /// frozen process counts as idle, whatever it reported last.
+    fn from(view: View<'_>, task: &Task, bound: &Bound) -> Protected {
+        let mut all = Protected::default();
+        for (other, state) in normal_tasks(view, task, bound).filter(|(other, _)| other.client != task.client)
+        {
+            let Some(owner) = view.state.clients.get(&other.client) else { continue };
+            let is_active = state.activity != Activity::Idle && !owner.frozen;
+            if !is_active && view.state.is_stopped(owner) {
+                continue;
+            }
+            let pinned = if state.managed { Bytes::ZERO } else { state.grant };
+            let is_done = state.all_launched && !is_active;
+            all.tasks += 1;
+            all.unfinished += u32::from(!state.all_launched);
+            all.live = all.live.saturating_add(if is_done { pinned } else { state.grant });
+            all.pinned = all.pinned.saturating_add(pinned);
+            all.active = all.active.or(is_active.then_some((other.id, state.activity)));
         }
+        all
     }
-    left
 }
 
 /// Judges kernels together with all that their task needs over its run (specification S-325): kernels that fit one by
@@ -212,5 +226,5 @@ fn normal_tasks<'a>(
 }
 
 fn client_is_stopped(view: View<'_>, client: ClientId) -> bool {
-    view.state.clients.get(&client).is_some_and(Client::is_stopped)
+    view.state.clients.get(&client).is_some_and(|client| view.state.is_stopped(client))
 }

@@ -6,7 +6,7 @@
 
 use crate::action::Gate;
 use crate::event::KernelRequest;
-use crate::model::{Activity, Bound, Client, Device, State, Stay, Task, TaskState};
+use crate::model::{Activity, Bound, Device, State, Stay, Task, TaskState};
 use crate::reason::Reason;
 use eager_units::{Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::BTreeSet;
@@ -62,7 +62,7 @@ impl State {
             device.eager.insert(binding.task);
         }
         let client = task.client;
-        self.note_context(client, binding.device, |client| client.waiting = client.waiting.saturating_sub(1));
+        self.note_context(client, binding.device);
         let task = self.tasks.get_mut(&binding.task)?;
         task.state = TaskState::Bound(Box::new(Bound {
             device: binding.device,
@@ -84,10 +84,8 @@ impl State {
             promotion_done: false,
             out_of_turn: binding.out_of_turn,
             stay: Stay::Within,
-            share: None,
         }));
         self.count_bound(client, true);
-        self.recount(binding.task);
         self.recount_idle(client);
         Some(class)
     }
@@ -105,20 +103,18 @@ impl State {
             return false;
         };
         device.contexts = device.contexts.saturating_add(cost);
-        self.note_context(client, id, |_| {});
+        self.note_context(client, id);
         self.recount_idle(client);
         true
     }
 
-    /// Counts a client with its program on a device, unless it is counted there already, and changes the client.
-    fn note_context(&mut self, id: ClientId, on: DeviceId, change: impl FnOnce(&mut Client)) {
-        let mut new_of = None;
-        self.change_client(id, |client| {
-            new_of = client.contexts.insert(on).then(|| client.program());
-            change(client);
-        });
-        if let Some((program, device)) = new_of.zip(self.devices.get_mut(&on)) {
-            *device.programs.entry(program).or_default() += 1;
+    /// Counts a client with its program on a device, unless it is counted there already.
+    fn note_context(&mut self, id: ClientId, on: DeviceId) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        if client.contexts.insert(on)
+            && let Some(device) = self.devices.get_mut(&on)
+        {
+            *device.programs.entry(client.program()).or_default() += 1;
         }
     }
 
@@ -157,7 +153,6 @@ impl State {
         let added = if missing <= free { missing } else { free.saturating_sub(device.left_to_others(parts)) };
         device.granted = device.granted.saturating_add(added);
         bound.grant = bound.grant.saturating_add(added);
-        self.recount(task);
         self.recount_idle_of(task);
         added
     }
@@ -170,7 +165,6 @@ impl State {
         let returned = lacks.min(bound.grant);
         device.granted = device.granted.saturating_sub(returned);
         bound.grant = bound.grant.saturating_sub(returned);
-        self.recount(task);
         self.recount_idle_of(task);
     }
 
@@ -189,7 +183,6 @@ impl State {
         let returned = bound.grant.saturating_sub(left);
         bound.grant = bound.grant.saturating_sub(returned);
         device.granted = device.granted.saturating_sub(returned);
-        self.recount(task);
         self.recount_idle_of(task);
         Some(())
     }
@@ -203,7 +196,6 @@ impl State {
         } else {
             device.eager.remove(&id);
         }
-        self.recount(id);
     }
 
     /// Records whether kernels of a bound task are on its device.
@@ -212,7 +204,6 @@ impl State {
             && bound.activity != activity
         {
             bound.activity = activity;
-            self.recount(id);
         }
     }
 
@@ -220,7 +211,6 @@ impl State {
     pub(crate) fn set_all_launched(&mut self, id: TaskId) {
         if let Some(bound) = self.tasks.get_mut(&id).and_then(Task::bound_mut) {
             bound.all_launched = true;
-            self.recount(id);
         }
     }
 
@@ -228,15 +218,8 @@ impl State {
     pub(crate) fn hold(&mut self, id: TaskId, kernel: KernelRequest, now: Nanos) {
         let Some((device, _, bound)) = self.bound_parts(id) else { return };
         let since = bound.held.as_ref().map_or(now, |(_, since)| *since);
-        let is_new = bound.held.replace((kernel, since)).is_none();
+        bound.held = Some((kernel, since));
         device.held.insert((since, id));
-        self.count_held(id, i32::from(is_new));
-    }
-
-    fn count_held(&mut self, id: TaskId, change: i32) {
-        if let Some(owner) = self.tasks.get(&id).map(|task| task.client) {
-            self.change_client(owner, |client| client.held = client.held.saturating_add_signed(change));
-        }
     }
 
     /// Lets a task's held kernel through, if there is one; returns whether there was.
@@ -246,7 +229,6 @@ impl State {
         let Some((kernel, since)) = bound.held.take() else { return false };
         bound.admitted = Some(kernel);
         device.held.remove(&(since, id));
-        self.count_held(id, -1);
         true
     }
 
@@ -267,16 +249,12 @@ impl State {
     /// Removes a task and frees what it holds.
     pub(crate) fn remove_task(&mut self, id: TaskId) -> Option<Task> {
         let task = self.tasks.remove(&id)?;
-        let was_waiting = task.bound().is_none();
-        let was_held = task.bound().is_some_and(|bound| bound.held.is_some());
-        if !was_waiting {
+        if task.bound().is_some() {
             self.count_bound(task.client, false);
         }
-        self.change_client(task.client, |client| {
+        if let Some(client) = self.clients.get_mut(&task.client) {
             client.tasks.remove(&id);
-            client.waiting = client.waiting.saturating_sub(u32::from(was_waiting));
-            client.held = client.held.saturating_sub(u32::from(was_held));
-        });
+        }
         self.recount_idle(task.client);
         if let Some(bound) = task.bound()
             && let Some(device) = self.devices.get_mut(&bound.device)
@@ -284,7 +262,6 @@ impl State {
             device.tasks.remove(&id);
             device.eager.remove(&id);
             device.watched -= u32::from(bound.watched);
-            device.protected.replace(id, bound.share, None);
             if let Some((_, since)) = bound.held {
                 device.held.remove(&(since, id));
             }
@@ -309,7 +286,6 @@ impl State {
         let tasks = self.clients.get(&id)?.tasks.clone();
         let removed = tasks.into_iter().filter_map(|task| self.remove_task(task)).collect();
         let client = self.clients.remove(&id)?;
-        self.freeing_clients -= usize::from(client.will_free_memory());
         self.frozen.remove(&id);
         client.idle_on.iter().for_each(|&device| self.count_idle(device, client.uid, -1));
         for &device in &client.contexts {

@@ -17,7 +17,6 @@ pub mod limits;
 pub mod model;
 pub mod options;
 pub mod policy;
-mod protected;
 mod queue;
 pub mod reason;
 pub mod scheduler;

@@ -8,7 +8,6 @@ use crate::action::Gate;
 use crate::event::{DeviceProfile, KernelRequest, TaskRequest};
 use crate::forecast;
 use crate::options::Options;
-use crate::protected::{Protected, Share};
 use crate::reason::Reason;
 use eager_units::{Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
@@ -53,9 +52,6 @@ pub struct Device {
     /// Number of tasks bound here whose busy and idle changes must be reported.
     #[serde(skip)]
     pub watched: u32,
-    /// Normal tasks here that the eager ones wait for; maintained only under gate rules that judge single kernels.
-    #[serde(skip)]
-    pub(crate) protected: Protected,
     /// Tasks with a kernel held at a closed gate, by the time at which the hold began.
     #[serde(skip)]
     pub held: BTreeSet<(Nanos, TaskId)>,
@@ -158,11 +154,6 @@ pub struct Client {
     pub(crate) idle_on: BTreeSet<DeviceId>,
     #[serde(default)]
     pub(crate) has_held: bool,
-    /// How many of its tasks wait for a device (`waiting`), and how many have a kernel at a closed gate (`held`).
-    #[serde(skip)]
-    pub waiting: u32,
-    #[serde(skip)]
-    pub held: u32,
     /// Its process is stopped, and its kernels have ended.
     #[serde(default)]
     pub frozen: bool,
@@ -172,16 +163,6 @@ impl Client {
     /// Names the program: the first client of its process, connected or not.
     pub fn program(&self) -> ClientId {
         self.first_of_process.unwrap_or(self.id)
-    }
-
-    /// True if it has a context on a device and no waiting task: sooner or later it gives memory back.
-    pub fn will_free_memory(&self) -> bool {
-        self.waiting == 0 && !self.contexts.is_empty()
-    }
-
-    /// True if one of its tasks waits for a device or has a kernel at a closed gate, or if its process is stopped.
-    pub fn is_stopped(&self) -> bool {
-        self.waiting > 0 || self.held > 0 || self.frozen
     }
 }
 
@@ -252,9 +233,6 @@ pub struct Bound {
     /// It was started to break a circle, or restored: the order of arrival did not apply.
     pub out_of_turn: bool,
     pub stay: Stay,
-    /// Its part in the sums of [`Device::protected`].
-    #[serde(skip)]
-    pub(crate) share: Option<Share>,
 }
 
 /// Measures taken so far against a task for the time that it has its device.
@@ -319,45 +297,25 @@ pub struct State {
     pub(crate) drained: BTreeSet<DeviceId>,
     /// The most that any device can grant to one task; None without a usable device.
     pub(crate) largest_task: Option<Bytes>,
-    /// Number of clients that hold something and do not wait ([`Client::will_free_memory`]).
-    pub(crate) freeing_clients: usize,
     /// Clients whose processes are stopped ([`Client::frozen`]).
     pub(crate) frozen: BTreeSet<ClientId>,
-    /// True if [`Device::protected`] is maintained.
-    pub(crate) judges_kernels: bool,
 }
 
 impl State {
-    /// Changes a client, and updates what depends on it: the count of clients that will free memory, the set of frozen
-    /// clients, and its tasks' shares of [`Device::protected`] if it stops or continues.
-    pub(crate) fn change_client(&mut self, id: ClientId, change: impl FnOnce(&mut Client)) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
-        let (freed, before) = (client.will_free_memory(), (client.is_stopped(), client.frozen));
-        change(client);
-        self.freeing_clients =
-            self.freeing_clients - usize::from(freed) + usize::from(client.will_free_memory());
-        if client.frozen {
-            self.frozen.insert(id);
-        } else {
-            self.frozen.remove(&id);
-        }
-        if self.judges_kernels && (client.is_stopped(), client.frozen) != before {
-            for id in &client.tasks {
-                if let Some(task) = self.tasks.get_mut(id) {
-                    recount(task, client, &mut self.devices);
-                }
-            }
-        }
+    /// The tasks of a client that wait for a device.
+    pub(crate) fn waiting_of(&self, client: &Client) -> impl Iterator<Item = &Task> {
+        self.tasks_of(client).filter(|task| task.bound().is_none())
     }
 
-    /// Recomputes a bound task's share of [`Device::protected`], after a change on which the share depends.
-    pub(crate) fn recount(&mut self, id: TaskId) {
-        if self.judges_kernels
-            && let Some(task) = self.tasks.get_mut(&id)
-            && let Some(client) = self.clients.get(&task.client)
-        {
-            recount(task, client, &mut self.devices);
-        }
+    fn tasks_of(&self, client: &Client) -> impl Iterator<Item = &Task> {
+        client.tasks.iter().filter_map(|id| self.tasks.get(id))
+    }
+
+    /// True if one of the client's tasks waits for a device or has a kernel at a closed gate, or if its process is
+    /// stopped.
+    pub(crate) fn is_stopped(&self, client: &Client) -> bool {
+        let stands = |task: &Task| task.bound().is_none_or(|bound| bound.held.is_some());
+        client.frozen || self.tasks_of(client).any(stands)
     }
 
     /// Counts a task of the client's user as bound, or as bound no longer.
@@ -373,18 +331,6 @@ impl State {
     /// The most free memory of any device; 0 without devices.
     pub(crate) fn most_free(&self) -> Bytes {
         self.devices.values().map(Device::free).max().unwrap_or_default()
-    }
-}
-
-fn recount(task: &mut Task, owner: &Client, devices: &mut BTreeMap<DeviceId, Device>) {
-    let id = task.id;
-    let Some(bound) = task.bound_mut() else { return };
-    let share = Share::of(bound, owner);
-    if share != bound.share
-        && let Some(device) = devices.get_mut(&bound.device)
-    {
-        device.protected.replace(id, bound.share, share);
-        bound.share = share;
     }
 }
 

@@ -36,7 +36,6 @@ use crate::limits::Limits;
 use crate::model::{Activity, Bound, Client, Device, Seen, State, Task, View};
 use crate::options::Options;
 use crate::policy::{self, GateRule, MemoryRule, Policy, PolicyName, Traits};
-use crate::protected::Protected;
 use crate::queue::Queue;
 use eager_units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use lines::Lines;
@@ -149,7 +148,7 @@ impl Scheduler {
             name,
             traits,
             policy,
-            state: State { judges_kernels: traits.gate.judges_kernels(), ..State::default() },
+            state: State::default(),
             options,
             anomalies: BTreeMap::new(),
             now: Nanos::default(),
@@ -343,7 +342,6 @@ impl Scheduler {
             tasks: BTreeSet::new(),
             eager: BTreeSet::new(),
             watched: 0,
-            protected: Protected::default(),
             held: BTreeSet::new(),
             turn: None,
             turn_ends: None,
@@ -383,8 +381,6 @@ impl Scheduler {
             contexts: BTreeSet::new(),
             idle_on: BTreeSet::new(),
             has_held: false,
-            waiting: 0,
-            held: 0,
             frozen: false,
         };
         self.state.clients.insert(id, client);
@@ -413,10 +409,12 @@ impl Scheduler {
     /// Notes that a client's process stopped or continues. A stopped process cannot report that its kernels have ended,
     /// so the daemon looks at the device.
     fn freeze(&mut self, id: ClientId, frozen: bool) -> Result<(), Anomaly> {
-        if !self.state.clients.contains_key(&id) {
-            return Err(Anomaly::UnknownClient);
+        self.state.clients.get_mut(&id).ok_or(Anomaly::UnknownClient)?.frozen = frozen;
+        if frozen {
+            self.state.frozen.insert(id);
+        } else {
+            self.state.frozen.remove(&id);
         }
-        self.state.change_client(id, |client| client.frozen = frozen);
         Ok(())
     }
 

@@ -48,14 +48,11 @@ impl Scheduler {
 
     /// When the programs that wait in a circle will have been silent for long enough; None without a circle.
     pub(super) fn circle_deadline(&self) -> Option<Nanos> {
-        // Goes through the clients, since there may be many waiting tasks.
-        let mut holders = self.state.clients.values().filter(|client| !client.contexts.is_empty());
-        let waits = |id: &TaskId| {
-            let task = self.state.tasks.get(id).filter(|task| task.bound().is_none());
-            task.is_some_and(|task| task.request.held_by.is_none())
-        };
-        let is_circle =
-            self.state.freeing_clients == 0 && holders.any(|client| client.tasks.iter().any(waits));
+        // Goes through the clients, since there may be many waiting tasks. One that does not wait gives memory back.
+        let holders = || self.state.clients.values().filter(|client| !client.contexts.is_empty());
+        let all_wait = || holders().all(|client| self.state.waiting_of(client).next().is_some());
+        let may_go_on = |client| self.state.waiting_of(client).any(|task| task.request.held_by.is_none());
+        let is_circle = all_wait() && holders().any(may_go_on);
         is_circle.then(|| Nanos(self.silent_since.0.saturating_add(self.options.circle_ns.0)))
     }
 

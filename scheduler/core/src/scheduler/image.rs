@@ -212,7 +212,6 @@ impl Scheduler {
                 return Err(InvalidImage::Missing { what: device.to_string() });
             }
             let id = client.id;
-            let client = Client { waiting: 0, held: 0, ..client };
             if self.state.clients.insert(id, client).is_some() {
                 return Err(InvalidImage::Twice { what: id.to_string() });
             }
@@ -231,9 +230,8 @@ impl Scheduler {
         let client = state.clients.get_mut(&task.client).ok_or_else(|| missing(task.client.to_string()))?;
         client.tasks.insert(id);
         match task.bound() {
-            None => client.waiting += 1,
+            None => {}
             Some(bound) => {
-                client.held += u32::from(bound.held.is_some());
                 let device = state.devices.get_mut(&bound.device);
                 let device = device.ok_or_else(|| missing(bound.device.to_string()))?;
                 device.tasks.insert(id);
@@ -254,12 +252,8 @@ impl Scheduler {
 
     /// Recomputes what is kept beside devices, clients and tasks so that a step need not look at all of them.
     fn sum_up(&mut self) {
-        self.state.freeing_clients =
-            self.state.clients.values().filter(|client| client.will_free_memory()).count();
         let frozen = self.state.clients.values().filter(|client| client.frozen);
         self.state.frozen = frozen.map(|client| client.id).collect();
-        let tasks: Vec<TaskId> = self.state.tasks.keys().copied().collect();
-        tasks.into_iter().for_each(|id| self.state.recount(id));
         let clients: Vec<ClientId> = self.state.clients.keys().copied().collect();
         clients.into_iter().for_each(|id| self.state.recount_idle(id));
         for client in self.state.clients.values() {

@@ -48,10 +48,9 @@ impl Scheduler {
         let wanted = restored.grant.min(restored.requirement);
         let grant = wanted.min(free);
         self.arrivals += 1;
-        self.state.change_client(client, |client| {
+        if let Some(client) = self.state.clients.get_mut(&client) {
             client.tasks.insert(id);
-            client.waiting += 1;
-        });
+        }
         let task = Task {
             id,
             client,
@@ -78,7 +77,6 @@ impl Scheduler {
         bound.all_launched = restored.all_launched;
         // Its kernels went on while it was not watched.
         bound.activity = Activity::Unknown;
-        self.state.recount(id);
         if grant < wanted {
             return Err(Anomaly::NotRestored);
         }

@@ -6,7 +6,7 @@
 use super::{Anomaly, Retry, Scheduler, regrant};
 use crate::action::{Action, Gate};
 use crate::event::Restored;
-use crate::model::{Bound, Client, Task, TaskState};
+use crate::model::{Bound, Task, TaskState};
 use crate::policy::{GateRule, PolicyName};
 use crate::reason::Reason;
 
@@ -114,10 +114,9 @@ impl Scheduler {
 
     fn requeue(&mut self, task: &Task, out: &mut Vec<Action>) {
         let id = task.id;
-        self.state.change_client(task.client, |client: &mut Client| {
+        if let Some(client) = self.state.clients.get_mut(&task.client) {
             client.tasks.insert(id);
-            client.waiting += 1;
-        });
+        }
         let task = Task { state: TaskState::Waiting { last_reported: None }, ..task.clone() };
         self.line_up(&task);
         self.state.tasks.insert(id, task);

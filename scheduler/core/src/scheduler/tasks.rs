@@ -24,10 +24,9 @@ impl Scheduler {
         if !self.state.clients.contains_key(&client) {
             return Err(Anomaly::UnknownClient);
         }
-        self.state.change_client(client, |client| {
+        if let Some(client) = self.state.clients.get_mut(&client) {
             client.tasks.insert(id);
-            client.waiting += 1;
-        });
+        }
         self.arrivals += 1;
         let wanted = request.requirement;
         let task = Task {

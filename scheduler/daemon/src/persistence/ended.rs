@@ -78,11 +78,15 @@ impl Open {
     fn update(&mut self, client: &Client, scheduler: &Scheduler) {
         let tasks = client.tasks.iter().filter_map(|id| scheduler.state().tasks.get(id));
         let (mut wanted, mut granted) = (Bytes::ZERO, Bytes::ZERO);
-        (self.waits, self.has_device, self.is_held) = (client.waiting > 0, false, client.held > 0);
+        (self.waits, self.has_device, self.is_held) = (false, false, false);
         for task in tasks {
             wanted = wanted.saturating_add(task.requirement);
-            let TaskState::Bound(bound) = &task.state else { continue };
+            let TaskState::Bound(bound) = &task.state else {
+                self.waits = true;
+                continue;
+            };
             self.has_device = true;
+            self.is_held |= bound.held.is_some();
             granted = granted.saturating_add(bound.grant);
             let class = bound.class.to_string();
             if !self.row.classes.contains(&class) {
