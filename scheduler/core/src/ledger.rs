@@ -28,7 +28,6 @@ impl State {
     /// Adds a new device.
     pub(crate) fn add_device(&mut self, device: Device) {
         let id = device.id;
-        self.largest_task = self.largest_task.max(Some(device.task_max));
         self.devices.insert(id, device);
     }
 
@@ -198,22 +197,6 @@ impl State {
         }
     }
 
-    /// Records whether kernels of a bound task are on its device.
-    pub(crate) fn set_activity(&mut self, id: TaskId, activity: Activity) {
-        if let Some(bound) = self.tasks.get_mut(&id).and_then(Task::bound_mut)
-            && bound.activity != activity
-        {
-            bound.activity = activity;
-        }
-    }
-
-    /// Records that a bound task has launched its last kernel.
-    pub(crate) fn set_all_launched(&mut self, id: TaskId) {
-        if let Some(bound) = self.tasks.get_mut(&id).and_then(Task::bound_mut) {
-            bound.all_launched = true;
-        }
-    }
-
     /// Records the kernel that a task holds at its closed gate; if it held one already, the start of the hold is kept.
     pub(crate) fn hold(&mut self, id: TaskId, kernel: KernelRequest, now: Nanos) {
         let Some((device, _, bound)) = self.bound_parts(id) else { return };
@@ -232,20 +215,6 @@ impl State {
         true
     }
 
-    /// Switches reports of a task's busy and idle changes on or off; returns whether that is a change.
-    pub(crate) fn watch(&mut self, id: TaskId, on: bool) -> bool {
-        if !on {
-            self.set_activity(id, Activity::Unknown);
-        }
-        let Some((device, _, bound)) = self.bound_parts(id) else { return false };
-        if bound.watched == on {
-            return false;
-        }
-        bound.watched = on;
-        device.watched = if on { device.watched + 1 } else { device.watched - 1 };
-        true
-    }
-
     /// Removes a task and frees what it holds.
     pub(crate) fn remove_task(&mut self, id: TaskId) -> Option<Task> {
         let task = self.tasks.remove(&id)?;
@@ -261,7 +230,6 @@ impl State {
         {
             device.tasks.remove(&id);
             device.eager.remove(&id);
-            device.watched -= u32::from(bound.watched);
             if let Some((_, since)) = bound.held {
                 device.held.remove(&(since, id));
             }

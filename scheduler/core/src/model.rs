@@ -49,17 +49,11 @@ pub struct Device {
     /// Tasks bound here that run eagerly.
     #[serde(skip)]
     pub eager: BTreeSet<TaskId>,
-    /// Number of tasks bound here whose busy and idle changes must be reported.
-    #[serde(skip)]
-    pub watched: u32,
     /// Tasks with a kernel held at a closed gate, by the time at which the hold began.
     #[serde(skip)]
     pub held: BTreeSet<(Nanos, TaskId)>,
     /// The task whose kernels may start, under [`crate::policy::GateRule::Turns`].
     pub turn: Option<Turn>,
-    /// When that turn ends if no other event comes before.
-    #[serde(skip)]
-    pub turn_ends: Option<Nanos>,
 }
 
 /// A number of bytes as seen at the last two looks.
@@ -293,10 +287,6 @@ pub struct State {
     /// Number of bound tasks by user; users without any have no entry.
     pub(crate) bound_by_user: BTreeMap<u32, u32>,
     pub(crate) overruns: BTreeMap<(ClientId, DeviceId), Overrun>,
-    /// Devices on which no new task starts.
-    pub(crate) drained: BTreeSet<DeviceId>,
-    /// The most that any device can grant to one task; None without a usable device.
-    pub(crate) largest_task: Option<Bytes>,
     /// Clients whose processes are stopped ([`Client::frozen`]).
     pub(crate) frozen: BTreeSet<ClientId>,
 }
@@ -476,13 +466,13 @@ impl<'a> View<'a> {
         self.state.devices.get(&device).map_or(0, |device| device.eager.len() as u32)
     }
 
-    /// The most that any device open to the task can grant to one task; None while there are no devices.
+    /// The most that any device open to the task can grant to one task; None while there are no devices, nor any in
+    /// use if the task bars none.
     pub fn largest_for(&self, task: &Task) -> Option<Bytes> {
         let barred = task.request.barred;
-        if barred.is_empty() || self.state.devices.is_empty() {
-            return self.state.largest_task;
-        }
         let open = self.state.devices.values().filter(|device| !device.lost && !barred.has(device.id));
-        Some(open.map(|device| device.task_max).max().unwrap_or_default())
+        let largest = open.map(|device| device.task_max).max();
+        let must_be_open = !barred.is_empty() && !self.state.devices.is_empty();
+        largest.or(must_be_open.then_some(Bytes::ZERO))
     }
 }

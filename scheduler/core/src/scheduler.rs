@@ -104,11 +104,6 @@ pub struct Scheduler {
     retry: Retry,
     /// Devices that this step affected: their eager tasks, turns, gates and watches are looked at.
     touched: Touched,
-    /// Buffers that are kept only to reuse their allocations.
-    settled: Touched,
-    looked_at: Vec<(DeviceId, TaskId)>,
-    /// Ends of the current turns, the earliest first.
-    turn_ends: BTreeSet<(Nanos, DeviceId)>,
     /// Time of the last event from a program that holds something.
     silent_since: Nanos,
     /// Earliest time at which a predicted end is near enough for an eager start.
@@ -159,9 +154,6 @@ impl Scheduler {
             lines: Lines::default(),
             retry: Retry::None,
             touched: Touched::default(),
-            settled: Touched::default(),
-            looked_at: Vec::new(),
-            turn_ends: BTreeSet::new(),
             silent_since: Nanos::default(),
             promotion_expected: None,
             replaced: None,
@@ -341,10 +333,8 @@ impl Scheduler {
             warps: 0,
             tasks: BTreeSet::new(),
             eager: BTreeSet::new(),
-            watched: 0,
             held: BTreeSet::new(),
             turn: None,
-            turn_ends: None,
         };
         self.state.add_device(device);
         self.touched.devices.add(id);

@@ -17,11 +17,6 @@ impl Scheduler {
             return Err(Anomaly::RepeatedDrain);
         }
         device.drained = drained;
-        if drained {
-            self.state.drained.insert(id);
-        } else {
-            self.state.drained.remove(&id);
-        }
         // The reasons of waiting tasks may not hold any more, whichever way it went.
         self.retry = Retry::All;
         Ok(())
@@ -57,16 +52,14 @@ impl Scheduler {
 
     /// The drained device that keeps a task waiting: the task would start there, or all devices are drained.
     pub(super) fn why_drained(&self, view: View<'_>, task: &Task) -> Option<Reason> {
-        let first = *self.state.drained.first()?;
+        let mut drained = self.state.devices.values().filter(|device| device.drained).peekable();
+        let first = drained.peek()?.id;
+        let are_all = drained.count() == self.state.devices.len();
+        let is_drained = |id| self.state.devices.get(&id).is_some_and(|device| device.drained);
         let without_drains = View { ignores_drains: true, ..view };
         match self.policy_placement(without_drains, task) {
-            Placement::Bind { device, .. } if self.state.drained.contains(&device) => {
-                Some(Reason::Drained { device })
-            }
-            _ if self.state.drained.len() == self.state.devices.len() => {
-                Some(Reason::Drained { device: first })
-            }
-            _ => None,
+            Placement::Bind { device, .. } if is_drained(device) => Some(Reason::Drained { device }),
+            _ => are_all.then_some(Reason::Drained { device: first }),
         }
     }
 }

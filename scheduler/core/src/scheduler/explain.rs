@@ -283,7 +283,7 @@ impl Scheduler {
                 now.saturating_sub(*since)
             ));
         }
-        if self.state.drained.contains(device) {
+        if self.state.devices.get(device).is_some_and(|device| device.drained) {
             sentences.push(format!(
                 "{device} is drained: this task goes on, and its program's next task would start elsewhere."
             ));

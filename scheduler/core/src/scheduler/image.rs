@@ -11,7 +11,7 @@ use crate::invariants::{self, Violation};
 use crate::model::{Client, Device, Overrun, Task};
 use crate::options::Options;
 use crate::policy::faulty::Fault;
-use crate::policy::{GateRule, Policy, PolicyName};
+use crate::policy::{Policy, PolicyName};
 use eager_units::{ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,9 +79,6 @@ impl Image {
             lines,
             retry: _,
             touched: _,
-            settled: _,
-            looked_at: _,
-            turn_ends: _,
             silent_since,
             promotion_expected,
             replaced,
@@ -192,17 +189,12 @@ impl Scheduler {
     fn restore_devices(&mut self, devices: Vec<Device>) -> Result<(), InvalidImage> {
         for device in devices {
             let id = device.id;
-            if device.drained {
-                self.state.drained.insert(id);
-            }
             // An image that was not written to a file still has the sums; they are taken anew.
-            let device = Device { programs: BTreeMap::new(), watched: 0, warps: 0, ..device };
+            let device = Device { programs: BTreeMap::new(), warps: 0, ..device };
             if self.state.devices.insert(id, device).is_some() {
                 return Err(InvalidImage::Twice { what: id.to_string() });
             }
         }
-        let there = self.state.devices.values().filter(|device| !device.lost);
-        self.state.largest_task = there.map(|device| device.task_max).max();
         Ok(())
     }
 
@@ -236,7 +228,6 @@ impl Scheduler {
                 let device = device.ok_or_else(|| missing(bound.device.to_string()))?;
                 device.tasks.insert(id);
                 device.eager.extend((bound.class == eager_units::Class::Eager).then_some(id));
-                device.watched += u32::from(bound.watched);
                 device.held.extend(bound.held.as_ref().map(|(_, since)| (*since, id)));
                 device.warps = device.warps.saturating_add(task.warps());
             }
@@ -262,10 +253,6 @@ impl Scheduler {
                     *device.programs.entry(client.program()).or_default() += 1;
                 }
             }
-        }
-        if self.traits.gate == GateRule::Turns {
-            let devices: Vec<DeviceId> = self.state.devices.keys().copied().collect();
-            devices.into_iter().for_each(|id| self.find_turn_end(id));
         }
         self.retry = Retry::None;
     }

@@ -43,8 +43,6 @@ impl Scheduler {
             self.touched.tasks.extend(device.tasks.iter().map(|&task| (id, task)));
             self.touched.devices.add(id);
         }
-        let there = self.state.devices.values().filter(|device| !device.lost);
-        self.state.largest_task = there.map(|device| device.task_max).max();
         self.retry = Retry::All;
     }
 

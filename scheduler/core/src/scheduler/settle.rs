@@ -47,12 +47,10 @@ impl Scheduler {
         }
         // A kernel let through may end the reason to hold another, so this repeats until nothing changes.
         while !self.touched.devices.is_empty() {
-            let mut now = std::mem::replace(&mut self.touched, std::mem::take(&mut self.settled));
+            let mut now = std::mem::take(&mut self.touched);
             self.settle_turns(&mut now);
-            self.settle_gates(&now, out);
-            self.settle_watches(&now, out);
-            now.clear();
-            self.settled = now;
+            let judged = self.settle_gates(&now, out);
+            self.settle_watches(&now, judged, out);
         }
         self.touched.clear();
     }
@@ -102,24 +100,21 @@ impl Scheduler {
 
     /// Judges anew the tasks whose gates may have changed: those that the event was about, and eager ones, whose gates
     /// depend on other tasks of their device. A normal task has a gate only under turns, where its own turn decides.
-    fn settle_gates(&mut self, now: &Touched, out: &mut Vec<Action>) {
-        self.look_at(now, |device| Some(if now.everything { &device.tasks } else { &device.eager }));
-        let tasks = std::mem::take(&mut self.looked_at);
-        for &(_, id) in &tasks {
-            self.settle_gate(id, out);
-        }
-        self.looked_at = tasks;
+    fn settle_gates(&mut self, now: &Touched, out: &mut Vec<Action>) -> Vec<TaskId> {
+        let tasks = self.look_at(now, |device| if now.everything { &device.tasks } else { &device.eager });
+        tasks.iter().for_each(|&id| self.settle_gate(id, out));
+        tasks
     }
 
-    /// Collects the touched tasks, and the `others` of each touched device, in order of devices and tasks.
-    fn look_at(&mut self, now: &Touched, others: impl Fn(&Device) -> Option<&BTreeSet<TaskId>>) {
-        self.looked_at.clear();
-        self.looked_at.extend(&now.tasks);
+    /// The touched tasks, and the `others` of each touched device, in order of devices and tasks.
+    fn look_at(&self, now: &Touched, others: impl Fn(&Device) -> &BTreeSet<TaskId>) -> Vec<TaskId> {
+        let mut tasks = now.tasks.clone();
         for device in now.devices.iter().filter_map(|id| self.state.devices.get(&id)) {
-            self.looked_at.extend(others(device).into_iter().flatten().map(|&task| (device.id, task)));
+            tasks.extend(others(device).iter().map(|&task| (device.id, task)));
         }
-        self.looked_at.sort_unstable();
-        self.looked_at.dedup();
+        tasks.sort_unstable();
+        tasks.dedup();
+        tasks.into_iter().map(|(_, task)| task).collect()
     }
 
     fn settle_gate(&mut self, id: TaskId, out: &mut Vec<Action>) {
@@ -174,36 +169,29 @@ impl Scheduler {
     }
 
     /// Watches normal tasks beside an eager one that is judged kernel by kernel, and the task whose turn it is; no
-    /// others. The activity of a task that is not watched is forgotten. New tasks and those of another class were
-    /// touched, and are among the tasks whose gates were judged; all others are looked at only if the number of watched
-    /// tasks is wrong, because the first eager task came or the last one is gone.
-    fn settle_watches(&mut self, now: &Touched, out: &mut Vec<Action>) {
-        let is_per_kernel = match self.traits.gate {
-            GateRule::PerKernel | GateRule::WhileIdle => true,
-            GateRule::Turns => false,
+    /// others. The activity of a task that is not watched is forgotten. `judged`: under turns, the only tasks that may
+    /// have to be watched from now on, or no longer.
+    fn settle_watches(&mut self, now: &Touched, judged: Vec<TaskId>, out: &mut Vec<Action>) {
+        let tasks = match self.traits.gate {
+            GateRule::PerKernel | GateRule::WhileIdle => self.look_at(now, |device| &device.tasks),
+            GateRule::Turns => judged,
             GateRule::None | GateRule::Barrier => return,
         };
-        let is_wrong = |device: &Device| {
-            let normal = device.tasks.len() - device.eager.len();
-            let wanted = if device.eager.is_empty() { 0 } else { normal };
-            device.watched as usize != wanted
-        };
-        let mut devices = now.devices.iter().filter_map(|id| self.state.devices.get(&id));
-        if is_per_kernel && devices.any(is_wrong) {
-            self.look_at(now, |device| is_wrong(device).then_some(&device.tasks));
-        }
-        let tasks = std::mem::take(&mut self.looked_at);
-        for &(_, id) in &tasks {
-            self.settle_watch(id, out);
-        }
-        self.looked_at = tasks;
+        tasks.into_iter().for_each(|id| self.settle_watch(id, out));
     }
 
     fn settle_watch(&mut self, id: TaskId, out: &mut Vec<Action>) {
         let Some(bound) = self.state.tasks.get(&id).and_then(Task::bound) else { return };
         let on = self.should_watch(id, bound);
         let is_so = bound.watched == on && (on || bound.activity == Activity::Unknown);
-        if !is_so && self.state.watch(id, on) {
+        if is_so {
+            return;
+        }
+        let Ok(bound) = self.bound(id) else { return };
+        if !on {
+            bound.activity = Activity::Unknown;
+        }
+        if std::mem::replace(&mut bound.watched, on) != on {
             out.push(Action::Watch { task: id, on });
         }
     }

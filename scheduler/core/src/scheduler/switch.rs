@@ -59,7 +59,6 @@ impl Scheduler {
                 new.drained = device.drained;
             }
         }
-        next.state.drained = self.state.drained.clone();
         next.uninformed_gone = self.uninformed_gone;
         for client in self.state.clients.values() {
             let _ = next.add_client(client.id, client.uid, client.label.clone(), client.informed, None);

@@ -122,11 +122,8 @@ impl Scheduler {
     }
 
     pub(super) fn all_launched(&mut self, id: TaskId) -> Result<(), Anomaly> {
-        if self.bound(id)?.all_launched {
-            return Err(Anomaly::RepeatedAllLaunched);
-        }
-        self.state.set_all_launched(id);
-        Ok(())
+        let was_said = std::mem::replace(&mut self.bound(id)?.all_launched, true);
+        if was_said { Err(Anomaly::RepeatedAllLaunched) } else { Ok(()) }
     }
 
     /// Ends a task. A waiting task may end too: it no longer wants a device.
@@ -148,8 +145,7 @@ impl Scheduler {
     }
 
     pub(super) fn note_activity(&mut self, id: TaskId, activity: Activity) -> Result<(), Anomaly> {
-        self.bound(id)?;
-        self.state.set_activity(id, activity);
+        self.bound(id)?.activity = activity;
         if self.traits.gate == GateRule::Turns {
             self.note_turn_activity(id, activity);
         }

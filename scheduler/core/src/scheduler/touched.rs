@@ -1,7 +1,4 @@
-//! Devices and tasks that a step has touched, and so has to settle.
-//!
-//! Both lists keep their allocations from step to step, since nearly every step fills them with one device and one
-//! task.
+//! Devices and tasks that a step has touched, and so has to settle: nearly always one device and one task.
 
 use eager_units::{DeviceId, TaskId};
 

@@ -7,7 +7,7 @@ use super::Scheduler;
 use super::touched::Touched;
 use crate::model::{Activity, Device, Task, Turn};
 use crate::policy::GateRule;
-use eager_units::{DeviceId, Nanos, TaskId};
+use eager_units::{Nanos, TaskId};
 
 impl Scheduler {
     /// Ends turns that are over and starts the next ones; marks the tasks whose turn it was and is, whose gates follow.
@@ -21,8 +21,6 @@ impl Scheduler {
             if turn != before {
                 now.tasks.extend([before, turn].into_iter().flatten().map(|turn| (id, turn.task)));
             }
-            let ends = turn.filter(|turn| !turn.is_over).and_then(|turn| self.turn_ends(device, &turn));
-            self.set_turn_end(id, ends);
             if let Some(device) = self.state.devices.get_mut(&id) {
                 device.turn = turn;
             }
@@ -55,33 +53,11 @@ impl Scheduler {
 
     /// When the first turn ends if nothing else happens.
     pub(super) fn turn_deadline(&self) -> Option<Nanos> {
-        self.turn_ends.first().map(|&(at, _)| at)
-    }
-
-    /// True if the end of a device's turn is what it would be if it were computed now; for the invariants.
-    pub(crate) fn turn_end_is_current(&self, device: &Device) -> bool {
-        let turn = device.turn.as_ref().filter(|turn| !turn.is_over);
-        device.turn_ends == turn.and_then(|turn| self.turn_ends(device, turn))
-    }
-
-    /// Recomputes when the turn ends that a device had when an image was made.
-    pub(super) fn find_turn_end(&mut self, id: DeviceId) {
-        let Some(device) = self.state.devices.get(&id) else { return };
-        let turn = device.turn.filter(|turn| !turn.is_over);
-        let ends = turn.and_then(|turn| self.turn_ends(device, &turn));
-        self.set_turn_end(id, ends);
-    }
-
-    fn set_turn_end(&mut self, id: DeviceId, ends: Option<Nanos>) {
-        let Some(device) = self.state.devices.get_mut(&id) else { return };
-        if device.turn_ends == ends {
-            return;
-        }
-        if let Some(at) = device.turn_ends {
-            self.turn_ends.remove(&(at, id));
-        }
-        device.turn_ends = ends;
-        self.turn_ends.extend(ends.map(|at| (at, id)));
+        let turns = self.state.devices.values().filter_map(|device| Some((device, device.turn?)));
+        turns
+            .filter(|(_, turn)| !turn.is_over)
+            .filter_map(|(device, turn)| self.turn_ends(device, &turn))
+            .min()
     }
 
     /// The task whose kernel has been held at its gate for longest.
