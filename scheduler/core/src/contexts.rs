@@ -83,7 +83,8 @@ impl View<'_> {
 
     /// Why a task may go nowhere, if nothing but its program's context keeps it out.
     pub(crate) fn why_no_context_anywhere(&self, task: &Task) -> Option<Reason> {
-        let mut open = self.state.devices.values().filter(|device| self.is_open_to(device, task));
+        let is_open = self.openness(task);
+        let mut open = self.state.devices.values().filter(|device| is_open(device));
         let first = self.why_no_context(open.next()?, task)?;
         open.all(|device| self.why_no_context(device, task).is_some()).then_some(first)
     }

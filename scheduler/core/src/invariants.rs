@@ -56,6 +56,8 @@ pub enum Violation {
     ShortcutsDiffer { device: DeviceId },
     #[error("{device}: the ledger counts {ledger} in use without a grant, {seen} were observed")]
     UnaccountedDiffers { device: DeviceId, ledger: Bytes, seen: Bytes },
+    #[error("the lists of clients of one process are wrong")]
+    LaterClientsDiffer,
     #[error("the count of bound tasks of uid {uid} is wrong")]
     BoundByUserDiffers { uid: u32 },
     #[error("{task} and all other tasks that hold memory wait for each other, and no deadline ends that")]
@@ -111,6 +113,15 @@ fn check_clients(scheduler: &Scheduler) -> Result<(), Violation> {
     let waits = |task: &&Task| task.bound().is_none();
     let is_waiting =
         |client: &Client| state.tasks.values().filter(waits).any(|task| task.client == client.id);
+    let mut later: BTreeMap<ClientId, BTreeSet<ClientId>> = BTreeMap::new();
+    for (first, client) in
+        state.clients.values().filter_map(|client| Some((client.first_of_process?, client.id)))
+    {
+        later.entry(first).or_default().insert(client);
+    }
+    if later != state.later_clients {
+        return Err(Violation::LaterClientsDiffer);
+    }
     let mut bound_by_user: BTreeMap<u32, u32> = BTreeMap::new();
     for task in state.tasks.values().filter(|task| task.bound().is_some()) {
         let uid = state.clients.get(&task.client).map_or(0, |client| client.uid);

@@ -255,6 +255,14 @@ impl State {
         let removed = tasks.into_iter().filter_map(|task| self.remove_task(task)).collect();
         let client = self.clients.remove(&id)?;
         self.frozen.remove(&id);
+        if let Some(first) = client.first_of_process
+            && let Some(later) = self.later_clients.get_mut(&first)
+        {
+            later.remove(&id);
+            if later.is_empty() {
+                self.later_clients.remove(&first);
+            }
+        }
         client.idle_on.iter().for_each(|&device| self.count_idle(device, client.uid, -1));
         for &device in &client.contexts {
             if let Some(device) = self.devices.get_mut(&device)

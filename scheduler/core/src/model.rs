@@ -287,11 +287,27 @@ pub struct State {
     /// Number of bound tasks by user; users without any have no entry.
     pub(crate) bound_by_user: BTreeMap<u32, u32>,
     pub(crate) overruns: BTreeMap<(ClientId, DeviceId), Overrun>,
+    /// The clients of each process that has several, but its first one; by the first one's id ([`Client::program`]).
+    pub(crate) later_clients: BTreeMap<ClientId, BTreeSet<ClientId>>,
     /// Clients whose processes are stopped ([`Client::frozen`]).
     pub(crate) frozen: BTreeSet<ClientId>,
 }
 
 impl State {
+    /// Adds a client without tasks; returns the one that had its id, if any.
+    pub(crate) fn insert_client(&mut self, client: Client) -> Option<Client> {
+        if let Some(first) = client.first_of_process {
+            self.later_clients.entry(first).or_default().insert(client.id);
+        }
+        self.clients.insert(client.id, client)
+    }
+
+    /// The connected clients of a program, by [`Client::program`].
+    pub(crate) fn clients_of(&self, program: ClientId) -> impl Iterator<Item = &Client> {
+        let later = self.later_clients.get(&program).into_iter().flatten().copied();
+        std::iter::once(program).chain(later).filter_map(|id| self.clients.get(&id))
+    }
+
     /// The tasks of a client that wait for a device.
     pub(crate) fn waiting_of(&self, client: &Client) -> impl Iterator<Item = &Task> {
         self.tasks_of(client).filter(|task| task.bound().is_none())
@@ -380,27 +396,35 @@ impl<'a> View<'a> {
 
     /// True if the device takes tasks, or programs, and the task's request does not bar it; contexts are not considered.
     pub(crate) fn is_open_to(&self, device: &Device, task: &Task) -> bool {
-        let takes = match self.programs_per_device {
-            None => self.takes_tasks(device),
-            Some(most) => self.takes_program(device, task.client, most),
-        };
-        takes && !task.request.barred.has(device.id)
+        self.openness(task)(device)
     }
 
-    /// True if the program has the device, or has none and this one takes another program (specification S-114). A
-    /// drained device keeps the programs that it has.
-    fn takes_program(&self, device: &Device, client: ClientId, most: u32) -> bool {
-        if self.state.has_program(device, client) {
-            return View { ignores_drains: true, ..*self }.takes_tasks(device);
+    /// [`View::is_open_to`] for many devices: looks at the task's program once.
+    pub(crate) fn openness(self, task: &Task) -> impl Fn(&Device) -> bool + use<'a> {
+        let barred = task.request.barred;
+        let program = self.state.clients.get(&task.client).map(Client::program);
+        let has_device = self.programs_per_device.is_some() && self.has_device(task.client);
+        move |device| {
+            let takes = match self.programs_per_device {
+                None => self.takes_tasks(device),
+                // A program has one device, or none and any with a place (specification S-114). A drained device keeps
+                // the programs that it has.
+                Some(_) if program.is_some_and(|program| device.programs.contains_key(&program)) => {
+                    View { ignores_drains: true, ..self }.takes_tasks(device)
+                }
+                Some(most) => {
+                    !has_device && device.programs.len() < most as usize && self.takes_tasks(device)
+                }
+            };
+            takes && !barred.has(device.id)
         }
-        let has_place = device.programs.len() < most as usize;
-        has_place && !self.has_device(client) && self.takes_tasks(device)
     }
 
     /// True if the client's program has a context on a device that is not lost.
     pub(crate) fn has_device(&self, client: ClientId) -> bool {
-        let mut devices = self.state.devices.values().filter(|device| !device.lost);
-        devices.any(|device| self.state.has_program(device, client))
+        let Some(client) = self.state.clients.get(&client) else { return false };
+        let is_there = |id| self.state.devices.get(id).is_some_and(|device| !device.lost);
+        self.state.clients_of(client.program()).any(|client| client.contexts.iter().any(is_there))
     }
 
     /// Bytes that a waiting task could be granted on the device, after its program's context is paid for. None if the

@@ -373,7 +373,7 @@ impl Scheduler {
             has_held: false,
             frozen: false,
         };
-        self.state.clients.insert(id, client);
+        self.state.insert_client(client);
         Ok(())
     }
 

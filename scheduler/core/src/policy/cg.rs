@@ -22,8 +22,9 @@ pub(super) const POLICY: PolicyDef = PolicyDef {
 };
 
 fn place(view: View<'_>, task: &Task) -> Placement {
-    let load = |device: &&Device| (device.programs.len(), device.granted, device.id);
-    let best = placement::with_room(view, task).map(|(device, _)| device).min_by_key(load);
+    let (load, is_open) = (|device: &Device| (device.programs.len(), device.granted), view.openness(task));
+    let best =
+        placement::first_by(view, load, |device| is_open(device) && view.room_for(device, task).is_some());
     let programs_per_device = view.options.programs_per_device;
     let Some(Device { id, programs, .. }) = best else {
         return placement::no_room_or(view, task, Reason::DevicesFull { programs_per_device });

@@ -51,8 +51,11 @@ pub(crate) fn no_room(view: View<'_>, task: &Task) -> Placement {
 
 /// Waits: because of `reason` if no device takes the task's program, else for memory.
 pub(super) fn no_room_or(view: View<'_>, task: &Task, reason: Reason) -> Placement {
-    let is_open = view.state.devices.values().any(|device| view.is_open_to(device, task));
-    if is_open { no_room(view, task) } else { Placement::Wait(reason) }
+    if view.state.devices.values().any(view.openness(task)) {
+        no_room(view, task)
+    } else {
+        Placement::Wait(reason)
+    }
 }
 
 /// The device with the fewest tasks (ties: least memory granted, then the lowest index) on which the task would fit
@@ -152,7 +155,9 @@ pub(super) fn with_room<'a>(
     view: View<'a>,
     task: &'a Task,
 ) -> impl Iterator<Item = (&'a Device, Bytes)> + use<'a> {
-    view.state.devices.values().filter_map(move |device| Some((device, view.room_for(device, task)?)))
+    let is_open = view.openness(task);
+    let open = view.state.devices.values().filter(move |device| is_open(device));
+    open.filter_map(move |device| Some((device, view.room_for(device, task)?)))
 }
 
 /// The device that could grant the task most.
@@ -192,7 +197,7 @@ fn best_of<'a>(view: View<'a>, task: &Task, takes: impl Fn(&Device) -> bool) -> 
 
 /// Of the devices that `takes` accepts, the one with the least key; of equal ones, that with the lowest index. Asks
 /// only about devices that would be the best so far, since a question costs more than a comparison.
-fn first_by<'a, K: Ord>(
+pub(super) fn first_by<'a, K: Ord>(
     view: View<'a>,
     key: impl Fn(&Device) -> K,
     takes: impl Fn(&Device) -> bool,

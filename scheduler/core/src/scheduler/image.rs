@@ -204,7 +204,7 @@ impl Scheduler {
                 return Err(InvalidImage::Missing { what: device.to_string() });
             }
             let id = client.id;
-            if self.state.clients.insert(id, client).is_some() {
+            if self.state.insert_client(client).is_some() {
                 return Err(InvalidImage::Twice { what: id.to_string() });
             }
         }

@@ -13,6 +13,7 @@ use crate::options::QueueOrder;
 use crate::policy::{Placement, no_room};
 use crate::reason::Reason;
 use eager_units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use std::collections::BTreeSet;
 
 impl Scheduler {
     /// Retries the waiting tasks where more than this step's event may have made a start possible.
@@ -71,6 +72,8 @@ impl Scheduler {
                 self.try_assigned(out);
                 while self.first_come().map(|head| head.id).is_some_and(|head| self.try_one(head, false, out))
                 {
+                    // The program that got a device may have other tasks that wait for it.
+                    self.try_assigned(out);
                 }
             }
             QueueOrder::LargestFirst if self.lines.has_priorities() => {
@@ -91,16 +94,20 @@ impl Scheduler {
         self.try_last_resort(out);
     }
 
-    /// Tries the tasks of programs that have a device of their own: no other program waits for the same memory.
+    /// Tries the tasks of programs that have a device of their own: no other program waits for the same memory. Only the
+    /// programs of the devices that this step touched are looked at: what happens elsewhere frees nothing for them.
     fn try_assigned(&mut self, out: &mut Vec<Action>) {
         if !self.traits.assignment.is_by_program() {
             return;
         }
-        let waiting: Vec<TaskId> = self.queue.in_order_of_arrival().collect();
-        for id in waiting {
-            if self.state.tasks.get(&id).is_some_and(|task| self.stays_with_program(task)) {
-                self.try_one(id, false, out);
-            }
+        let devices = self.touched.devices.iter().filter_map(|id| self.state.devices.get(&id));
+        let programs = devices.flat_map(|device| device.programs.keys());
+        let clients = programs.flat_map(|&program| self.state.clients_of(program));
+        let waiting = clients.flat_map(|client| self.state.waiting_of(client));
+        let queued = waiting.filter(|task| self.is_queued(task) && self.stays_with_program(task));
+        let by_arrival: BTreeSet<_> = queued.map(|task| (task.arrival, task.id)).collect();
+        for (_, id) in by_arrival {
+            self.try_one(id, false, out);
         }
     }
 

@@ -6,9 +6,10 @@
 use super::{Anomaly, Retry, Scheduler, regrant};
 use crate::action::{Action, Gate};
 use crate::event::Restored;
-use crate::model::{Bound, Task, TaskState};
+use crate::model::{Bound, Client, Task, TaskState};
 use crate::policy::{GateRule, PolicyName};
 use crate::reason::Reason;
+use std::collections::BTreeSet;
 
 impl Scheduler {
     pub(super) fn set_policy(&mut self, name: PolicyName, out: &mut Vec<Action>) -> Result<(), Anomaly> {
@@ -61,12 +62,14 @@ impl Scheduler {
         }
         next.uninformed_gone = self.uninformed_gone;
         for client in self.state.clients.values() {
-            let _ = next.add_client(client.id, client.uid, client.label.clone(), client.informed, None);
-            if let Some(new) = next.state.clients.get_mut(&client.id) {
-                new.has_held = client.has_held;
-                // Also where the first client of the process has gone.
-                new.first_of_process = client.first_of_process;
-            }
+            // As it was, but for what it has: also a client of a process whose first client has gone.
+            next.state.insert_client(Client {
+                tasks: BTreeSet::new(),
+                contexts: BTreeSet::new(),
+                idle_on: BTreeSet::new(),
+                frozen: false,
+                ..client.clone()
+            });
             for &device in &client.contexts {
                 next.state.keep_context(client.id, device, self.options.context_bytes);
             }
