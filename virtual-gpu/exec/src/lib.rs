@@ -21,6 +21,7 @@ pub mod tensor;
 mod timer;
 mod touch;
 mod turns;
+mod warp;
 mod worker;
 
 pub use executor::{Executor, Launch, LaunchCost, LaunchFailure};

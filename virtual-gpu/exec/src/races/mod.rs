@@ -14,7 +14,8 @@ mod shadow;
 use core::ffi::c_char;
 use std::collections::BTreeMap;
 
-use crate::strict::{Memory, SpaceKind};
+use crate::strict::finding::SpaceKind;
+use crate::strict::memory::Memory;
 use found::{Accessed, Found};
 pub(crate) use order::BlockOrder;
 use record::{Kind, Record, Relation, Word};

@@ -5,7 +5,7 @@
 use core::fmt;
 
 use super::record::Relation;
-use crate::strict::SpaceKind;
+use crate::strict::finding::SpaceKind;
 
 /// One of the two accesses of a race.
 #[derive(Debug, Clone, PartialEq, Eq)]

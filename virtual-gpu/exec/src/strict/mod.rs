@@ -5,9 +5,9 @@
 //! must run all of them.
 
 mod bits;
-mod finding;
+pub(crate) mod finding;
 mod meeting;
-mod memory;
+pub(crate) mod memory;
 
 use core::ffi::{CStr, c_char};
 use core::ops::Range;

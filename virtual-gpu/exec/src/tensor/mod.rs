@@ -14,7 +14,7 @@ pub use element::Element;
 pub use layout::{Matrix, spread};
 
 use crate::abi::{TENSOR_WORDS, Wait, tensor_form as form};
-use crate::schedule::{WARP, WaitKind};
+use crate::warp::{WARP, WaitKind};
 
 /// Registers of one lane.
 type Record = [u32; TENSOR_WORDS];

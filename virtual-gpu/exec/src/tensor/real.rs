@@ -6,7 +6,7 @@
 
 use super::{Element, Form, Record, gathered, scatter};
 use crate::half::{from_half, to_half};
-use crate::schedule::WARP;
+use crate::warp::WARP;
 
 /// Number of columns that are added side by side, so that the compiler uses vectors; every form has a multiple of it.
 const COLUMNS: usize = 8;
