@@ -79,6 +79,24 @@ fn unsafe_is_forbidden_outside_the_named_crates() {
     }));
 }
 
+/// A module with modules below it is `name/mod.rs` everywhere. The lint `self_named_module_files` says the same, but
+/// not to one crate alone, and the client still has the other style.
+#[test]
+fn modules_with_modules_below_them_are_named_mod() {
+    let files = rust_files();
+    let in_source = |path: &&PathBuf| {
+        let mut names = path.components().map(|name| name.as_os_str());
+        names.any(|name| name == "src") && !path.starts_with(root().join("runtime-shim/client"))
+    };
+    report(files.iter().filter(in_source).filter_map(|path| {
+        let folder = path.with_extension("");
+        files
+            .iter()
+            .any(|other| other.parent() == Some(&folder))
+            .then(|| format!("{}: belongs into {}/mod.rs", path.display(), folder.display()))
+    }));
+}
+
 /// Shim and simulator can share this code only while nothing in it depends on where it runs.
 #[test]
 fn the_client_neither_locks_nor_waits_nor_asks_the_system() {
