@@ -3,6 +3,7 @@
 //! Trap: any connected user may look; only a request that changes something is refused, and always by the uid of the
 //! connection, never by anything in the request.
 
+use crate::admin::refusal::Refused;
 use crate::admin::server::Caller;
 use crate::admin::tables;
 use crate::admin::waiting;
@@ -32,16 +33,20 @@ pub fn answer(dispatch: &mut Dispatch, about: About<'_>, by: Caller, request: Ad
     }
     match look(dispatch, about, &request) {
         Some(Ok(reply)) => reply,
-        Some(Err(message)) => AdminReply::Error { message },
+        Some(Err(refused)) => AdminReply::Error { message: refused.to_string() },
         None => match act(dispatch, by, request) {
             Ok(said) => AdminReply::Done { said },
-            Err(message) => AdminReply::Error { message },
+            Err(refused) => AdminReply::Error { message: refused.to_string() },
         },
     }
 }
 
 /// Answers a request that changes nothing; `None` if this request changes something.
-fn look(dispatch: &Dispatch, about: About<'_>, request: &AdminRequest) -> Option<Result<AdminReply, String>> {
+fn look(
+    dispatch: &Dispatch,
+    about: About<'_>,
+    request: &AdminRequest,
+) -> Option<Result<AdminReply, Refused>> {
     Some(Ok(match *request {
         AdminRequest::Ps => {
             let (tasks, after) = (tables::task_rows(dispatch), waiting::after_rows(dispatch));
@@ -71,22 +76,22 @@ fn look(dispatch: &Dispatch, about: About<'_>, request: &AdminRequest) -> Option
     }))
 }
 
-fn explain_task(dispatch: &Dispatch, task: TaskId) -> Result<AdminReply, String> {
+fn explain_task(dispatch: &Dispatch, task: TaskId) -> Result<AdminReply, Refused> {
     let scheduler = &dispatch.core.scheduler;
     let sentences = scheduler.explain_task(task, dispatch.core.decision_time());
-    let mut sentences = sentences.ok_or_else(|| format!("there is no {task}: `eager ps` lists all tasks"))?;
+    let mut sentences = sentences.ok_or(Refused::NoTask(task))?;
     sentences.extend(dispatch.explain_stopped(task));
     Ok(AdminReply::Explained { sentences, devices: waiting::outlook_rows(scheduler, task) })
 }
 
-fn explain_device(dispatch: &Dispatch, device: DeviceId) -> Result<AdminReply, String> {
+fn explain_device(dispatch: &Dispatch, device: DeviceId) -> Result<AdminReply, Refused> {
     let sentences = dispatch.core.scheduler.explain_device(device, dispatch.core.decision_time());
-    let sentences = sentences.ok_or_else(|| format!("there is no {device}: `eager info` lists all GPUs"))?;
+    let sentences = sentences.ok_or(Refused::NoDevice(device))?;
     Ok(AdminReply::Explained { sentences, devices: Vec::new() })
 }
 
 /// Does what the request asks for, if the caller may; returns one line either way.
-fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<String, String> {
+fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<String, Refused> {
     match request {
         AdminRequest::Cancel { task, signal, ends_waiting } => {
             dispatch.cancel(by, TaskId(task), &signal, ends_waiting)
@@ -96,7 +101,7 @@ fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<Str
         AdminRequest::SetPriority { task, priority } => dispatch.set_priority(by, TaskId(task), priority),
         AdminRequest::SetPolicy { policy } => {
             by.require_owner("set the policy")?;
-            dispatch.set_policy(PolicyName::from_str(&policy).map_err(|unknown| unknown.to_string())?)
+            dispatch.set_policy(PolicyName::from_str(&policy)?)
         }
         AdminRequest::Drain { device } => {
             by.require_owner("drain devices")?;
@@ -118,13 +123,13 @@ fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<Str
         | AdminRequest::After { .. }
         | AdminRequest::Policy
         | AdminRequest::Explain { .. }
-        | AdminRequest::ExplainDevice { .. } => Err("this request changes nothing".into()),
+        | AdminRequest::ExplainDevice { .. } => Err(Refused::ChangesNothing),
     }
 }
 
 /// Refuses a shutdown while there are tasks, unless it is forced or waits until idle, and names the tasks: they go on
 /// without a scheduler, and tasks that start later run beside them unscheduled.
-fn shut_down(dispatch: &Dispatch, force: bool, when_idle: bool) -> Result<String, String> {
+fn shut_down(dispatch: &Dispatch, force: bool, when_idle: bool) -> Result<String, Refused> {
     if force || !dispatch.has_tasks() {
         return Ok(String::new());
     }
@@ -138,15 +143,12 @@ fn shut_down(dispatch: &Dispatch, force: bool, when_idle: bool) -> Result<String
     if when_idle {
         Ok(format!("the daemon ends when no task runs or waits any more; {tasks}"))
     } else {
-        Err(format!(
-            "{tasks}. `eager shutdown --when-idle` ends the daemon when they have ended, `--force` ends it now: they \
-             keep their devices, and programs that start later are not scheduled"
-        ))
+        Err(Refused::HasTasks { tasks })
     }
 }
 
-fn drain(dispatch: &mut Dispatch, device: u32, drained: bool) -> Result<String, String> {
-    let is_new = dispatch.drain(DeviceId(device), drained).map_err(|error| error.to_string())?;
+fn drain(dispatch: &mut Dispatch, device: u32, drained: bool) -> Result<String, Refused> {
+    let is_new = dispatch.drain(DeviceId(device), drained)?;
     let already = if is_new { "" } else { " already" };
     Ok(if drained {
         format!("GPU {device} is drained{already}: no new task starts there, and running tasks go on")

@@ -4,6 +4,7 @@
 //! buffer needs a limit. Every user may connect to a daemon of root: strangers have limits of their own, within which
 //! they cannot keep the owner out.
 
+use crate::admin::refusal::Refused;
 use crate::clients::newcomers::is_shortage;
 use crate::clients::places::Places;
 use crate::process::processor_time::processor_time;
@@ -32,7 +33,7 @@ const OTHER_UNREAD_MAX: usize = 48;
 /// Connections accepted in one turn; more wait for the next turn.
 const ACCEPTED_MAX: usize = 16;
 /// Requests of another user that are answered in one second.
-const USER_QUESTIONS_MAX: u32 = 100;
+pub(super) const USER_QUESTIONS_MAX: u32 = 100;
 /// Processor time that answers to another user may take at once: a table of thousands of waiting tasks takes longer.
 const USER_TIME_BURST: Nanos = Nanos(10_000_000);
 /// Answers to another user who keeps asking take 1/200 of the time: a client that waits for a grant meanwhile waits for
@@ -57,8 +58,8 @@ impl Caller {
     }
 
     /// Rejects any other user, with the message for that user.
-    pub fn require_owner(self, what: &str) -> Result<(), String> {
-        if self.is_owner() { Ok(()) } else { Err(format!("only root and the daemon's own user may {what}")) }
+    pub fn require_owner(self, act: &'static str) -> Result<(), Refused> {
+        if self.is_owner() { Ok(()) } else { Err(Refused::OwnerOnly { act }) }
     }
 }
 
@@ -86,7 +87,7 @@ struct Rates {
 impl Rates {
     /// # Errors
     /// Why no request of the user is answered now.
-    fn admit(&mut self, by: Caller, now: Nanos) -> Result<(), String> {
+    fn admit(&mut self, by: Caller, now: Nanos) -> Result<(), Refused> {
         let second = now.0 / 1_000_000_000;
         if second != self.second {
             (self.second, self.questions) = (second, BTreeMap::new());
@@ -94,25 +95,21 @@ impl Rates {
         let questions = self.questions.entry(by.uid).or_default();
         *questions += 1;
         if !by.is_owner() && *questions > USER_QUESTIONS_MAX {
-            return Err(format!("uid {} sent more than {USER_QUESTIONS_MAX} requests in a second", by.uid));
+            return Err(Refused::TooMany { uid: by.uid });
         }
         Ok(())
     }
 
     /// # Errors
     /// Why a request whose answer may be long is not answered now.
-    fn admit_long(&self, by: Caller, now: Nanos) -> Result<(), String> {
+    fn admit_long(&self, by: Caller, now: Nanos) -> Result<(), Refused> {
         if by.is_owner() {
             return Ok(());
         }
         let burst = USER_TIME_BURST.0 * USER_TIME_PART;
         let paid_at = self.paid_at.get(&by.uid).copied().unwrap_or_default();
         let wait = Nanos(paid_at.saturating_sub(now).0.saturating_sub(burst));
-        if wait > Nanos(0) {
-            let why = "answers to one user may take 1/200 of the daemon's time";
-            return Err(format!("{why}: ask again in {wait} (uid {})", by.uid));
-        }
-        Ok(())
+        if wait > Nanos(0) { Err(Refused::TooLong { uid: by.uid, wait }) } else { Ok(()) }
     }
 
     /// Charges the processor time of an answer to its user.
@@ -250,17 +247,17 @@ impl AdminServer {
         let (by, was_over, rates) = (open.by, open.is_over, &mut self.rates);
         let (begun, mut is_answered) = (processor_time(), false);
         let goes_on = open.exchange(&mut |line| {
-            if let Err(message) = rates.admit(by, now) {
-                return AdminReply::Busy { message };
+            if let Err(refused) = rates.admit(by, now) {
+                return AdminReply::Busy { message: refused.to_string() };
             }
             let request = match from_line(line) {
                 Ok(request) => request,
                 Err(error) => return AdminReply::Error { message: format!("not a valid request: {error}") },
             };
             if is_long(&request)
-                && let Err(message) = rates.admit_long(by, now)
+                && let Err(refused) = rates.admit_long(by, now)
             {
-                return AdminReply::Busy { message };
+                return AdminReply::Busy { message: refused.to_string() };
             }
             is_answered = true;
             answer(by, request)
@@ -382,7 +379,11 @@ mod tests {
         }
         assert!((5..=7).contains(&asked), "{asked} answers took {took}");
         let refused = rates.admit_long(STRANGER, Nanos::from_secs(60)).expect_err("its time is used up");
-        assert!(refused.contains("ask again in"), "{refused}");
+        let refused = refused.to_string();
+        assert!(
+            refused.starts_with("answers to one user may take 1/200 of the daemon's time: ask"),
+            "{refused}"
+        );
         assert!(rates.admit_long(Caller { uid: 61_002, pid: 1 }, Nanos::from_secs(60)).is_ok());
         assert!(rates.admit_long(STRANGER, Nanos::from_secs(90)).is_ok());
         rates.charge(Caller { uid: 0, pid: 1 }, answer, Nanos::from_secs(1000));

@@ -42,11 +42,22 @@ pub struct Chosen {
     pub left_out: Vec<String>,
 }
 
+/// The GPUs cannot be served as chosen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    #[error("`{name}` is no GPU: give `all`, numbers such as `0,2`, or uuids `GPU-…`")]
+    Invalid { name: String },
+    #[error("no GPU `{name}`: there are {count}, numbered from 0 (see `nvidia-smi -L`)")]
+    Missing { name: String, count: usize },
+    #[error("{count} GPUs are more than the {DEVICES_MAX} of one daemon: choose with --gpus")]
+    TooMany { count: usize },
+}
+
 impl Selection {
-    pub fn choose(&self, reported: Vec<ReportedGpu>) -> Result<Chosen, String> {
+    pub fn choose(&self, reported: Vec<ReportedGpu>) -> Result<Chosen, SelectionError> {
         if let Some(name) = self.0.iter().find(|name| !reported.iter().any(|gpu| gpu.has_name(name))) {
             let count = reported.len();
-            return Err(format!("no GPU `{name}`: there are {count}, numbered from 0 (see `nvidia-smi -L`)"));
+            return Err(SelectionError::Missing { name: name.clone(), count });
         }
         let mut chosen = Chosen::default();
         for gpu in reported {
@@ -65,9 +76,7 @@ impl Selection {
         }
         let count = chosen.gpus.len();
         if count > DEVICES_MAX {
-            return Err(format!(
-                "{count} GPUs are more than the {DEVICES_MAX} of one daemon: choose with --gpus"
-            ));
+            return Err(SelectionError::TooMany { count });
         }
         Ok(chosen)
     }
@@ -94,9 +103,9 @@ pub fn parse_uuid(text: &str) -> Option<Uuid> {
 }
 
 impl FromStr for Selection {
-    type Err = String;
+    type Err = SelectionError;
 
-    fn from_str(text: &str) -> Result<Selection, String> {
+    fn from_str(text: &str) -> Result<Selection, SelectionError> {
         if text == "all" {
             return Ok(Selection::default());
         }
@@ -106,18 +115,16 @@ impl FromStr for Selection {
                 || name.strip_prefix("GPU-").is_some_and(|rest| rest.len() >= 4)
         };
         match names.iter().find(|name| !is_name(name)) {
-            Some(wrong) => {
-                Err(format!("`{wrong}` is no GPU: give `all`, numbers such as `0,2`, or uuids `GPU-…`"))
-            }
+            Some(wrong) => Err(SelectionError::Invalid { name: wrong.clone() }),
             None => Ok(Selection(names)),
         }
     }
 }
 
 impl TryFrom<String> for Selection {
-    type Error = String;
+    type Error = SelectionError;
 
-    fn try_from(text: String) -> Result<Selection, String> {
+    fn try_from(text: String) -> Result<Selection, SelectionError> {
         text.parse()
     }
 }
@@ -150,7 +157,7 @@ pub mod tests {
         ReportedGpu { number, uuid, profile }
     }
 
-    fn chosen(names: &str, reported: Vec<ReportedGpu>) -> Result<(Vec<u8>, Vec<String>), String> {
+    fn chosen(names: &str, reported: Vec<ReportedGpu>) -> Result<(Vec<u8>, Vec<String>), SelectionError> {
         let chosen = names.parse::<Selection>()?.choose(reported)?;
         Ok((chosen.gpus.iter().map(|gpu| gpu.bytes[3]).collect(), chosen.left_out))
     }
@@ -162,6 +169,7 @@ pub mod tests {
         assert_eq!(chosen("2, 0", three()), Ok((vec![0, 2], vec![])));
         assert_eq!(chosen("GPU-00000001", three()), Ok((vec![1], vec![])));
         let missing = chosen("0,7", three()).expect_err("no such GPU");
+        let missing = missing.to_string();
         assert!(missing.starts_with("no GPU `7`: there are 3"), "{missing}");
     }
 
@@ -178,7 +186,7 @@ pub mod tests {
             assert_eq!(String::from(text.parse::<Selection>().expect(text)), text);
         }
         for text in ["", "0,,1", "-1", "01", "GPU-", "first"] {
-            let error = text.parse::<Selection>().expect_err(text);
+            let error = text.parse::<Selection>().expect_err(text).to_string();
             assert!(error.contains("numbers such as `0,2`"), "{error}");
         }
     }

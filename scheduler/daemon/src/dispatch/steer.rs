@@ -3,6 +3,7 @@
 //! Trap: permission is decided here, by the uid of the connection and the uid that the task's process had when it
 //! connected; nothing in the request may count.
 
+use crate::admin::refusal::Refused;
 use crate::admin::server::Caller;
 use crate::clients::identity;
 use crate::dispatch::Dispatch;
@@ -14,20 +15,14 @@ use eager_units::TaskId;
 use nix::sys::signal::Signal;
 use std::str::FromStr;
 
-/// What was done, or why it was not; each in one line.
-type Outcome = Result<String, String>;
+/// What was done, in one line, or why it was not.
+type Outcome = Result<String, Refused>;
 
 impl Dispatch {
     /// The uid of a task's user, if the caller may `act` on the task.
-    fn may_steer(&self, by: Caller, task: TaskId, act: &str) -> Result<u32, String> {
-        let missing = || format!("there is no {task}: `eager ps` lists all tasks");
-        let uid = self.core.scheduler.task(task).map(|view| view.uid).ok_or_else(missing)?;
-        if uid == by.uid || by.is_owner() {
-            return Ok(uid);
-        }
-        Err(format!(
-            "{task} belongs to uid {uid}: only that user, root and the daemon's own user may {act} it"
-        ))
+    fn may_steer(&self, by: Caller, task: TaskId, act: &'static str) -> Result<u32, Refused> {
+        let uid = self.core.scheduler.task(task).map(|view| view.uid).ok_or(Refused::NoTask(task))?;
+        if uid == by.uid || by.is_owner() { Ok(uid) } else { Err(Refused::NotItsUser { task, uid, act }) }
     }
 
     fn waits(&self, task: TaskId) -> bool {
@@ -42,7 +37,7 @@ impl Dispatch {
     pub fn hold(&mut self, by: Caller, task: TaskId) -> Outcome {
         self.may_steer(by, task, "hold")?;
         if !self.waits(task) {
-            return Err(format!("{task} runs already: only a waiting task can be held"));
+            return Err(Refused::Runs(task));
         }
         if let Some(uid) = self.held_by(task) {
             return Ok(format!("{task} is held already, by uid {uid}"));
@@ -54,12 +49,10 @@ impl Dispatch {
     pub fn release(&mut self, by: Caller, task: TaskId) -> Outcome {
         self.may_steer(by, task, "release")?;
         let Some(uid) = self.held_by(task).filter(|_| self.waits(task)) else {
-            return Err(format!("{task} is not held"));
+            return Err(Refused::NotHeld(task));
         };
         if uid != by.uid && !by.is_owner() {
-            return Err(format!(
-                "{task} is held by uid {uid}: only that user, root and the daemon's own user may release it"
-            ));
+            return Err(Refused::HeldByAnother { task, uid });
         }
         self.set_hold(task, None, Event::Released { task });
         Ok(format!("{task} is released, and is last in the queue"))
@@ -69,10 +62,8 @@ impl Dispatch {
     /// later.
     pub fn set_priority(&mut self, by: Caller, task: TaskId, priority: i8) -> Outcome {
         self.may_steer(by, task, "change the priority of")?;
-        let (id, slot) = self.owner(task).ok_or_else(|| format!("{task} has no process any more"))?;
-        let Some(client) = self.clients.get_mut(&id) else {
-            return Err(format!("{task} has no process any more"));
-        };
+        let (id, slot) = self.owner(task).ok_or(Refused::NoProcess(task))?;
+        let client = self.clients.get_mut(&id).ok_or(Refused::NoProcess(task))?;
         client.priority = priority;
         client.slots.get_mut(slot).set_priority(priority);
         if let Some(kept) = self.state.kept().clients.get(&id.0).cloned() {
@@ -116,17 +107,16 @@ impl Dispatch {
     }
 
     fn send_signal(&mut self, by: Caller, uid: u32, task: TaskId, signal: &str) -> Outcome {
-        let signal = Signal::from_str(signal)
-            .map_err(|_| format!("`{signal}` is not a signal; use one such as SIGTERM"))?;
+        let signal = Signal::from_str(signal).map_err(|_| Refused::NoSignal(signal.to_owned()))?;
         let client = self.owner(task).map(|(client, _)| client);
         let found = client.and_then(|client| Some((client, &self.clients.get(&client)?.peer)));
-        let (client, peer) = found.ok_or_else(|| format!("{task} has no process any more"))?;
+        let (client, peer) = found.ok_or(Refused::NoProcess(task))?;
         // A process that has changed its user since it connected is not the caller's to end.
         if !by.is_owner() && identity::real_uid(peer.pid) != Some(by.uid) {
-            return Err(format!("pid {} of {task} does not run as uid {uid} any more", peer.pid));
+            return Err(Refused::ChangedUser { pid: peer.pid, task, uid });
         }
         eager_shm::process::signal(&peer.pidfd, signal)
-            .map_err(|error| format!("pid {}: {error}", peer.pid))?;
+            .map_err(|source| Refused::NotSignalled { pid: peer.pid, source })?;
         let said = format!("{signal} was sent to pid {}, the program of {task}", peer.pid);
         self.core.ended.set_end(client, "cancelled", &format!("{signal} was sent by uid {}", by.uid));
         Ok(said)
@@ -134,16 +124,14 @@ impl Dispatch {
 
     /// Lets another policy decide from now on.
     pub fn set_policy(&mut self, policy: PolicyName) -> Outcome {
-        let policy = policy.for_devices().map_err(|error| error.to_string())?;
+        let policy = policy.for_devices()?;
         let before = self.core.scheduler.policy();
         if policy == before && self.core.reverted.is_none() {
             return Ok(format!("{policy} decides already"));
         }
         self.step(Event::PolicySet { policy }, None);
         if self.core.scheduler.policy() != policy {
-            return Err(format!(
-                "{before} stays: some running tasks could not keep their devices under {policy}"
-            ));
+            return Err(Refused::PolicyStays { before, policy });
         }
         self.core.reverted = None;
         self.publish_everything();

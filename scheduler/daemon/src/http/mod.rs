@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(shown("0.0.0.0:80"), Ok("0.0.0.0:80".into()));
         assert_eq!(shown("[::1]:9690"), Ok("[::1]:9690".into()));
         for wrong in ["", "localhost:9690", "70000", "127.0.0.1", ":9690"] {
-            let error = shown(wrong).expect_err(wrong);
+            let error = shown(wrong).expect_err(wrong).to_string();
             assert!(error.contains("no address: give a port"), "{error}");
         }
     }

@@ -21,22 +21,29 @@ pub struct HttpSettings {
 #[serde(try_from = "String", into = "String")]
 pub struct HttpAddress(pub SocketAddr);
 
-impl FromStr for HttpAddress {
-    type Err = String;
+/// The text is neither a port nor an address with a port.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no address: give a port, such as 9690, or 127.0.0.1:9690")]
+pub struct InvalidAddress {
+    pub text: String,
+}
 
-    fn from_str(text: &str) -> Result<HttpAddress, String> {
+impl FromStr for HttpAddress {
+    type Err = InvalidAddress;
+
+    fn from_str(text: &str) -> Result<HttpAddress, InvalidAddress> {
         let port =
             text.parse::<u16>().ok().map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
         port.or_else(|| text.parse().ok())
             .map(HttpAddress)
-            .ok_or_else(|| format!("`{text}` is no address: give a port, such as 9690, or 127.0.0.1:9690"))
+            .ok_or_else(|| InvalidAddress { text: text.to_owned() })
     }
 }
 
 impl TryFrom<String> for HttpAddress {
-    type Error = String;
+    type Error = InvalidAddress;
 
-    fn try_from(text: String) -> Result<HttpAddress, String> {
+    fn try_from(text: String) -> Result<HttpAddress, InvalidAddress> {
         text.parse()
     }
 }

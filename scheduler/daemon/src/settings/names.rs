@@ -14,23 +14,32 @@ pub struct UserName(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupName(pub u32);
 
-impl FromStr for UserName {
-    type Err = String;
+/// This machine has no user or group of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownName {
+    #[error("this machine has no user `{0}`")]
+    User(String),
+    #[error("this machine has no group `{0}`")]
+    Group(String),
+}
 
-    fn from_str(text: &str) -> Result<UserName, String> {
+impl FromStr for UserName {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<UserName, UnknownName> {
         let named = || User::from_name(text).ok().flatten().map(|user| user.uid.as_raw());
         let uid = text.parse().ok().or_else(named);
-        uid.map(UserName).ok_or_else(|| format!("this machine has no user `{text}`"))
+        uid.map(UserName).ok_or_else(|| UnknownName::User(text.to_owned()))
     }
 }
 
 impl FromStr for GroupName {
-    type Err = String;
+    type Err = UnknownName;
 
-    fn from_str(text: &str) -> Result<GroupName, String> {
+    fn from_str(text: &str) -> Result<GroupName, UnknownName> {
         let named = || Group::from_name(text).ok().flatten().map(|group| group.gid.as_raw());
         let gid = text.parse().ok().or_else(named);
-        gid.map(GroupName).ok_or_else(|| format!("this machine has no group `{text}`"))
+        gid.map(GroupName).ok_or_else(|| UnknownName::Group(text.to_owned()))
     }
 }
 
@@ -43,7 +52,7 @@ enum InFile {
 }
 
 impl InFile {
-    fn read<'de, T: FromStr<Err = String>, D: Deserializer<'de>>(
+    fn read<'de, T: FromStr<Err = UnknownName>, D: Deserializer<'de>>(
         deserializer: D,
         by_number: fn(u32) -> T,
     ) -> Result<T, D::Error> {
@@ -75,6 +84,6 @@ mod tests {
         assert_eq!(("root".parse(), "1000".parse()), (Ok(UserName(0)), Ok(UserName(1000))));
         assert_eq!(("root".parse(), "27".parse()), (Ok(GroupName(0)), Ok(GroupName(27))));
         let unknown = "no-such-name".parse::<UserName>().expect_err("unknown");
-        assert_eq!(unknown, "this machine has no user `no-such-name`");
+        assert_eq!(unknown.to_string(), "this machine has no user `no-such-name`");
     }
 }
