@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Nanoseconds since the scheduler started (monotonic). Always a parameter; this crate never reads a clock.
+/// A length of time, or a point in time as nanoseconds since the scheduler or the modelled machine started (monotonic).
+/// Always a parameter; this crate never reads a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);

@@ -2,10 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Nanoseconds of modelled time since the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Nanos(pub u64);
+pub use eager_units::Nanos;
 
 /// A process's context on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

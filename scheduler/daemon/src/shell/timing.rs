@@ -43,7 +43,7 @@ impl Shell {
             settle.sleepers.iter().map(|s| self.parts.dispatch.answer_changed(s.pid, s.slot, s.seen));
         let awake = (0..).zip(changed).filter(|(_, changed)| *changed).map(|(index, _)| index).collect();
         let deadline = self.parts.dispatch.core.scheduler.next_deadline();
-        Settled { awake, deadline: deadline.map(|at| eager_gpu_model::Nanos(at.0)) }
+        Settled { awake, deadline }
     }
 
     fn remove_process(&mut self, pid: u32) {
