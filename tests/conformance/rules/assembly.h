@@ -266,3 +266,48 @@ TEST(an_address_tells_its_space_and_a_warp_elects_one) {
         return expected[i % 4];
     });
 }
+
+// The same names as in its callers' scopes.
+static __device__ unsigned larger(unsigned a, unsigned b) {
+    unsigned r;
+    asm volatile("{ .reg .pred %take; setp.gt.u32 %take, %0, %1;" ::"r"(a), "r"(b));
+    asm volatile("selp.u32 %0, %1, %2, %take; }" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+}
+__global__ void spread(const unsigned *x, unsigned *out) {
+    int t = threadIdx.x;
+    unsigned a = x[t], b = x[LANES + t], r[5] = {a, 0, 0, 0, 0};
+    out += 5 * t;
+    asm volatile("{");
+    asm volatile(".reg.pred %take; .reg .u32 sum;");
+    asm volatile("setp.lt.u32 %take, %0, %1; mov.u32 sum, 0;" ::"r"(a), "r"(b));
+    for (unsigned i = 0; i < 4; i++) {
+        __syncthreads();
+        if (i >= t % 5) continue;
+        asm volatile("@%take add.u32 sum, sum, %0;" ::"r"(i + 1));
+        // An inner scope hides the name for its own statements only.
+        asm volatile("{ .reg .u32 sum; mov.u32 sum, %0;" ::"r"(b));
+        asm volatile("xor.b32 %0, %0, sum; }" : "+r"(r[1]));
+        r[2] += larger(a + i, b);
+    }
+    if (t % 2) asm volatile("add.u32 sum, sum, 1000;");
+    asm volatile("mov.u32 %0, sum; @!%take mov.u32 %0, 7;" : "=r"(r[0]));
+    asm volatile("}");
+    // Outside of all scopes a register is the function's.
+    asm volatile(".reg .u64 whole; mov.b64 whole, {%0, %1};" ::"r"(a), "r"(b));
+    asm volatile("mov.b64 {%0, %1}, whole;" : "=r"(r[3]), "=r"(r[4]));
+    for (int k = 0; k < 5; k++) out[k] = r[k];
+}
+
+TEST(registers_of_a_scope_are_shared_by_its_statements) {
+    std::vector<unsigned> x(2 * LANES);
+    for (int i = 0; i < 2 * LANES; i++) x[i] = noise(i) % 100;
+    Buffer<unsigned> dx(x), out(5 * LANES);
+    spread<<<1, LANES>>>(dx.device, out.device);
+    return all(out.fetch(), 5 * LANES, [&](size_t i) {
+        unsigned t = i / 5, a = x[t], b = x[LANES + t], n = t % 5;
+        unsigned expected[] = {a < b ? n * (n + 1) / 2 + (t % 2 ? 1000 : 0) : 7, n % 2 ? b : 0, 0, a, b};
+        for (unsigned k = 0; k < n; k++) expected[2] += a + k > b ? a + k : b;
+        return expected[i % 5];
+    });
+}

@@ -134,6 +134,7 @@ pub(crate) fn import<'m>(
     out_of_line::prepare(context, &module, runtime);
     module.run_passes(INLINE, machine)?;
     ptx::give_carry_slots(context, &module);
+    ptx::give_register_slots(context, &module);
     module.run_passes(SIMPLIFY, machine)?;
     let stays = |f: &Value| !f.is_declaration() && !kernels.contains(&f.name());
     let out_of_line = module.functions().into_iter().filter(stays).map(Value::name).collect();

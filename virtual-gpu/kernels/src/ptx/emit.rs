@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::parse::{Instruction, Operand, Statement, Variable, literal};
+use super::scopes::Shared;
 
 /// Error: an instruction without a translation.
 pub(super) struct Unknown;
@@ -52,6 +53,8 @@ pub(super) struct Emitter {
     opened: usize,
     /// All labels of the statement, with the numbers of their scopes: a branch may lead forward.
     labels: BTreeSet<(usize, String)>,
+    /// Slots of the registers that outlive the statement, by the number of the declaration.
+    shared: BTreeMap<usize, Vec<String>>,
 }
 
 /// Labels of a statement, with the numbers that [`Emitter::open_scope`] gives to their scopes.
@@ -89,7 +92,36 @@ impl Emitter {
             scopes: vec![Scope { number: 0, places: BTreeMap::new() }],
             opened: 0,
             labels: labels(statements),
+            shared: BTreeMap::new(),
         }
+    }
+
+    /// Opens the scopes that other statements have opened, and takes the slots of registers that outlive this one. No
+    /// label is in these scopes: a branch does not lead from statement to statement.
+    pub fn open_shared(&mut self, shared: &Shared) {
+        for (index, scope) in shared.before.iter().enumerate() {
+            if index > 0 {
+                self.scopes.push(Scope { number: usize::MAX, places: BTreeMap::new() });
+            }
+            for (name, register) in scope {
+                let slot = self.call("ptr", &register.function, &[]);
+                if register.is_predicate {
+                    self.note_predicate(slot.clone());
+                }
+                self.insert(name, Place::Slot(slot));
+            }
+        }
+        for (index, registers) in &shared.declared {
+            let slots = registers.iter().map(|register| self.call("ptr", &register.function, &[])).collect();
+            self.shared.insert(*index, slots);
+        }
+    }
+
+    /// Declares a register that outlives the statement; `None` if it does not.
+    pub fn declare_shared(&mut self, name: &str, declaration: usize, position: usize) -> Option<String> {
+        let slot = self.shared.get(&declaration)?.get(position)?.clone();
+        self.insert(name, Place::Slot(slot.clone()));
+        Some(slot)
     }
 
     pub fn line(&mut self, text: &str) {

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use super::emit::{Emitted, Emitter};
 use super::instructions;
 use super::parse::{Instruction, Statement, parse};
+use super::scopes::Shared;
 use crate::llvm::{Type, TypeKind, Value};
 
 /// Replaces operands that must be constants (constraints `n` and `i`) by their numbers, and the number that is unique
@@ -42,8 +43,15 @@ pub(super) fn with_constants(assembly: &str, constraints: &str, arguments: &[Val
     text + rest
 }
 
-/// Returns a function `name` of type `ty` that implements `assembly`; `None` if some instruction has no translation.
-pub(super) fn function(name: &str, assembly: &str, constraints: &str, ty: Type) -> Option<String> {
+/// Returns a function `name` of type `ty` that implements `assembly`, with the registers that it shares with other
+/// statements; `None` if some instruction has no translation.
+pub(super) fn function(
+    name: &str,
+    assembly: &str,
+    constraints: &str,
+    ty: Type,
+    shared: &Shared,
+) -> Option<String> {
     let statements = parse(assembly).ok()?;
     let mut e = Emitter::new(name, &statements);
     let (outputs, inputs) = operands(constraints)?;
@@ -64,8 +72,9 @@ pub(super) fn function(name: &str, assembly: &str, constraints: &str, ty: Type) 
         };
         e.line(&format!("store {} %a{index}, ptr {slot}", params[index].to_text()));
     }
-    for statement in statements {
-        run(&mut e, statement).ok()?;
+    e.open_shared(shared);
+    for (index, statement) in statements.into_iter().enumerate() {
+        run(&mut e, index, statement).ok()?;
     }
     let result = ty.return_type();
     let end = results(result, &output_slots);
@@ -95,16 +104,18 @@ fn operands(constraints: &str) -> Option<(usize, Vec<Option<usize>>)> {
     Some((outputs, inputs))
 }
 
-fn run(e: &mut Emitter, statement: Statement) -> Emitted {
+fn run(e: &mut Emitter, index: usize, statement: Statement) -> Emitted {
     match statement {
         Statement::Open => e.open_scope(),
         Statement::Close => return e.close_scope(),
-        Statement::Registers(names, are_predicates) => names.iter().for_each(|name| {
-            let slot = e.declare(name);
-            if are_predicates {
-                e.note_predicate(slot);
-            }
-        }),
+        Statement::Registers(names, are_predicates) => {
+            names.iter().enumerate().for_each(|(position, name)| {
+                let slot = e.declare_shared(name, index, position).unwrap_or_else(|| e.declare(name));
+                if are_predicates {
+                    e.note_predicate(slot);
+                }
+            })
+        }
         Statement::Variables(variables) => variables.iter().for_each(|variable| e.declare_variable(variable)),
         Statement::Label(name) => return e.user_label(&name),
         Statement::Instruction(instruction) => return guarded(e, &instruction),

@@ -19,6 +19,7 @@ mod instructions;
 mod memory;
 mod parse;
 mod products;
+mod scopes;
 mod tensor;
 mod threads;
 mod types;
@@ -28,6 +29,7 @@ pub(crate) use carry::{describe_unset as describe_unset_carry, give_slots as giv
 pub(crate) use forms::describe_refused;
 pub(crate) use images::note_place;
 pub(crate) use memory::{SHARED_ADDRESS, atomic_text};
+pub(crate) use scopes::give_slots as give_register_slots;
 pub(crate) use tensor::{FUNCTION as TENSOR, replace_intrinsics as replace_tensor_intrinsics};
 
 use crate::llvm::{Context, Module, Opcode, Type};
@@ -38,7 +40,9 @@ use crate::llvm::{Context, Module, Opcode, Type};
 /// LLVM rejects the translation: a defect of the tables.
 pub(crate) fn replace_assembly(context: Context, module: &Module) -> Result<(), String> {
     let mut made: Vec<Made> = Vec::new();
-    for function in module.functions() {
+    let mut registers = 0;
+    for function in module.functions().into_iter().filter(|function| !function.is_declaration()) {
+        let shared = scopes::shared(function, &mut registers);
         for call in function.instructions() {
             if call.opcode() != Some(Opcode::LLVMCall) {
                 continue;
@@ -47,17 +51,22 @@ pub(crate) fn replace_assembly(context: Context, module: &Module) -> Result<(), 
             let constraints = call.called_value().assembly_constraints();
             let assembly = frame::with_constants(&assembly, &constraints, &call.call_arguments());
             let ty = call.called_function_type();
-            let is_known = |m: &&Made| (&m.assembly, &m.constraints, m.ty) == (&assembly, &constraints, ty);
+            let shared = shared.get(&call).cloned().unwrap_or_default();
+            let is_known = |m: &&Made| {
+                (&m.assembly, &m.constraints, m.ty, &m.shared) == (&assembly, &constraints, ty, &shared)
+            };
             let known = made.iter().position(|m| is_known(&m) && !m.has_memory);
             let index = match known {
                 Some(index) => index,
                 None => {
                     let name = format!("eager_ptx_{}", made.len());
-                    let Some(text) = frame::function(&name, &assembly, &constraints, ty) else { continue };
+                    let Some(text) = frame::function(&name, &assembly, &constraints, ty, &shared) else {
+                        continue;
+                    };
                     let library = context.parse_text(&text).map_err(|e| format!("`{assembly}`: {e}"))?;
                     library.set_layout_of(module);
                     module.link(library).map_err(|()| format!("`{assembly}`: {}", context.messages()))?;
-                    made.push(Made::new(name, assembly, constraints, ty, &text));
+                    made.push(Made::new(name, assembly, constraints, ty, shared, &text));
                     made.len() - 1
                 }
             };
@@ -81,16 +90,26 @@ struct Made<'m> {
     assembly: String,
     constraints: String,
     ty: Type<'m>,
-    /// The translation has effects that the program's compiler did not know of: it reads images, or the carry flag.
+    /// Two statements of the same text may use registers of different scopes.
+    shared: scopes::Shared,
+    /// The translation has effects that the program's compiler did not know of: it reads images, the carry flag or
+    /// registers of other statements.
     touches_memory: bool,
     /// The statement declares shared variables, which another statement of the same text does not share with it.
     has_memory: bool,
 }
 
 impl<'m> Made<'m> {
-    fn new(name: String, assembly: String, constraints: String, ty: Type<'m>, text: &str) -> Made<'m> {
-        let touches_memory = images::are_in(&assembly) || carry::is_in(text);
+    fn new(
+        name: String,
+        assembly: String,
+        constraints: String,
+        ty: Type<'m>,
+        shared: scopes::Shared,
+        text: &str,
+    ) -> Made<'m> {
+        let touches_memory = images::are_in(&assembly) || carry::is_in(text) || !shared.is_empty();
         let has_memory = text.starts_with('@');
-        Made { name, assembly, constraints, ty, touches_memory, has_memory }
+        Made { name, assembly, constraints, ty, shared, touches_memory, has_memory }
     }
 }
