@@ -112,112 +112,147 @@ pub fn with_launch_brackets(text: &str) -> Option<String> {
     changed.then(|| String::from_utf8(bytes).expect("ASCII was replaced by ASCII"))
 }
 
-/// PTX's special registers without their `%`, and without a component such as `.x`. (PTX ISA 9.0, "Special Registers".)
-const REGISTERS: &[&str] = &[
-    "tid",
-    "ntid",
-    "laneid",
-    "warpid",
-    "nwarpid",
-    "ctaid",
-    "nctaid",
-    "smid",
-    "nsmid",
-    "gridid",
-    "is_explicit_cluster",
-    "clusterid",
-    "nclusterid",
-    "cluster_ctaid",
-    "cluster_nctaid",
-    "cluster_ctarank",
-    "cluster_nctarank",
-    "lanemask_eq",
-    "lanemask_le",
-    "lanemask_lt",
-    "lanemask_ge",
-    "lanemask_gt",
-    "clock",
-    "clock_hi",
-    "clock64",
-    "globaltimer",
-    "globaltimer_lo",
-    "globaltimer_hi",
-    "total_smem_size",
-    "aggr_smem_size",
-    "dynamic_smem_size",
-];
-
-/// Doubles the `%` of special registers in `asm` statements with operands, as nvcc reads `mov.u32 %0, %laneid;`; clang
-/// takes it for a mistake. `None` if there is nothing to double.
+/// Corrects `asm` statements with operands as nvcc reads them: a `%` before a name is part of the name (`%laneid`,
+/// `%flag`), while clang wants `%%`; and two operands may stand without a comma between them. `None` if there is nothing
+/// to correct.
 #[must_use]
-pub fn with_register_names(text: &str) -> Option<String> {
-    let bytes = text.as_bytes();
-    let mut doubled: Vec<usize> = Vec::new();
-    for stretch in stretches(text) {
-        let code = &bytes[stretch.clone()];
-        for at in (0..code.len()).filter(|&at| code[at..].starts_with(b"asm")) {
-            let (start, end) = (stretch.start + at, stretch.start + at + 3);
-            let is_word = !bytes[..start].last().is_some_and(|byte| byte.is_ascii_alphanumeric())
-                && !bytes.get(end).is_some_and(u8::is_ascii_alphanumeric);
-            if is_word {
-                doubled.extend(registers_in_statement(text, end));
-            }
+pub fn with_assembly_of_nvcc(text: &str) -> Option<String> {
+    let statements: Vec<AsmStatement> = stretches(text)
+        .into_iter()
+        .flat_map(|stretch| asm_keywords(text, stretch))
+        .filter_map(|end| AsmStatement::read(text, end))
+        .collect();
+    let declared: Vec<Declared> = statements.iter().flat_map(|statement| statement.declared(text)).collect();
+    let mut added: Vec<(usize, char)> = Vec::new();
+    for statement in statements.iter().filter(|statement| statement.has_operands) {
+        for range in &statement.texts {
+            added.extend(names_in_text(text.as_bytes(), range.clone(), &declared).map(|at| (at, '%')));
         }
+        added.extend(statement.missing_commas.iter().map(|&at| (at, ',')));
     }
-    doubled.dedup();
-    let mut out = String::with_capacity(text.len() + doubled.len());
+    added.sort_unstable();
+    added.dedup();
+    let mut out = String::with_capacity(text.len() + added.len());
     let mut from = 0;
-    for &at in &doubled {
+    for &(at, character) in &added {
         out.push_str(&text[from..at]);
-        out.push('%');
+        out.push(character);
         from = at;
     }
     out.push_str(&text[from..]);
-    (!doubled.is_empty()).then_some(out)
+    (!added.is_empty()).then_some(out)
 }
 
-/// Places of single `%` before special registers in the `asm` statement whose keyword ends at `at`; none if it has no
-/// operands, because then clang takes every `%` as it is.
-fn registers_in_statement(text: &str, mut at: usize) -> Vec<usize> {
+/// Ends of the keywords `asm`, `__asm` and `__asm__` in a stretch of code, up to the underscores behind them.
+fn asm_keywords(text: &str, stretch: std::ops::Range<usize>) -> impl Iterator<Item = usize> + '_ {
     let bytes = text.as_bytes();
-    let (mut is_open, mut found) = (false, Vec::new());
-    while at < bytes.len() {
-        if let Some(end) = end_of_other(text, at) {
-            if is_open && bytes[at] == b'"' {
-                found.extend(registers_in_text(bytes, at..end));
-            }
-            at = end;
-            continue;
-        }
-        match bytes[at] {
-            b'(' if !is_open => is_open = true,
-            b':' if is_open => return found,
-            // Names: `volatile`, or a macro that stands for a part of the text.
-            byte if byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"_\\#".contains(&byte) => {
-            }
-            _ => return Vec::new(),
-        }
-        at += 1;
-    }
-    Vec::new()
+    stretch
+        .clone()
+        .filter(move |&at| {
+            bytes[at..stretch.end].starts_with(b"asm")
+                && !bytes[..at].last().is_some_and(u8::is_ascii_alphanumeric)
+                && !bytes.get(at + 3).is_some_and(u8::is_ascii_alphanumeric)
+        })
+        .map(|at| at + 3)
 }
 
-fn registers_in_text(bytes: &[u8], range: std::ops::Range<usize>) -> Vec<usize> {
-    let (mut at, mut found) = (range.start, Vec::new());
-    while at < range.end {
-        if bytes[at] != b'%' {
+/// Where the parts of an `asm` statement stand in its file.
+#[derive(Default)]
+struct AsmStatement {
+    /// String literals of its text, with their quotes.
+    texts: Vec<std::ops::Range<usize>>,
+    /// Without operands clang takes every `%` as it is.
+    has_operands: bool,
+    /// Places between two operands that no comma separates.
+    missing_commas: Vec<usize>,
+}
+
+/// A register that some `asm` statement declares: its name with `%`, and whether digits follow the name (`%r<4>`).
+struct Declared<'t>(&'t str, bool);
+
+impl AsmStatement {
+    /// Reads the statement whose keyword ends at `at`; `None` if this is no `asm` statement.
+    fn read(text: &str, mut at: usize) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let (mut statement, mut depth, mut closed) = (Self::default(), 0_usize, None);
+        while at < bytes.len() {
+            if let Some(end) = end_of_other(text, at) {
+                if bytes[at] == b'"' && depth > 0 && !statement.has_operands {
+                    statement.texts.push(at..end);
+                }
+                if bytes[at] == b'"' {
+                    statement.missing_commas.extend(closed.take());
+                }
+                at = end;
+                continue;
+            }
+            match bytes[at] {
+                b'(' => depth += 1,
+                b')' if depth == 1 => return Some(statement),
+                b')' => {
+                    depth -= 1;
+                    closed = (depth == 1 && statement.has_operands).then_some(at + 1);
+                }
+                b':' if depth == 1 => (statement.has_operands, closed) = (true, None),
+                byte if byte.is_ascii_whitespace() || byte == b'\\' => {}
+                // Names before the operands: `volatile`, or a macro that stands for a part of the text.
+                byte if byte.is_ascii_alphanumeric() || b"_#".contains(&byte) => closed = None,
+                _ if statement.has_operands => closed = None,
+                _ => return None,
+            }
             at += 1;
-            continue;
+        }
+        None
+    }
+
+    fn declared<'t>(&self, text: &'t str) -> Vec<Declared<'t>> {
+        let mut found = Vec::new();
+        for range in &self.texts {
+            for list in text[range.clone()].split(".reg").skip(1) {
+                let list = list.split(';').next().unwrap_or_default();
+                for (at, _) in list.match_indices('%') {
+                    let end = at + 1 + length_of_name(&list.as_bytes()[at + 1..]);
+                    found.push(Declared(&list[at..end], list[end..].starts_with('<')));
+                }
+            }
+        }
+        found
+    }
+}
+
+fn length_of_name(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"_$".contains(byte)).count()
+}
+
+/// Places of single `%` before names. What clang takes for an operand (`%0`, `%[a]`, `%k0`, `%l[a]`) is one, unless a
+/// statement of the file declares a register of this name.
+fn names_in_text<'t>(
+    bytes: &'t [u8],
+    range: std::ops::Range<usize>,
+    declared: &'t [Declared<'t>],
+) -> impl Iterator<Item = usize> + 't {
+    let mut is_doubled = false;
+    range.clone().filter(move |&at| {
+        if bytes[at] != b'%' || std::mem::take(&mut is_doubled) {
+            return false;
         }
         let name = &bytes[at + 1..range.end];
-        let length = name.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
-        if REGISTERS.iter().any(|register| register.as_bytes() == &name[..length]) {
-            found.push(at);
+        is_doubled = name.first() == Some(&b'%');
+        let length = length_of_name(name);
+        let is_register = || {
+            declared.iter().any(|Declared(known, is_range)| {
+                let known = &known.as_bytes()[1..];
+                let digits = name[..length].strip_prefix(known);
+                digits.is_some_and(|rest| rest.is_empty() || *is_range && rest.iter().all(u8::is_ascii_digit))
+                    || *is_range && name.starts_with(known) && name[length..].starts_with(b"<")
+            })
+        };
+        match name {
+            [b'A'..=b'Z' | b'a'..=b'z', b'0'..=b'9' | b'[', ..] => is_register(),
+            [first, ..] => first.is_ascii_alphabetic() || b"_$".contains(first),
+            [] => false,
         }
-        // A `%` that is doubled already stands for itself.
-        at += if name.first() == Some(&b'%') { 2 } else { 1 };
-    }
-    found
+    })
 }
 
 #[cfg(test)]
@@ -248,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn special_registers_are_doubled_in_statements_with_operands_only() {
+    fn names_are_doubled_in_statements_with_operands_only() {
         for (text, mended) in [
             ("asm(\"mov.u32 %0, %laneid;\" : \"=r\"(r));", "asm(\"mov.u32 %0, %%laneid;\" : \"=r\"(r));"),
             (
@@ -259,19 +294,27 @@ mod tests {
                 "#define C(x) \\\n  asm volatile(\"mov.u64 %0, %clock64;\" /* : */ \\\n : \"=l\"(x))",
                 "#define C(x) \\\n  asm volatile(\"mov.u64 %0, %%clock64;\" /* : */ \\\n : \"=l\"(x))",
             ),
+            (
+                "asm(\"{ .reg.pred %top;\"); asm(\"@%top mov.b64 %0, %1;\" : \"+l\"(a) : \"l\"(b)); asm(\"}\");",
+                "asm(\"{ .reg.pred %top;\"); asm(\"@%%top mov.b64 %0, %1;\" : \"+l\"(a) : \"l\"(b)); asm(\"}\");",
+            ),
+            (
+                "asm(\"{ .reg .u32 %r1, %t<3>; mov.u32 %r1, %t2; mov.u32 %0, %r1; mov.u32 %1, %p1; }\" : \"=r\"(a) \"=r\"(b));",
+                "asm(\"{ .reg .u32 %%r1, %%t<3>; mov.u32 %%r1, %%t2; mov.u32 %0, %%r1; mov.u32 %1, %p1; }\" : \"=r\"(a), \"=r\"(b));",
+            ),
             ("asm(A \"mov.u32 ä, %smid;\" B : \"=r\"(r));", "asm(A \"mov.u32 ä, %%smid;\" B : \"=r\"(r));"),
         ] {
-            assert_eq!(with_register_names(text).as_deref(), Some(mended));
+            assert_eq!(with_assembly_of_nvcc(text).as_deref(), Some(mended));
         }
         for text in [
             "asm(\"mov.u32 %0, %%laneid;\" : \"=r\"(r));",
             "asm(\"mov.u32 r, %laneid;\"); f(\"%laneid\" ? 1 : 2);",
             "printf(\"%tid\"); // asm(\"%tid\" : )",
             "asm(\"mov.u32 %0, %1;\" : \"=r\"(r) : \"r\"(a)); chasm(\"%tid\" : 1);",
-            "asm(\"mov.u32 %0, %tidy;\" : \"=r\"(r));",
+            "asm(\"mov.u32 %0, %1; mov.u32 %k0, %[a]; %l[b] %=\" : \"=r\"(r) : [a] \"r\"(f(a, \"b\")), \"r\"((c) ? 1 : 2));",
             "asm(\"mov.u32 %0, %tid.x",
         ] {
-            assert_eq!(with_register_names(text), None, "{text}");
+            assert_eq!(with_assembly_of_nvcc(text), None, "{text}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! What `eagercc` changes in a source's text before clang reads it, so that what nvcc takes compiles. Pure.
 
-use crate::code::{with_launch_brackets, with_register_names};
+use crate::code::{with_assembly_of_nvcc, with_launch_brackets};
 use crate::shared_objects::with_shared_objects;
 
 /// What clang must read in place of a program's text so that it means what it means to nvcc; `None` if that is the text
@@ -8,7 +8,7 @@ use crate::shared_objects::with_shared_objects;
 #[must_use]
 pub fn mended(text: &str) -> Option<String> {
     let joined = with_launch_brackets(text);
-    let named = with_register_names(joined.as_deref().unwrap_or(text)).or(joined);
+    let named = with_assembly_of_nvcc(joined.as_deref().unwrap_or(text)).or(joined);
     with_shared_objects(named.as_deref().unwrap_or(text)).or(named)
 }
 
