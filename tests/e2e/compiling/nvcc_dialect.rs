@@ -64,6 +64,11 @@ fn warp_functions_without_a_mask_work_and_are_warned_of() {
 }
 
 #[test]
+fn device_code_in_host_functions_is_not_looked_at() {
+    is_taken("host_functions.cu", &[]);
+}
+
+#[test]
 fn assembly_is_read_as_nvcc_reads_it_in_files_that_i_finds_too() {
     let folder = root().join("tests/dialect/include");
     is_taken("assembly.cu", &["-I", &folder.display().to_string()]);

@@ -72,6 +72,16 @@ static inline __device__ float nanf(const char *) { return __builtin_nanf(""); }
 #if CUDART_VERSION >= 13000
 static inline __device__ float __tanhf(float x) { return tanhf(x); }
 #endif
+// While nvcc compiles for the device it does not look into host functions, where a macro may then stand for device code
+// (`#ifdef __CUDA_ARCH__`, `__trap()`). They are never called: the host's own half decides what they do.
+#ifdef __CUDA_ARCH__
+__attribute__((noreturn)) __host__ void __trap(void);
+__host__ void __brkpt(void);
+__host__ void __syncthreads(void);
+__host__ void __syncwarp(unsigned = 0xffffffff);
+__host__ void __threadfence(void);
+__host__ void __nanosleep(unsigned);
+#endif
 #endif
 
 namespace eager_nvcc {
