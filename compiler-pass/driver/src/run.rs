@@ -203,7 +203,7 @@ fn clang_words(name: &OsStr, words: &[OsString]) -> anyhow::Result<Vec<OsString>
     let read = |path: &Path| std::fs::read_to_string(path);
     let (dialect, words) = dialect::of(name, words);
     match dialect {
-        Dialect::Clang => Ok(nvcc::only_architectures(&response::expand(&words, &read)?)?),
+        Dialect::Clang => Ok(nvcc::only_nvccs_own(&response::expand(&words, &read)?)?),
         Dialect::Nvcc => {
             let words = response::expand(&nvcc::response_files(&words), &read)?;
             Ok(nvcc::translate(&words)?)

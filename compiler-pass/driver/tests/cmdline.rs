@@ -32,7 +32,7 @@ fn clang_words(line: &str) -> Result<Vec<OsString>, Box<dyn std::error::Error>> 
     let (dialect, words) = dialect::of("eagercc".as_ref(), &response::split(line));
     Ok(match dialect {
         Dialect::Nvcc => nvcc::translate(&response::expand(&nvcc::response_files(&words), &read)?)?,
-        Dialect::Clang => nvcc::only_architectures(&response::expand(&words, &read)?)?,
+        Dialect::Clang => nvcc::only_nvccs_own(&response::expand(&words, &read)?)?,
     })
 }
 

@@ -422,7 +422,7 @@ fn mistakes_are_one_line_each() {
         ("--eager-no-instrumnet a.cu", "did you mean '--eager-no-instrument'?"),
         ("--cuda-path=/nothing -x cuda /dev/null", "eagercc: /nothing is not a CUDA tree"),
         ("--cuda 11.2 -x cuda /dev/null", "eagercc: CUDA 11.2 not found in .toolchain/cuda-11.2"),
-        ("a.cu -Xcompiler -Wall", "eagercc: '-Xcompiler' is a switch of nvcc"),
+        ("a.cu -dc", "eagercc: '-dc' is a switch of nvcc"),
         ("--nvcc -fatbin a.cu", "compile with -c: the object holds the fat binary"),
         ("a.cu -o", "eagercc: argument to '-o' is missing"),
     ] {

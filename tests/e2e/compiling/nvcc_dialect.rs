@@ -68,6 +68,13 @@ fn device_code_in_host_functions_is_not_looked_at() {
     is_taken("host_functions.cu", &[]);
 }
 
+/// With a macro of nvcc's own, such a line also leaves CUDA's headers with clang's.
+#[test]
+fn host_sources_of_an_nvcc_line_know_it() {
+    is_taken("host.cpp", &["--nvcc"]);
+    is_taken("macros.cu", &["--nvcc", "-std=c++17", "-D__NVCC__"]);
+}
+
 #[test]
 fn assembly_is_read_as_nvcc_reads_it_in_files_that_i_finds_too() {
     let folder = root().join("tests/dialect/include");

@@ -59,12 +59,13 @@ pub fn translate(words: &[OsString]) -> Result<Vec<OsString>, NvccError> {
     translator.finish()
 }
 
-/// Translates only `-arch=sm_80`, `-gencode …` and the like in a command line in clang's words; clang has these
-/// switches for other targets only.
+/// Translates only what clang cannot mean in a command line in clang's words: `-arch=sm_80`, `-gencode …` and the like,
+/// which clang has for other targets only, and switches that a build adds for any CUDA compiler, as CMake projects do
+/// (`--expt-relaxed-constexpr`).
 ///
 /// # Errors
-/// A wrong architecture, or a switch that only nvcc has: the whole line is then in nvcc's words.
-pub fn only_architectures(words: &[OsString]) -> Result<Vec<OsString>, NvccError> {
+/// A wrong architecture, or a switch that decides what nvcc makes: the whole line is then in nvcc's words.
+pub fn only_nvccs_own(words: &[OsString]) -> Result<Vec<OsString>, NvccError> {
     let mut translator = Translator::default();
     let mut rest = words.iter().peekable();
     let mut before = OsString::new();
@@ -72,15 +73,17 @@ pub fn only_architectures(words: &[OsString]) -> Result<Vec<OsString>, NvccError
         let text = word.to_string_lossy();
         let is_value = before.to_string_lossy().starts_with("-X") || before == "-mllvm" || before == "-o";
         let found = find(&text).filter(|_| !is_value && text.starts_with('-'));
-        let is_arch = |switch: &Switch| {
-            matches!(
+        let is_own = |switch: &Switch| {
+            let is_arch = matches!(
                 switch.translation,
                 Translation::Special(Special::Arch | Special::Gencode | Special::Code)
-            )
+            );
+            is_arch || NVCC_ONLY.contains(&switch.long)
         };
         match found {
-            Some((switch, joined)) if is_arch(switch) => {
+            Some((switch, joined)) if is_own(switch) => {
                 let value = match joined {
+                    _ if switch.takes == Takes::Nothing => String::new(),
                     Some(value) => value,
                     None => {
                         let next = rest.next();
@@ -89,8 +92,10 @@ pub fn only_architectures(words: &[OsString]) -> Result<Vec<OsString>, NvccError
                     }
                 };
                 translator.take(&text, switch, &value)?;
+                before.clear();
+                continue;
             }
-            Some((switch, _)) if !is_value && NVCC_ONLY.contains(&switch.long) => {
+            Some((switch, _)) if !is_value && OF_WHOLE_LINES.contains(&switch.long) => {
                 return Err(NvccError::OfNvcc { switch: text.into_owned() });
             }
             _ => translator.words.push(word.clone()),
@@ -104,15 +109,13 @@ pub fn only_architectures(words: &[OsString]) -> Result<Vec<OsString>, NvccError
     Ok(translator.words)
 }
 
-/// Switches that have no similar name in clang.
-const NVCC_ONLY: [&str; 15] = [
+/// Switches without a similar name in clang that change nothing else in the line.
+const NVCC_ONLY: [&str; 13] = [
     "compiler-options",
     "ptxas-options",
     "nvlink-options",
     "cudafe-options",
     "fatbin-options",
-    "device-c",
-    "device-link",
     "relocatable-device-code",
     "generate-line-info",
     "use_fast_math",
@@ -122,6 +125,9 @@ const NVCC_ONLY: [&str; 15] = [
     "expt-extended-lambda",
     "extended-lambda",
 ];
+
+/// Switches without a similar name in clang that decide what a command makes.
+const OF_WHOLE_LINES: [&str; 2] = ["device-c", "device-link"];
 
 /// Replaces nvcc's `--options-file f` (and `-optf f`) by `@f`, which the driver expands.
 #[must_use]
@@ -253,6 +259,7 @@ impl Translator {
         // whose device code is not linked yet.
         let with_ptx = self.device_output.is_none() && !self.words.iter().any(|word| word == "-fgpu-rdc");
         self.words.extend(self.architectures.words(with_ptx));
+        self.words.push(OF_NVCC.into());
         if self.archive {
             self.words.push("--eager-archive".into());
         }
@@ -278,6 +285,9 @@ fn empty_object(words: &[OsString]) -> Vec<OsString> {
     let output = output.cloned().unwrap_or_else(|| "a_dlink.o".into());
     ["-x", "c", "/dev/null", "-c", "-o"].map(OsString::from).into_iter().chain([output]).collect()
 }
+
+/// Tells every source, host code too, that nvcc compiles it.
+pub const OF_NVCC: &str = "-D__NVCC__";
 
 /// Selects approximate square roots of `float`, which are clang's default.
 pub const INEXACT_ROOTS: &str = "-mllvm=-nvvm-reflect-add=__CUDA_PREC_SQRT=0";

@@ -8,7 +8,7 @@ use super::{
     KERNEL_DATA_VARIABLE, Plan, REPORT_VARIABLE, WHOLE_PROGRAM_VARIABLE, cpu_kernel_variables, joined,
 };
 use crate::invocation::{Job, Mode, Side};
-use crate::nvcc::INEXACT_ROOTS;
+use crate::nvcc::{INEXACT_ROOTS, OF_NVCC};
 use crate::source::{Language, Source};
 use crate::toolchain::{HEADER, MANAGED, Toolchain};
 
@@ -143,7 +143,9 @@ impl Unit<'_> {
         if language.is_cuda() {
             words.extend(WITHOUT_WARNINGS.iter().map(OsString::from));
         }
-        words.extend(job.compile_words.iter().cloned());
+        // In a CUDA source this name comes after CUDA's own headers, which must find clang (nvcc.h).
+        let is_kept = |word: &&OsString| !language.is_cuda() || *word != OF_NVCC;
+        words.extend(job.compile_words.iter().filter(is_kept).cloned());
         if language.is_cuda() {
             words.extend(job.cuda_words.iter().cloned());
             words.push(joined("--cuda-path=", &toolchain.cuda));
