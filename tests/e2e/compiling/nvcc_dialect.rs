@@ -82,6 +82,12 @@ fn assembly_is_read_as_nvcc_reads_it_in_files_that_i_finds_too() {
 }
 
 #[test]
+fn sources_of_before_cxx11_compile() {
+    is_taken("old_standard.cu", &["-std=c++98"]);
+    is_taken("old_standard.cu", &["--nvcc", "-std=c++03"]);
+}
+
+#[test]
 fn atomic_built_ins_are_there() {
     is_taken("atomics.cu", &[]);
 }

@@ -202,7 +202,7 @@ static inline __device__ bool __nv_atomic_compare_exchange_n(T *at, T *expected,
 // eagercc declares variables of libcu++'s synchronisation types so.
 namespace eager_nvcc {
 template <typename T> struct shared {
-    alignas(T) unsigned char bytes[sizeof(T)];
+    unsigned char bytes[sizeof(T)] __attribute__((aligned(__alignof__(T)))); // `alignas` is not in C++98
     __device__ T &object() { return *reinterpret_cast<T *>(bytes); }
 };
 } // namespace eager_nvcc

@@ -110,7 +110,8 @@ pub fn only_nvccs_own(words: &[OsString]) -> Result<Vec<OsString>, NvccError> {
 }
 
 /// Switches without a similar name in clang that change nothing else in the line.
-const NVCC_ONLY: [&str; 13] = [
+const NVCC_ONLY: [&str; 14] = [
+    "device-debug",
     "compiler-options",
     "ptxas-options",
     "nvlink-options",
