@@ -90,8 +90,12 @@ pub fn with_launch_brackets(text: &str) -> Option<String> {
                 at += 1;
                 continue;
             }
+            // A comment may begin behind the first bracket's blanks, and the stretch ends there.
             let blank = |from: usize| {
-                bytes[from..stretch.end].iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count()
+                bytes[from.min(stretch.end)..stretch.end]
+                    .iter()
+                    .take_while(|&&byte| byte == b' ' || byte == b'\t')
+                    .count()
             };
             let first = blank(at + 1);
             let second = at + 1 + first;
@@ -277,6 +281,7 @@ mod tests {
             "a <<\n<b",
             "V<W<int> > v; a > b;",
             "friend S &operator<< <T>(S &, const V<T> &);",
+            "#include <stdio.h>    /* printf */\nint a <     \"b\", c >   // d\n;",
         ] {
             assert_eq!(with_launch_brackets(text), None, "{text}");
         }
