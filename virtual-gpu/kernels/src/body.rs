@@ -481,8 +481,14 @@ pub(crate) fn shared_variables(lowering: Lowering) -> Vec<Value> {
 /// The variables among `variables` that have a known size and that `function` uses.
 pub(crate) fn static_shared<'m>(function: Value<'m>, variables: &[Value<'m>]) -> BTreeSet<Value<'m>> {
     let sized = variables.iter().copied().filter(|v| v.initializer().is_some());
-    let operands: Vec<Value> = function.instructions().into_iter().flat_map(Value::operands).collect();
-    sized.filter(|variable| operands.iter().any(|operand| mentions(*operand, &[*variable]))).collect()
+    // Once through the function: a module of templates has as many variables as kernels.
+    let mut used = BTreeSet::new();
+    for operand in function.instructions().into_iter().flat_map(Value::operands) {
+        visit_globals(operand, &mut |global| {
+            used.insert(global);
+        });
+    }
+    sized.filter(|variable| used.contains(variable)).collect()
 }
 
 /// Computes addresses of shared variables from the block context: variables in `offsets` at these offsets, variables
@@ -494,7 +500,7 @@ pub(crate) fn place_shared_memory<'m>(
     mut offsets: Vec<(Value<'m>, Value<'m>)>,
     dynamic: Value<'m>,
 ) -> Result<(), String> {
-    let variables = shared_variables(lowering);
+    let variables: BTreeSet<Value> = shared_variables(lowering).into_iter().collect();
     offsets.extend(variables.iter().filter(|v| v.initializer().is_none()).map(|v| (*v, dynamic)));
     let uses: Vec<(Value, u32)> = function
         .instructions()
@@ -517,13 +523,19 @@ pub(crate) fn place_shared_memory<'m>(
 }
 
 /// True if a constant contains the address of one of `variables`.
-fn mentions(value: Value, variables: &[Value]) -> bool {
+fn mentions<'m>(value: Value<'m>, variables: &BTreeSet<Value<'m>>) -> bool {
+    let mut found = false;
+    visit_globals(value, &mut |global| found |= variables.contains(&global));
+    found
+}
+
+/// Calls `visit` with each variable whose address a constant contains.
+fn visit_globals<'m>(value: Value<'m>, visit: &mut dyn FnMut(Value<'m>)) {
     if value.is_global_variable() {
-        return variables.contains(&value);
+        visit(value);
+    } else if value.is_constant() && !value.is_function() {
+        value.operands().into_iter().for_each(|operand| visit_globals(operand, visit));
     }
-    value.is_constant()
-        && !value.is_function()
-        && value.operands().into_iter().any(|o| mentions(o, variables))
 }
 
 /// Rebuilds a constant that contains addresses of shared variables as instructions.
