@@ -12,7 +12,7 @@
 use crate::account::{Account, FrameId, Taken};
 use crate::cell::Told;
 use crate::request::{Outbox, Request};
-use crate::sites::{Around, OpenSite, Sites};
+use crate::sites::{OpenSite, Sites};
 use crate::task::{Due, Kind, Phase, Slot, Task, TaskKey, lazy_slot};
 use eager_proto::TASK_SLOTS;
 use eager_units::Habits;
@@ -174,24 +174,6 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     /// True if the daemon does not know this task, whose memory may go to another task.
     pub fn is_unbound(&self, key: TaskKey) -> bool {
         self.task(key).is_some_and(|task| task.phase == Phase::Unbound)
-    }
-
-    /// The task around a site that begins in this thread.
-    ///
-    /// A site that begins while the thread uses lazy *memory* is part of the lazy task: their kernels may share the
-    /// memory, and a site that waited for its own would wait while holding some. With lazy *handles* only, nothing is
-    /// held: the site may wait, but must get the device that the handles are on. A refused site has nothing until it
-    /// allocates.
-    fn around(&self, sites: &Sites) -> Around {
-        if let Some(open) = self.innermost(sites) {
-            return if self.is_unbound(open.key) { Around::Nothing } else { Around::Task(open.key) };
-        }
-        let lazy = sites.lazy.and_then(|key| self.task(key)).filter(|task| task.is_bound());
-        match lazy {
-            Some(lazy) if lazy.account.live() > 0 => Around::Task(lazy.key),
-            Some(lazy) if self.pinned => Around::Handles(lazy.key),
-            _ => Around::Nothing,
-        }
     }
 
     /// The sites with which the thread's innermost frame was announced, innermost first: the frame's own site, and

@@ -93,13 +93,3 @@ pub enum Begun {
     /// The site counts as not announced, since all slots are in use.
     Full,
 }
-
-/// The task around a site that begins, as far as the thread has one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Around {
-    Nothing,
-    /// An open site's task, or the bound lazy task with memory.
-    Task(TaskKey),
-    /// The bound lazy task without memory, on whose device the program has streams, events or constants.
-    Handles(TaskKey),
-}

@@ -3,16 +3,19 @@
 use super::Client;
 use crate::account::Announced;
 use crate::request::Outbox;
-use crate::sites::{Around, Beginning, Begun, OpenSite, Sites};
+use crate::sites::{Beginning, Begun, OpenSite, Sites};
 use crate::task::{Cause, Kind, Phase, Slot, Task, TaskKey, lazy_slot};
 use eager_proto::reply::REASON_TOO_LARGE;
 use eager_proto::request::BeginFlags;
 
 impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
-    /// A site begins. Never makes the thread wait for memory while it holds some: a site inside another one, or beside
-    /// lazy memory that the thread has used, is part of that task, covered by its announcement or as an extension.
-    /// `is_covered_by`: whether the announcement of another site includes this one. `is_answered`: whether the daemon
-    /// has answered a request in a slot.
+    /// A site begins. `is_covered_by`: whether the announcement of another site includes this one. `is_answered`:
+    /// whether the daemon has answered a request in a slot.
+    ///
+    /// Never makes the thread wait for memory while it holds some. A site inside another one is part of that task,
+    /// unless that is refused and has nothing until it allocates. A site that begins while the thread uses lazy *memory*
+    /// is part of the lazy task: their kernels may share the memory. With lazy *handles* only, nothing is held: the site
+    /// may wait, but must get the device that the handles are on.
     pub fn begin(
         &mut self,
         sites: &mut Sites,
@@ -22,11 +25,15 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         out: &mut impl Outbox,
     ) -> Begun {
         sites.open.retain(|open| self.is_open(open));
-        match self.around(sites) {
-            Around::Task(key) => self.begin_inside(sites, key, beginning, is_covered_by),
-            Around::Nothing => self.begin_alone(sites, beginning, None, is_answered, out),
-            Around::Handles(lazy) => self.begin_alone(sites, beginning, Some(lazy), is_answered, out),
+        let outer = self.innermost_task(sites);
+        let lazy =
+            sites.lazy.and_then(|key| self.task(key)).filter(|task| outer.is_none() && task.is_bound());
+        let around = outer.filter(|task| task.phase != Phase::Unbound);
+        if let Some(around) = around.or(lazy.filter(|task| task.account.live() > 0)) {
+            return self.begin_inside(sites, around.key, beginning, is_covered_by);
         }
+        let handles = lazy.filter(|_| self.pinned).map(|task| task.key);
+        self.begin_alone(sites, beginning, handles, is_answered, out)
     }
 
     fn begin_alone(

@@ -6,7 +6,7 @@
 use super::fakes::{Decision, first_slot, lazy_slot};
 use super::{Bench, SITE};
 use crate::outcome::{Outcome, Why};
-use crate::runtime::{CudaError, StreamId};
+use crate::runtime::{CudaError, Setting, StreamId};
 use crate::scheduler::Habits;
 use crate::state::Thread;
 use eager_abi::TASK_NAMED;
@@ -78,6 +78,44 @@ fn what_is_freed_while_the_lazy_task_is_refused_does_not_leave_it_refused() {
     bench.malloc(10);
     assert_eq!(bench.launch(&[]), Outcome::Handled(()), "the next allocations are a new task");
     assert_eq!((bench.daemon.held(), bench.daemon.violations().len()), (10, 0));
+}
+
+/// Two threads wait for one task. The first to see that it is bound prepares its device.
+#[test]
+fn a_thread_that_waited_goes_on_when_the_programs_settings_are_on_the_device() {
+    let mut bench = Bench::new();
+    let setting = Setting::Function { stub: super::STUB, attribute: 8, value: 1 };
+    let _ = bench.shim.set(&mut bench.thread, setting);
+    let a = bench.malloc(60);
+    bench.cuda.set_arguments(&[a]);
+    bench.cuda.log();
+    bench.daemon.decide(Decision::Wait);
+    let (waits, other_waits) = channel();
+    let (wake, is_woken) = channel();
+    let (launched, has_launched) = channel();
+    let other = bench.other(move |shim, thread| {
+        launch(shim, thread);
+        let _ = launched.send(());
+    });
+    bench.daemon.then(move |daemon| {
+        std::thread::spawn(other);
+        other_waits.recv().expect("it waits for the same task");
+        daemon.grant(lazy_slot(), FLAG_HIGH_PRIORITY);
+    });
+    bench.daemon.then(move |_| {
+        waits.send(()).expect("the first thread grants");
+        is_woken.recv().expect("the first thread prepares the device");
+    });
+    let pause = std::time::Duration::from_millis(200);
+    bench.cuda.during("apply", move || {
+        wake.send(()).expect("the other waits");
+        std::thread::sleep(pause);
+    });
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    has_launched.recv().expect("the other goes on");
+    let log = bench.cuda.log();
+    let first = |what: &str| log.iter().position(|line| line.starts_with(what));
+    assert!(first("apply") < first("launch"), "{log:?}");
 }
 
 #[test]
