@@ -17,7 +17,7 @@ tools: setup ## build what compiles and runs programs, optimised: eager, eagerd,
 	cargo build --locked --release -p eager -p eagerd -p eagercc -p eager-vgpud -p eager-pass -p eager-shim -p eager-cudart
 
 build: setup ## build everything, optimised
-	cargo build --locked --release --workspace --exclude eager-tests
+	cargo build --locked --release --workspace --exclude eager-tests --exclude eager-test-tools --exclude eager-fake-nvml
 	$(MAKE) BUILT=target/release target/release/share/doc/eager/third-party.txt
 
 install: $(BUILT)/share/doc/eager/third-party.txt ## what `make build` built into PREFIX (default /usr/local): bin/, lib/eager/, share/
