@@ -56,10 +56,15 @@ pub fn poisson(seed: u64, jobs: usize, mean_s: f64) -> Submission {
     Submission::At(arrivals(seed, jobs, mean_s).into_iter().map(Nanos).collect())
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+/// The text is no length of time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected seconds above 0")]
+struct NoTime;
+
+fn positive(text: &str) -> Result<f64, NoTime> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
-        _ => Err("expected seconds above 0".to_owned()),
+        _ => Err(NoTime),
     }
 }
 
@@ -78,6 +83,6 @@ mod tests {
         let streamed = MachineArgs { arrival_mean_s: Some(2.0), ..at_once };
         let Submission::At(times) = streamed.submission(1, 3) else { panic!("no arrivals") };
         assert!(times.len() == 3 && times.is_sorted(), "{times:?}");
-        assert_eq!(positive("0"), Err("expected seconds above 0".to_owned()));
+        assert_eq!(positive("0"), Err(NoTime));
     }
 }

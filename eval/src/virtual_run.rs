@@ -8,7 +8,7 @@ use crate::record::{Backend, Clock, HostWork, JobRecord, Outcome, Record, SCHEMA
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
 use eager_core::PolicyName;
-use eager_core::policy::UnknownPolicy;
+use eager_core::policy::{NotForDevices, UnknownPolicy};
 use eager_journal::pieces;
 use eager_journal::programs::{Program, programs};
 use eager_measure::Stamp;
@@ -79,9 +79,17 @@ impl Setting {
 }
 
 /// Parses the name of a policy that real processes can run under.
-pub fn policy(name: &str) -> Result<PolicyName, String> {
-    let policy = name.parse().map_err(|error: UnknownPolicy| error.to_string())?;
-    PolicyName::for_devices(policy).map_err(|error| error.to_string())
+pub fn policy(name: &str) -> Result<PolicyName, NoPolicy> {
+    Ok(name.parse::<PolicyName>()?.for_devices()?)
+}
+
+/// Real processes cannot run under what the name says.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoPolicy {
+    #[error(transparent)]
+    Unknown(#[from] UnknownPolicy),
+    #[error(transparent)]
+    ForSimulation(#[from] NotForDevices),
 }
 
 /// Starts all jobs at once, waits for them, and shows each end as progress.

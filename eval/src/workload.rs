@@ -78,11 +78,16 @@ impl WorkloadArgs {
     }
 }
 
-pub fn parse_ratio(text: &str) -> Result<LargeToSmall, String> {
+/// The text is no ratio of numbers of jobs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected LARGE:SMALL, such as 3:1")]
+pub struct NoRatio;
+
+pub fn parse_ratio(text: &str) -> Result<LargeToSmall, NoRatio> {
     let parts = text.split_once(':').and_then(|(l, s)| Some((l.parse().ok()?, s.parse().ok()?)));
     match parts {
         Some((large, small)) if large + small > 0u32 => Ok(LargeToSmall { large, small }),
-        _ => Err("expected LARGE:SMALL, such as 3:1".to_string()),
+        _ => Err(NoRatio),
     }
 }
 

@@ -10,6 +10,7 @@ mod executable;
 mod library;
 mod people;
 mod tables;
+mod values;
 mod verbs;
 
 use crate::verbs::act::{

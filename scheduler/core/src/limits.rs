@@ -19,15 +19,23 @@ pub enum Measure {
     Kill,
 }
 
-impl std::str::FromStr for Measure {
-    type Err = String;
+/// No measure has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no measure `{name}`; known: {known}")]
+pub struct UnknownMeasure {
+    pub name: String,
+    known: &'static str,
+}
 
-    fn from_str(name: &str) -> Result<Measure, String> {
+impl std::str::FromStr for Measure {
+    type Err = UnknownMeasure;
+
+    fn from_str(name: &str) -> Result<Measure, UnknownMeasure> {
         let known = [Measure::Observe, Measure::Throttle, Measure::Kill];
         known
             .into_iter()
             .find(|measure| measure.to_string() == name)
-            .ok_or_else(|| format!("no measure `{name}`; known: observe, throttle, kill"))
+            .ok_or_else(|| UnknownMeasure { name: name.to_owned(), known: "observe, throttle, kill" })
     }
 }
 
@@ -53,13 +61,13 @@ pub enum Overstay {
 }
 
 impl std::str::FromStr for Overstay {
-    type Err = String;
+    type Err = UnknownMeasure;
 
-    fn from_str(name: &str) -> Result<Overstay, String> {
+    fn from_str(name: &str) -> Result<Overstay, UnknownMeasure> {
         match name {
             "observe" => Ok(Overstay::Observe),
             "end" => Ok(Overstay::End),
-            _ => Err(format!("no measure `{name}`; known: observe, end")),
+            _ => Err(UnknownMeasure { name: name.to_owned(), known: "observe, end" }),
         }
     }
 }

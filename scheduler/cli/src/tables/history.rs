@@ -4,6 +4,7 @@
 //! daemon's clock.
 
 use super::{Column, Left, Right, USER, chosen_columns, column, in_columns, or_dash};
+use crate::values::WrongValue;
 use eager_journal::names;
 use eager_proto::admin::ProgramRow;
 use eager_units::shown::{size, time};
@@ -55,7 +56,7 @@ fn end(past: &Past) -> String {
 }
 
 /// Returns the named columns in the named order, or all columns.
-pub fn program_columns(wanted: Option<&[String]>) -> Result<Vec<Column<Past>>, String> {
+pub fn program_columns(wanted: Option<&[String]>) -> Result<Vec<Column<Past>>, WrongValue> {
     chosen_columns(&COLUMNS, wanted)
 }
 
@@ -114,7 +115,7 @@ mod tests {
 ";
         let all = program_columns(None).expect("all");
         assert_eq!(programs(&rows, &all, |_| "anna".into()), expected);
-        let unknown = program_columns(Some(&["why".to_owned()])).expect_err("unknown");
+        let unknown = program_columns(Some(&["why".to_owned()])).expect_err("unknown").to_string();
         assert!(unknown.starts_with("no column `why`; known: pid, user, label, "), "{unknown}");
     }
 }

@@ -13,6 +13,7 @@ pub use jobs::{JobRow, jobs};
 pub use kernels::{Kernel, footprints, kernels};
 pub use waiting::{policy, queue};
 
+use crate::values::WrongValue;
 use eager_journal::names;
 use eager_proto::admin::{AfterRow, DaemonRow, DeviceRow, TaskRow};
 use eager_units::shown::{size, time};
@@ -91,17 +92,17 @@ pub fn number(row: &TaskRow) -> Option<u64> {
 }
 
 /// Returns the named columns in the named order, or all columns.
-pub fn task_columns(wanted: Option<&[String]>) -> Result<Vec<TaskColumn>, String> {
+pub fn task_columns(wanted: Option<&[String]>) -> Result<Vec<TaskColumn>, WrongValue> {
     chosen_columns(&TASK_COLUMNS, wanted)
 }
 
-fn chosen_columns<R>(all: &[Column<R>], wanted: Option<&[String]>) -> Result<Vec<Column<R>>, String> {
+fn chosen_columns<R>(all: &[Column<R>], wanted: Option<&[String]>) -> Result<Vec<Column<R>>, WrongValue> {
     let Some(wanted) = wanted else { return Ok(all.to_vec()) };
     let find = |name: &String| {
         let found = all.iter().find(|column| column.name.eq_ignore_ascii_case(name.trim()));
         found.copied().ok_or_else(|| {
-            let known: Vec<String> = all.iter().map(|column| column.name.to_lowercase()).collect();
-            format!("no column `{name}`; known: {}", known.join(", "))
+            let known = all.iter().map(|column| column.name.to_lowercase()).collect();
+            WrongValue::Column { name: name.clone(), known }
         })
     };
     wanted.iter().map(find).collect()
@@ -321,7 +322,7 @@ starts eagerly: GPU 2 has 3 GiB free     7  anna
 waits: there is no device yet           12  anna
 ";
         assert_eq!(tasks(&[task(), waiting], &some, user), expected);
-        let unknown = task_columns(Some(&["colour".to_owned()])).expect_err("unknown");
+        let unknown = task_columns(Some(&["colour".to_owned()])).expect_err("unknown").to_string();
         assert!(unknown.starts_with("no column `colour`; known: task, pid, user, "), "{unknown}");
         assert_eq!(
             tasks(&[], &all, user),

@@ -7,6 +7,7 @@ use super::look::{json, look};
 use super::{Question, WhichDaemon};
 use crate::daemon::DaemonPlace;
 use crate::print;
+use crate::values::WrongValue;
 use clap::{Args, Subcommand};
 use eager_proto::admin::{AdminReply, AdminRequest};
 use nix::sys::signal::Signal;
@@ -59,10 +60,10 @@ pub struct ShutdownFlags {
     pub when_idle: bool,
 }
 
-fn signal(name: &str) -> Result<Signal, String> {
+fn signal(name: &str) -> Result<Signal, WrongValue> {
     let upper = name.to_ascii_uppercase();
     let whole = if upper.starts_with("SIG") { upper } else { format!("SIG{upper}") };
-    whole.parse().map_err(|_| format!("no signal `{name}`; such as TERM, INT, KILL"))
+    whole.parse().map_err(|_| WrongValue::Signal(name.to_owned()))
 }
 
 #[derive(Debug, Args)]

@@ -63,7 +63,7 @@ impl Order {
 }
 
 pub fn history(flags: &HistoryFlags) -> anyhow::Result<()> {
-    let columns = tables::program_columns(flags.format.as_deref()).map_err(anyhow::Error::msg)?;
+    let columns = tables::program_columns(flags.format.as_deref())?;
     let programs_max = if flags.last == 0 { u32::MAX } else { flags.last };
     let place = DaemonPlace::find(flags.question.which.run_dir.clone())?;
     let reply = place.ask(&AdminRequest::History { uid: flags.user, programs_max })?;

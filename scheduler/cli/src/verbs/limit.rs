@@ -6,6 +6,7 @@
 //! the program ends.
 
 use crate::say;
+use crate::values::WrongValue;
 use anyhow::{Context, ensure};
 use eager_units::shown;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -26,8 +27,8 @@ pub const GRACE: Duration = Duration::from_secs(30);
 const LENGTH_MAX: Duration = Duration::from_secs(366 * 86_400);
 
 /// Parses `90`, `90s`, `10m`, `1h30m`, `2d`.
-pub fn length(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no length of time such as `90s`, `10m`, `1h30m` or `2d`");
+pub fn length(text: &str) -> Result<Duration, WrongValue> {
+    let wrong = || WrongValue::Length(text.to_owned());
     let (mut total, mut digits) = (0_u64, String::new());
     for letter in text.chars() {
         if letter.is_ascii_digit() {
@@ -154,7 +155,7 @@ mod tests {
             assert_eq!(read(text), Ok(seconds), "{text}");
         }
         for text in ["", "0", "0s", "m", "1w", "-1", "1.5h", "99999999999999999999", "999999d", "1 h"] {
-            assert!(length(text).expect_err(text).contains("no length of time"), "{text}");
+            assert!(length(text).expect_err(text).to_string().contains("no length of time"), "{text}");
         }
     }
 }

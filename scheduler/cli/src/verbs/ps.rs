@@ -6,6 +6,7 @@ use super::Question;
 use super::look::json;
 use super::top::Sort;
 use crate::daemon::DaemonPlace;
+use crate::values::WrongValue;
 use crate::{people, print, tables};
 use anyhow::Context;
 use clap::Args;
@@ -33,13 +34,13 @@ pub struct PsFlags {
     watch: Option<Duration>,
 }
 
-pub fn user(text: &str) -> Result<u32, String> {
-    people::uid(text).ok_or_else(|| format!("this machine has no user `{text}`"))
+pub fn user(text: &str) -> Result<u32, WrongValue> {
+    people::uid(text).ok_or_else(|| WrongValue::User(text.to_owned()))
 }
 
 pub fn ps(flags: &PsFlags) -> anyhow::Result<()> {
     let place = DaemonPlace::find(flags.question.which.run_dir.clone())?;
-    let columns = tables::task_columns(flags.format.as_deref()).map_err(anyhow::Error::msg)?;
+    let columns = tables::task_columns(flags.format.as_deref())?;
     let ask = || place.ask(&AdminRequest::Ps);
     if flags.question.json {
         print(&json(&ask()?)?);

@@ -4,6 +4,7 @@
 //! [`environment`] must set or remove every variable that selects one of them.
 
 use crate::daemon::{self, DaemonPlace, Present, socket_of_environment};
+use crate::values::WrongValue;
 use crate::verbs::reserve::Wanted;
 use crate::verbs::{limit, preload, reserve};
 use crate::{fail, library, say};
@@ -112,21 +113,16 @@ pub struct RunFlags {
 }
 
 /// Parses a priority among a user's own tasks.
-pub fn priority(text: &str) -> Result<i8, String> {
-    let wrong =
-        || format!("`{text}` is no priority: a whole number from -100 to 100, the higher the earlier");
+pub fn priority(text: &str) -> Result<i8, WrongValue> {
+    let wrong = || WrongValue::Priority(text.to_owned());
     text.parse().ok().filter(|priority| (-100..=100).contains(priority)).ok_or_else(wrong)
 }
 
 /// Parses a size, and rejects 0: with no reservation the program would start unscheduled, and its memory would not be
 /// counted.
-fn nonzero_size(text: &str) -> Result<Size, String> {
-    match text.parse::<Size>() {
-        Ok(Size(0)) => {
-            Err(format!("`{text}` is no memory: write the most that the program uses, such as `8GiB`"))
-        }
-        size => size.map_err(|error| error.to_string()),
-    }
+fn nonzero_size(text: &str) -> Result<Size, WrongValue> {
+    let size: Size = text.parse()?;
+    if size == Size(0) { Err(WrongValue::NoMemory(text.to_owned())) } else { Ok(size) }
 }
 
 impl RunFlags {

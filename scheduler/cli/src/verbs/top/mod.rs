@@ -17,6 +17,7 @@ mod view;
 use super::Question;
 use super::look::json;
 use crate::daemon::DaemonPlace;
+use crate::values::WrongValue;
 use answers::{Asker, LatestAnswers};
 use anyhow::Context;
 use clap::Args;
@@ -53,9 +54,9 @@ pub struct TopFlags {
     filter: String,
 }
 
-pub fn interval(text: &str) -> Result<Duration, String> {
+pub fn interval(text: &str) -> Result<Duration, WrongValue> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| format!("`{text}` is not a number from 0.1 to 3600"))
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| WrongValue::Interval(text.to_owned()))
 }
 
 /// Shows the screen until the user quits. Returns text to print after that.
