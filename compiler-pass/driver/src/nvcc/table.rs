@@ -122,7 +122,13 @@ pub const SWITCHES: &[Switch] = &[
     switch("dopt", "dopt", One, Drop),
     switch("Ofast-compile", "Ofc", One, Drop),
     switch("debug", "g", Nothing, To(&["-g"])),
-    switch("device-debug", "G", Nothing, To(&["-g", "--cuda-noopt-device-debug"])),
+    // clang does not look at the second word where it does not optimise, and would warn of that.
+    switch(
+        "device-debug",
+        "G",
+        Nothing,
+        To(&["-g", "--cuda-noopt-device-debug", "-Wno-unused-command-line-argument"]),
+    ),
     switch("generate-line-info", "lineinfo", Nothing, To(&["-gline-tables-only"])),
     switch("profile", "pg", Nothing, To(&["-pg"])),
     switch("shared", "shared", Nothing, To(&["-shared"])),
@@ -149,6 +155,7 @@ pub const SWITCHES: &[Switch] = &[
     switch("extra-device-vectorization", "extra-device-vectorization", Nothing, Drop),
     switch("restrict", "restrict", Nothing, Drop),
     switch("dlink-time-opt", "dlto", Nothing, Drop),
+    switch("lto", "lto", Nothing, Drop),
     switch("legacy-launch-seq", "legacy-launch-seq", Nothing, Drop),
     switch("static-global-template-stub", "static-global-template-stub", One, Drop),
     switch("device-entity-has-hidden-visibility", "device-entity-has-hidden-visibility", One, Drop),
