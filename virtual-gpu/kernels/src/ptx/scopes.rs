@@ -40,7 +40,7 @@ impl Shared {
 }
 
 /// The statements of `function` that share registers or scopes, by their calls. `numbered` counts the registers of the
-/// module. None if the scopes do not nest the same way on all paths, because then their statements stay untranslated.
+/// module. Empty if the scopes do not nest the same way on all paths: their statements then stay untranslated.
 pub(super) fn shared<'m>(function: Value<'m>, numbered: &mut usize) -> BTreeMap<Value<'m>, Shared> {
     let texts: Vec<_> = function.instructions().into_iter().filter_map(assembly_of).collect();
     let outermost = names_used_elsewhere(&texts);
