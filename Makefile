@@ -14,7 +14,7 @@ setup: ## install LLVM 22 (apt), CUDA 13.0 and 12.9 (.toolchain/)
 
 # What the quick start uses: half of the time of everything.
 tools: setup ## build what compiles and runs programs, optimised: eager, eagerd, eagercc, their libraries
-	cargo build --locked --release -p eager -p eagerd -p eagercc -p eager-vgpud -p eager-pass -p eager-shim -p eager-cudart
+	cargo build --locked --release -p eager -p eagerd -p eagercc -p eager-vgpud -p eager-pass -p eager-shim -p eager-preload -p eager-cudart
 
 build: setup ## build everything, optimised
 	cargo build --locked --release --workspace --exclude eager-tests --exclude eager-test-tools --exclude eager-fake-nvml

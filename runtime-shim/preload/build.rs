@@ -3,7 +3,7 @@
 //! Every child of a preloaded program maps the library, so it must not bring the standard library and libgcc_s along:
 //! cargo's own `cdylib` does (0.16 ms for a process that calls no CUDA; this one 0.04). Cargo cannot build one crate of
 //! a workspace with `panic = "abort"`, which a library without the standard library needs, so the compiler is called
-//! here.
+//! here. Trap: cargo does not know of the file. If it was deleted by hand, `touch runtime-shim/preload/build.rs`.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

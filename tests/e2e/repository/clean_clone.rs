@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// Programs and libraries that `make install` takes from the build.
-const BUILT: [&str; 10] = [
+const BUILT: [&str; 11] = [
     "eager",
     "eagerd",
     "eagercc",
@@ -20,6 +20,7 @@ const BUILT: [&str; 10] = [
     "eager-eval",
     "eager-vgpud",
     "libeager.so",
+    "libeager_preload.so",
     "libeager_pass.so",
     "libcudart.so",
     "libcudart12.so",

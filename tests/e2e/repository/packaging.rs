@@ -54,6 +54,7 @@ fn an_installation_has_all_that_its_units_and_shells_ask_for() {
     installed(prefix);
     for file in [
         "lib/eager/libeager.so",
+        "lib/eager/libeager_preload.so",
         "lib/eager/eager-virtual/libcudart.so.13",
         "lib/cmake/Eager/EagerConfig.cmake",
         "share/doc/eager/README.md",
