@@ -127,7 +127,7 @@ pub const SWITCHES: &[Switch] = &[
         "device-debug",
         "G",
         Nothing,
-        To(&["-g", "--cuda-noopt-device-debug", "-Wno-unused-command-line-argument"]),
+        To(&["-g", "--cuda-noopt-device-debug", "-Wno-unused-command-line-argument", "-D__CUDACC_DEBUG__"]),
     ),
     switch("generate-line-info", "lineinfo", Nothing, To(&["-gline-tables-only"])),
     switch("profile", "pg", Nothing, To(&["-pg"])),
