@@ -84,8 +84,13 @@ fn what_is_freed_while_the_lazy_task_is_refused_does_not_leave_it_refused() {
 #[test]
 fn a_thread_that_waited_goes_on_when_the_programs_settings_are_on_the_device() {
     let mut bench = Bench::new();
-    let setting = Setting::Function { stub: super::STUB, attribute: 8, value: 1 };
-    let _ = bench.shim.set(&mut bench.thread, setting);
+    let settings = [
+        Setting::Limit { limit: 0, value: 1 },
+        Setting::Function { stub: super::STUB, attribute: 8, value: 1 },
+    ];
+    for setting in settings {
+        let _ = bench.shim.set(&mut bench.thread, setting);
+    }
     let a = bench.malloc(60);
     bench.cuda.set_arguments(&[a]);
     bench.cuda.log();
@@ -114,8 +119,9 @@ fn a_thread_that_waited_goes_on_when_the_programs_settings_are_on_the_device() {
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
     has_launched.recv().expect("the other goes on");
     let log = bench.cuda.log();
-    let first = |what: &str| log.iter().position(|line| line.starts_with(what));
-    assert!(first("apply") < first("launch"), "{log:?}");
+    let settings = log.iter().rposition(|line| line.starts_with("apply"));
+    let launches = log.iter().position(|line| line.starts_with("launch"));
+    assert!(settings.is_some() && settings < launches, "{log:?}");
 }
 
 #[test]
