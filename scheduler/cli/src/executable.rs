@@ -7,6 +7,7 @@ use nix::unistd::{AccessFlags, access};
 use object::read::elf::{Dyn as _, ElfFile64};
 use object::{Endianness, Object as _, ObjectSection as _};
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -32,13 +33,13 @@ const GPU_CODE: [&str; 2] = [".nv_fatbin", ".nvFatBinSegment"];
 /// Set-user-ID and set-group-ID bits of a file's mode.
 const SET_ID: u32 = 0o6000;
 
-/// Finds the file that a command runs, as the shell would.
+/// Finds the file that a command runs, as the shell would: a path, or a name in `PATH`.
 pub fn find(command: &OsStr) -> Option<PathBuf> {
-    if Path::new(command).components().count() > 1 {
-        return Some(PathBuf::from(command));
+    let runs = |file: &PathBuf| file.is_file() && access(file, AccessFlags::X_OK).is_ok();
+    if command.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(command)).filter(runs);
     }
     let path = std::env::var_os("PATH")?;
-    let runs = |file: &PathBuf| file.is_file() && access(file, AccessFlags::X_OK).is_ok();
     std::env::split_paths(&path).map(|folder| folder.join(command)).find(runs)
 }
 
@@ -100,7 +101,8 @@ mod tests {
     #[test]
     fn commands_are_found_as_the_shell_finds_them() {
         assert!(find(OsStr::new("sh")).is_some_and(|file| file.ends_with("sh")));
-        assert_eq!(find(OsStr::new("./sh")), Some(PathBuf::from("./sh")));
+        assert_eq!(find(OsStr::new("/bin/sh")), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(find(OsStr::new("./no-such-file")), None);
         assert_eq!(find(OsStr::new("no-such-command-anywhere")), None);
     }
 }

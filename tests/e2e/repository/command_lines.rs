@@ -106,7 +106,7 @@ const WRONG: &[Wrong] = &[
         1,
         "eager: cannot read the journal /bin/true: stream did not contain valid UTF-8",
     ),
-    ("eager doctor", &["all"], 2, "unexpected argument 'all'"),
+    ("eager doctor", &["all"], 1, "no program `all` here"),
     ("eager mps", &["begin"], 2, "unrecognized subcommand 'begin'"),
     ("eager mps start", &["now"], 2, "unexpected argument 'now'"),
     ("eager mps stop", &["--within", "soon"], 2, "invalid value 'soon' for '--within <SECONDS>'"),

@@ -8,6 +8,7 @@ use crate::color::{self, Color, paint};
 use crate::daemon::DaemonPlace;
 use crate::executable::{self, Runtime};
 use crate::{library, print};
+use anyhow::bail;
 use clap::Args;
 use eager_proto::admin::{AdminReply, AdminRequest, DaemonRow};
 use eager_proto::mps;
@@ -77,7 +78,7 @@ struct Report<'a> {
 /// Runs all checks. Exit code 1 if any fails.
 pub fn doctor(flags: &DoctorFlags) -> anyhow::Result<ExitCode> {
     let checks = match &flags.program {
-        Some(program) => vec![runtime(program)],
+        Some(program) => vec![runtime(program)?],
         None => machine(&flags.which),
     };
     if flags.json {
@@ -103,14 +104,16 @@ fn machine(which: &WhichDaemon) -> Vec<Check> {
 }
 
 /// Says how a program reaches the CUDA runtime.
-fn runtime(program: &OsStr) -> Check {
+fn runtime(program: &OsStr) -> anyhow::Result<Check> {
     const NAME: &str = "program";
-    let Some(file) = executable::find(program).filter(|file| file.is_file()) else {
-        let missing = format!("{} is no file", Path::new(program).display());
-        return Check::fail(NAME, missing, "give its path, or a name that the shell finds");
+    let Some(file) = executable::find(program) else {
+        bail!(
+            "no program `{}` here: give its path, or a name that the shell finds",
+            Path::new(program).display()
+        );
     };
     let shown = file.display();
-    match executable::runtime(&file) {
+    Ok(match executable::runtime(&file) {
         Runtime::Instrumented => {
             Check::ok(NAME, format!("{shown} was compiled by eagercc: `eager run {shown}`"))
         }
@@ -130,7 +133,7 @@ fn runtime(program: &OsStr) -> Check {
                  `eager run --preload {shown}`"
             ),
         ),
-    }
+    })
 }
 
 fn shown(checks: &[Check], colored: bool) -> String {
