@@ -40,10 +40,11 @@ impl Economy {
             economy.no_guards = true;
             copies = 2;
         }
+        let mut versions = budget.versions;
         if form == Form::Warp {
-            copies = WARP_COPIES;
+            (copies, versions) = (WARP_COPIES, budget.warp_versions);
         }
-        if !is_coroutine && instructions * copies > budget.versions {
+        if !is_coroutine && instructions * copies > versions {
             economy.one_version = true;
             copies = 1;
         }

@@ -122,6 +122,9 @@ pub struct Budget {
     pub guards: usize,
     /// Instructions times copies up to which there are two versions, for launches with and without a touch map.
     pub versions: usize,
+    /// The same for a kernel that is cut at operations of the warp. More than for others: its only version calls a
+    /// function for each lane and region, at ten times the time.
+    pub warp_versions: usize,
     /// Instructions times copies up to which the optimiser works as for `-O3`.
     pub optimiser: usize,
     /// Instructions of a coroutine up to which its marks are inline.
@@ -134,8 +137,15 @@ pub struct Budget {
 
 impl Budget {
     /// Leaves out everything that can be left out.
-    pub const NOTHING: Budget =
-        Budget { guards: 0, versions: 0, optimiser: 0, marks_inline: 0, slp: 0, vectorised_accesses: 0 };
+    pub const NOTHING: Budget = Budget {
+        guards: 0,
+        versions: 0,
+        warp_versions: 0,
+        optimiser: 0,
+        marks_inline: 0,
+        slp: 0,
+        vectorised_accesses: 0,
+    };
 }
 
 impl Default for Budget {
@@ -143,6 +153,7 @@ impl Default for Budget {
         Budget {
             guards: 30_000,
             versions: 24_000,
+            warp_versions: 40_000,
             optimiser: 120_000,
             marks_inline: 4_000,
             slp: 8_000,
