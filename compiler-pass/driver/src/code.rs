@@ -192,7 +192,7 @@ impl AsmStatement {
             }
             match bytes[at] {
                 b'(' => depth += 1,
-                b')' if depth == 1 => return Some(statement),
+                b')' if depth <= 1 => return (depth == 1).then_some(statement),
                 b')' => {
                     depth -= 1;
                     closed = (depth == 1 && statement.has_operands).then_some(at + 1);
@@ -332,5 +332,68 @@ mod tests {
         assert_eq!(quoted.collect::<Vec<_>>(), ["a/b.h", "c.cuh"]);
         assert_eq!(stretches("\"not ended"), Vec::<std::ops::Range<usize>>::new());
         assert_eq!(stretches("R\"(").first(), Some(&(0..1)));
+    }
+
+    /// Sources are other people's: no order of brackets, quotes, comments and keywords may stop the compiler.
+    #[test]
+    fn no_text_stops_the_readers() {
+        const TOKENS: [&str; 40] = [
+            "asm",
+            "__asm__",
+            "volatile",
+            "(",
+            ")",
+            "((",
+            "))",
+            "{",
+            "}",
+            "\"",
+            "\\",
+            "\"%tid\"",
+            "\"{ .reg .u32 %r<3>;\"",
+            "\"%\"",
+            "%",
+            ":",
+            "::",
+            ",",
+            ";",
+            "[a]",
+            "<",
+            "< <",
+            ">",
+            ">> >",
+            "<<<",
+            "\n",
+            "    ",
+            "//",
+            "/*",
+            "*/",
+            "'",
+            "R\"x(",
+            ")x\"",
+            "#include",
+            "<a.h>",
+            "\"b.h\"",
+            "#define A \\\n",
+            "ä",
+            "x",
+            "1'000",
+        ];
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        for round in 0..200_000 {
+            let mut text = String::new();
+            for _ in 0..round % 14 {
+                // xorshift64 (Marsaglia, 2003).
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                text += TOKENS[(state % 40) as usize];
+            }
+            let read = std::panic::catch_unwind(|| {
+                let _ = (stretches(&text), identifiers(&text).count(), includes(&text).count());
+                let _ = (with_launch_brackets(&text), with_assembly_of_nvcc(&text));
+            });
+            assert!(read.is_ok(), "{text:?}");
+        }
     }
 }
