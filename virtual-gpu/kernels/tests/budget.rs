@@ -124,11 +124,13 @@ fn a_kernel_cut_at_many_operations_of_the_warp_has_one_version() {
         int v = x[threadIdx.x];
         #pragma unroll
         for (int k = 0; k < COUNT; k++) { v = (v ^ __shfl_xor_sync(~0u, v, k & 31)) * 5 + k; v = (v >> 3) * (v ^ x[k]) + (v << 7 ^ v);
-            v = (v >> 5) * (v ^ x[k + 64]) + (v << 9 ^ v); }
+            v = (v >> 5) * (v ^ x[k + 64]) + (v << 9 ^ v);
+            v = (v >> 7) * (v ^ x[k + 128]) + (v << 3 ^ v);
+            v = (v >> 2) * (v ^ x[k + 192]) + (v << 5 ^ v); }
         x[threadIdx.x] = v;
     }";
     let Some(cuda) = toolchain() else { return };
-    for (count, is_told) in [("4", false), ("60", true)] {
+    for (count, is_told) in [("30", false), ("60", true)] {
         let program = Program::build(&cuda, &SHUFFLES.replace("COUNT", count), &Options::default());
         let notes: String = program.converted.report.notes.iter().map(|note| note.text.as_str()).collect();
         assert_eq!(notes.contains("one version serves"), is_told, "{count}: {notes}");
