@@ -79,14 +79,13 @@ fn unsafe_is_forbidden_outside_the_named_crates() {
     }));
 }
 
-/// A module with modules below it is `name/mod.rs` everywhere. The lint `self_named_module_files` says the same, but
-/// not to one crate alone, and the client still has the other style.
+/// A module with modules below it is `name/mod.rs` everywhere.
 #[test]
 fn modules_with_modules_below_them_are_named_mod() {
     let files = rust_files();
     let in_source = |path: &&PathBuf| {
         let mut names = path.components().map(|name| name.as_os_str());
-        names.any(|name| name == "src") && !path.starts_with(root().join("runtime-shim/client"))
+        names.any(|name| name == "src")
     };
     report(files.iter().filter(in_source).filter_map(|path| {
         let folder = path.with_extension("");

@@ -137,8 +137,13 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         key
     }
 
+    /// The task of a site that is still open.
+    fn task_of_open(&self, open: &OpenSite) -> Option<&Task<D, W>> {
+        self.task(open.key).filter(|task| task.account.has(open.frame))
+    }
+
     pub fn is_open(&self, open: &OpenSite) -> bool {
-        self.task(open.key).is_some_and(|task| task.account.has(open.frame))
+        self.task_of_open(open).is_some()
     }
 
     /// The thread's innermost open site.
@@ -148,8 +153,7 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
 
     /// The task of the thread's innermost open site.
     pub fn innermost_task(&self, sites: &Sites) -> Option<&Task<D, W>> {
-        let open = |open: &OpenSite| self.task(open.key).filter(|task| task.account.has(open.frame));
-        sites.open.iter().rev().find_map(open)
+        sites.open.iter().rev().find_map(|open| self.task_of_open(open))
     }
 
     pub fn lazy_task(&self) -> Option<&Task<D, W>> {
@@ -248,8 +252,7 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
 
     /// Ends a task of which nothing remains; without a message if the daemon does not know it.
     pub fn end(&mut self, key: TaskKey, out: &mut impl Outbox) -> Over<D, W> {
-        self.task(key)?;
-        let task = self.tasks[key.slot.index()].take()?;
+        let task = self.tasks[key.slot.index()].take_if(|task| task.key == key)?;
         if task.is_known() {
             self.send_end(key.slot, out);
         }
