@@ -22,11 +22,15 @@ impl DlInfo {
     }
 }
 
-/// The first fields of `struct dl_phdr_info` of `<link.h>`.
+/// `struct dl_phdr_info` of `<link.h>`, as far as `loads`.
 #[repr(C)]
 pub struct Loaded {
     base: usize,
     pub name: *const c_char,
+    headers: *const c_void,
+    header_count: u16,
+    /// How many libraries the process has loaded so far.
+    pub loads: u64,
 }
 
 pub const RTLD_LAZY: c_int = 1;

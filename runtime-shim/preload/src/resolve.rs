@@ -13,7 +13,7 @@ use crate::libc::{
 use crate::{FIRST, HOOKS, TABLE};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 /// Bytes of `eager_` before a call's own name.
 const PREFIX: usize = 6;
@@ -28,7 +28,11 @@ const SHIM: &[u8] = b"libeager.so\0";
 static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 /// The shim cannot be opened.
 static ABSENT: AtomicBool = AtomicBool::new(false);
-/// The program has two runtimes.
+/// The number of loads at which the libraries were looked at last.
+static LOADS: AtomicU64 = AtomicU64::new(0);
+/// The process had two runtimes then.
+static TWO: AtomicBool = AtomicBool::new(false);
+/// The table was taken back because of that.
 static PLAIN: AtomicBool = AtomicBool::new(false);
 
 /// Returns the function for call `index`, made from the code at `caller`, and enters it into the table.
@@ -45,7 +49,7 @@ fn lookup(index: usize, caller: *const c_void) -> *const c_void {
     let (Some(hook), Some(entry)) = (HOOKS.get(index), TABLE.get(index)) else {
         return missing as *const c_void;
     };
-    if runtimes() > 1 {
+    if has_two_runtimes() {
         if !PLAIN.swap(true, Ordering::Relaxed) {
             say(b"eager: two CUDA runtimes in one program: it runs as plain CUDA, unscheduled\n");
             for (entry, &first) in TABLE.iter().zip(&FIRST) {
@@ -69,7 +73,7 @@ fn lookup(index: usize, caller: *const c_void) -> *const c_void {
     found
 }
 
-/// The runtime's own function: the next in the order of loading, or that of the library that calls.
+/// The runtime's own function: that of the library that calls, else the next in the order of loading.
 fn own(hook: &str, caller: *const c_void) -> *const c_void {
     let Some(name) = hook.get(PREFIX..) else { return missing as *const c_void };
     let name = name.as_ptr().cast::<c_char>();
@@ -162,18 +166,33 @@ fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
 }
 
-/// Number of CUDA runtimes in the process, at most 2.
-fn runtimes() -> c_int {
-    let mut found: c_int = 0;
-    // SAFETY: `count` gets the pointer to `found`, which outlives the call.
-    unsafe { dl_iterate_phdr(count, (&raw mut found).cast()) };
-    found
+/// True if the process has two CUDA runtimes. Its libraries are looked at again only if more were loaded: a program
+/// registers thousands of kernels while it starts.
+fn has_two_runtimes() -> bool {
+    let mut loads: u64 = 0;
+    // SAFETY: `read_loads` gets the pointer to `loads`, which outlives the call.
+    unsafe { dl_iterate_phdr(read_loads, (&raw mut loads).cast()) };
+    if LOADS.load(Ordering::Acquire) != loads {
+        let mut found: c_int = 0;
+        // SAFETY: `count` gets the pointer to `found`, which outlives the call.
+        unsafe { dl_iterate_phdr(count, (&raw mut found).cast()) };
+        TWO.store(found > 1, Ordering::Relaxed);
+        LOADS.store(loads, Ordering::Release);
+    }
+    TWO.load(Ordering::Relaxed)
+}
+
+/// Reads the number of loads from the first entry, and ends there.
+unsafe extern "C" fn read_loads(info: *const Loaded, _size: usize, loads: *mut c_void) -> c_int {
+    // SAFETY: the loader passes a valid entry, and `has_two_runtimes` its counter. glibc has had the field since 2.4.
+    unsafe { *loads.cast::<u64>() = (*info).loads };
+    1
 }
 
 /// Counts a loaded library whose file is called `libcudart…`, also under a name such as `libcudart-1a2b.so.12`, which
 /// Python's wheels give it.
 unsafe extern "C" fn count(info: *const Loaded, _size: usize, found: *mut c_void) -> c_int {
-    // SAFETY: the loader passes a valid entry, and `runtimes` its counter.
+    // SAFETY: the loader passes a valid entry, and `has_two_runtimes` its counter.
     let (info, found) = unsafe { (&*info, &mut *found.cast::<c_int>()) };
     if info.name.is_null() {
         return 0;
