@@ -75,23 +75,23 @@ fn behind(value: Option<&OsStr>, library: &OsStr) -> anyhow::Result<OsString> {
     Ok(value)
 }
 
-/// The label of a command: the script for an interpreter of Python, else the command's file name.
-pub fn label(command: &[OsString]) -> Option<String> {
-    let program = Path::new(command.first()?).file_name()?.to_string_lossy().into_owned();
-    if !program.starts_with("python") {
-        return Some(program);
+/// The script that a command of Python's interpreter runs, by which its users know the program.
+pub fn script(command: &[OsString]) -> Option<String> {
+    let name = |path: &OsStr| Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
+    if !name(command.first()?)?.starts_with("python") {
+        return None;
     }
-    let mut words = command.iter().skip(1).map(|word| word.to_string_lossy());
-    let script = loop {
-        match words.next()?.as_ref() {
-            "-m" => break words.next()?.into_owned(),
-            "-c" => return Some(program),
+    let mut words = command.iter().skip(1);
+    loop {
+        let word = words.next()?;
+        match word.to_string_lossy().as_ref() {
+            "-m" => return words.next().map(|module| module.to_string_lossy().into_owned()),
+            "-c" => return None,
             "-W" | "-X" => drop(words.next()),
             option if option.starts_with('-') => {}
-            script => break Path::new(script).file_name()?.to_string_lossy().into_owned(),
+            _ => return name(word),
         }
-    };
-    Some(script)
+    }
 }
 
 #[cfg(test)]
@@ -120,17 +120,17 @@ mod tests {
 
     #[test]
     fn a_script_gives_its_name_to_its_interpreter() {
-        let label = |words: &[&str]| label(&words.iter().map(OsString::from).collect::<Vec<_>>());
+        let script = |words: &[&str]| script(&words.iter().map(OsString::from).collect::<Vec<_>>());
         assert_eq!(
-            label(&["/usr/bin/python3.11", "-u", "-X", "dev", "jobs/train.py", "--x"]).as_deref(),
+            script(&["/usr/bin/python3.11", "-u", "-X", "dev", "jobs/train.py", "--x"]).as_deref(),
             Some("train.py")
         );
         assert_eq!(
-            label(&["python", "-m", "torch.distributed.run"]).as_deref(),
+            script(&["python", "-m", "torch.distributed.run"]).as_deref(),
             Some("torch.distributed.run")
         );
-        assert_eq!(label(&["python", "-c", "print()"]).as_deref(), Some("python"));
-        assert_eq!(label(&["./a/b", "c.py"]).as_deref(), Some("b"));
-        assert_eq!(label(&["python"]), None);
+        assert_eq!(script(&["python", "-c", "print()"]), None);
+        assert_eq!(script(&["./a/b", "c.py"]), None);
+        assert_eq!(script(&["python"]), None);
     }
 }

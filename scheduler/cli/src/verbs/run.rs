@@ -216,7 +216,7 @@ fn label(flags: &RunFlags) -> String {
 /// Returns the label that the program does not find for itself.
 fn given_label(flags: &RunFlags) -> Option<String> {
     let given = flags.label.clone().or_else(|| std::env::var(ENV_LABEL).ok());
-    given.or_else(|| flags.preload.then(|| preload::label(&flags.command)).flatten())
+    given.or_else(|| flags.preload.then(|| preload::script(&flags.command)).flatten())
 }
 
 /// Returns the command that starts the program. All errors in flags, daemon and files appear here.
