@@ -3,8 +3,8 @@
 //!
 //! Each instrumented object carries the addresses of the functions that it calls and that the shim needs, as the
 //! linker resolved them ([`eager_abi::RUNTIME_CALLS`]). So a program with the *static* runtime, or with another
-//! version of the shared one, is served by the copy that knows its kernels. Only for a program without such a table
-//! the shim opens `libcudart.so.13` (or `.12`) itself. Traps:
+//! version of the shared one, is served by the copy that knows its kernels. For a program without such a table the shim
+//! takes the runtime that the process has loaded, and only without one opens `libcudart.so.13` (or `.12`). Traps:
 //! - a program with a table must never get another library's function, not even one that its own runtime lacks;
 //! - return codes are plain numbers, not cudarc's enum: a code that this build does not know would be undefined
 //!   behaviour as an enum.
