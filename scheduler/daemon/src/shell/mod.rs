@@ -16,7 +16,7 @@ use crate::clients::newcomers::Newcomers;
 use crate::clients::quota::Allowance;
 use crate::devices::usage::Observer;
 use crate::devices::virtual_gpus::VirtualGpus;
-use crate::dispatch::{Dispatch, Served};
+use crate::dispatch::{Client, Dispatch, Served};
 use crate::policy::watchdog;
 use crate::process::listeners;
 use crate::process::processor_time::processor_time;
@@ -248,7 +248,13 @@ impl Shell {
                 // Without tasks there is nothing to hold.
                 if !client.is_held_by_process || client.slots.tasks().next().is_none() {
                     client.gone_at = Some(gone_at);
+                    let pid = client.peer.pid;
                     self.closing.insert(id, gone_at);
+                    // A newer connection may have been greeted before this one was seen to be closed.
+                    let is_of_process = |other: &Client| other.peer.pid == pid && other.socket.is_some();
+                    if dispatch.clients.values().any(is_of_process) {
+                        self.forget_earlier_of(pid);
+                    }
                 }
             }
         }
@@ -263,13 +269,9 @@ impl Shell {
 
     /// Removes the closed connections of a process that has connected anew. Only the last one with tasks stays, for the
     /// program that was there before an `exec`: each would be charged a context, of which a process has one.
-    fn forget_earlier_of(&mut self, client: ClientId) {
-        let dispatch = &mut self.parts.dispatch;
-        let Some(pid) = dispatch.clients.get(&client).map(|client| client.peer.pid) else { return };
-        let is_earlier = |id: &ClientId| {
-            let found = dispatch.clients.get(id).filter(|_| *id != client);
-            found.is_none_or(|found| found.peer.pid == pid)
-        };
+    fn forget_earlier_of(&mut self, pid: i32) {
+        let dispatch = &self.parts.dispatch;
+        let is_earlier = |id: &ClientId| dispatch.clients.get(id).is_none_or(|found| found.peer.pid == pid);
         let mut earlier: Vec<ClientId> = self.closing.keys().copied().filter(is_earlier).collect();
         let has_tasks = |id: &ClientId| {
             dispatch.clients.get(id).is_some_and(|found| found.slots.tasks().next().is_some())
@@ -344,7 +346,9 @@ impl Shell {
         let Some(client) = self.newcomers.greet(id, clients_max, &mut self.parts.dispatch) else {
             return Ok(());
         };
-        self.forget_earlier_of(client);
+        if let Some(pid) = self.parts.dispatch.clients.get(&client).map(|client| client.peer.pid) {
+            self.forget_earlier_of(pid);
+        }
         let Some(found) = self.parts.dispatch.clients.get(&client) else { return Ok(()) };
         // For a client that came back this fails: its pidfd is in the set already.
         let _ = self.poller.add(Source::Death(client), &found.peer.pidfd);
