@@ -18,9 +18,17 @@ pub struct TaskKey {
     pub generation: u64,
 }
 
-/// The slot reserved for the lazy task, so that static tasks cannot use up all slots.
+/// The slot reserved for the lazy or the declared task, so that static tasks cannot use up all slots.
 pub fn lazy_slot() -> Slot {
     Slot::all().last().unwrap_or_else(|| unreachable!("a client has task slots"))
+}
+
+/// Size of all that a program will allocate, as its user declared it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Declared {
+    pub bytes: u64,
+    /// The task must never have less memory than that.
+    pub whole: bool,
 }
 
 /// Origin of a task.
@@ -30,6 +38,9 @@ pub enum Kind {
     Static,
     /// Everything outside static tasks: requested at its first launch.
     Lazy,
+    /// Everything that a program of a declared size does: requested at its first use of a device, and kept to the
+    /// program's end.
+    Declared,
 }
 
 /// Size of a task's launches, as far as it is known when the task is requested; 0: unknown.
@@ -48,7 +59,7 @@ impl Geometry {
 pub enum Phase {
     /// The lazy task before its first launch, or a refused site's first allocation: the daemon does not know it.
     Unbound,
-    /// Static, to be requested at its first use of a device: the daemon does not know it.
+    /// Static or declared, to be requested at its first use of a device: the daemon does not know it.
     Deferred,
     /// Requested and not decided on. The first thread that sees the decision enters it; no thread owns the request.
     Asked(Asked),
@@ -90,6 +101,8 @@ pub struct Task<D, W> {
     pub terms: Told<D>,
     /// Its memory comes with the first call that names the address.
     pub by_name: bool,
+    /// It must not start over-subscribed.
+    pub(crate) whole: bool,
     /// Announced by its site, for the request.
     pub(crate) site: u64,
     pub(crate) geometry: Geometry,
@@ -116,12 +129,13 @@ impl<D: Default, W: Default> Task<D, W> {
             key,
             kind,
             phase: match kind {
-                Kind::Static => Phase::Deferred,
+                Kind::Static | Kind::Declared => Phase::Deferred,
                 Kind::Lazy => Phase::Unbound,
             },
             account: Account::default(),
             terms: Told { sequence: 0, reason: 0, extend_refused: false, terms },
             by_name: false,
+            whole: false,
             site: 0,
             geometry: Geometry::UNKNOWN,
             beside: None,
@@ -141,7 +155,7 @@ impl<D, W> Task<D, W> {
     pub fn is_deferred(&self) -> bool {
         match self.phase {
             Phase::Deferred => true,
-            Phase::Asked(_) => self.kind == Kind::Static,
+            Phase::Asked(_) => self.kind != Kind::Lazy,
             Phase::Unbound | Phase::Bound | Phase::Refused(_) => false,
         }
     }

@@ -4,12 +4,13 @@
 //! the default is used.
 
 use crate::ring::Wanted;
+use eager_client::task::Declared;
 use eager_proto::newcomer::{
     CONNECT_MAX, ENV_CONNECT_MAX, ENV_ON_NO_DAEMON, daemon_expected, parse_connect_max,
 };
 use eager_proto::{
     CLIENT_SOCKET_NAME, ENV_DISABLE, ENV_LABEL, ENV_ON_DAEMON_LOSS, ENV_PRIORITY, ENV_PROFILE, ENV_SAY_WAITS,
-    ENV_SOCKET, ENV_TRUST_UID,
+    ENV_SOCKET, ENV_TASK_BYTES, ENV_TASK_WHOLE, ENV_TRUST_UID,
 };
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -83,6 +84,8 @@ pub struct Config {
     pub label: String,
     /// Priority of the program's tasks among those of its user.
     pub priority: i8,
+    /// Size of the whole program, if its user declared one.
+    pub declared: Option<Declared>,
     pub profile: Option<PathBuf>,
     /// Bytes of host memory that copies to the device may take while their task waits for memory.
     pub staging_bytes: u64,
@@ -114,6 +117,7 @@ impl Config {
             trusted: variables.trusted(),
             label: label(variables.value(ENV_LABEL), executable),
             priority: variables.priority(),
+            declared: variables.declared(),
             profile: variables.path(ENV_PROFILE),
             staging_bytes: variables.bytes(ENV_STAGING_BYTES, STAGING_BYTES),
             ring: Wanted {
@@ -219,6 +223,13 @@ impl<G: Fn(&str) -> Option<OsString>> Variables<G> {
 
     fn priority(&mut self) -> i8 {
         self.parsed(ENV_PRIORITY, parse_priority, "is not a number from -100 to 100: using 0").unwrap_or(0)
+    }
+
+    fn declared(&mut self) -> Option<Declared> {
+        let wrong = "is not a number of bytes above 0: memory is asked for as the program allocates it";
+        let bytes =
+            self.parsed(ENV_TASK_BYTES, |text| text.parse().ok().filter(|&bytes| bytes > 0), wrong)?;
+        Some(Declared { bytes, whole: self.is_one(ENV_TASK_WHOLE) })
     }
 
     fn bytes(&mut self, name: &str, default: u64) -> u64 {

@@ -96,6 +96,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let habits = scheduler.as_ref().map(Scheduler::habits).unwrap_or_default();
         let mut state = State::default();
         state.client.habits = habits.of_tasks();
+        state.client.declared = config.declared;
         Shim {
             runtime,
             scheduler,

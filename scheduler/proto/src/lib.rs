@@ -42,6 +42,12 @@ pub const RING_SLOTS: usize = 64;
 /// Environment variable: priority of the program's tasks among those of its user, -100 to 100; `eager run --priority`
 /// sets it.
 pub const ENV_PRIORITY: &str = "EAGER_PRIORITY";
+/// Environment variable: bytes of device memory that each process of the program will need in all, asked for at its
+/// first use of a device; `eager run --preload --mem` sets it.
+pub const ENV_TASK_BYTES: &str = "EAGER_TASK_BYTES";
+/// Environment variable: `1`: a program that gives [`ENV_TASK_BYTES`] must not start over-subscribed; `eager run --whole`
+/// sets it.
+pub const ENV_TASK_WHOLE: &str = "EAGER_TASK_WHOLE";
 /// Environment variable that names the client socket; `eager run` sets it.
 pub const ENV_SOCKET: &str = "EAGER_SOCKET";
 /// Behaviour of a program that loses its daemon: `open` (default: run as plain CUDA) | `closed` (CUDA calls fail) |

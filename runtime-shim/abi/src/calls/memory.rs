@@ -85,7 +85,7 @@ pub(super) const CALLS: &[Call] = &[
         .ptsz("cudaMemDiscardAndPrefetchBatchAsync_ptsz"),
     forwarded("cudaMemDiscardBatchAsync").only(Thirteen).ptsz("cudaMemDiscardBatchAsync_ptsz"),
     forwarded("cudaMemGetDefaultMemPool").only(Thirteen),
-    observed("cudaMemGetInfo", "of the task's device; says nothing about what the daemon will grant"),
+    observed("cudaMemGetInfo", "of the task's device; where the program's size is declared, at most what is left of it"),
     forwarded("cudaMemGetMemPool").only(Thirteen),
     observed("cudaMemPoolCreate", "binds first; its device number stays the program's").creates(0),
     forwarded("cudaMemPoolDestroy").destroys(0),

@@ -24,7 +24,10 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
                 let bytes = task.account.live();
                 (bytes, geometry, BeginFlags { managed: bytes > 0, ..BeginFlags::LAZY })
             }
-            Phase::Deferred => (task.account.reserved(), task.geometry, BeginFlags::WHOLE),
+            Phase::Deferred => {
+                let flags = BeginFlags { whole: task.whole, ..BeginFlags::NONE };
+                (task.account.reserved(), task.geometry, flags)
+            }
             _ => return self.look(key, cell, out),
         };
         if !self.is_slot_free(key.slot, cell) {
@@ -67,11 +70,13 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         refused.is_some_and(|refused| has_reached(refused, asked.sequence))
     }
 
-    /// A thread needs a device for a context: that of the lazy task (`key`), or [`Client::foothold`]. If there is
+    /// A thread needs a device for a context: that of the lazy or declared task (`key`), or
+    /// [`Client::foothold`]. If there is
     /// neither, one is asked for in the lazy task's slot, without memory.
     pub fn need_foothold(&mut self, key: TaskKey, cell: &Cell<D>, out: &mut impl Outbox) -> Step<D, W> {
         if !self.is_unbound(key) {
-            return self.look(key, cell, out);
+            // A declared task is asked for now.
+            return self.need(key, cell, Geometry::UNKNOWN, out);
         }
         if self.foothold.is_some() {
             return Step::Ready;

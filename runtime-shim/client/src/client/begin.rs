@@ -15,7 +15,8 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     /// Never makes the thread wait for memory while it holds some. A site inside another one is part of that task,
     /// unless that is refused and has nothing until it allocates. A site that begins while the thread uses lazy *memory*
     /// is part of the lazy task: their kernels may share the memory. With lazy *handles* only, nothing is held: the site
-    /// may wait, but must get the device that the handles are on.
+    /// may wait, but must get the device that the handles are on. In a program of a declared size it is part of the
+    /// declared task.
     pub fn begin(
         &mut self,
         sites: &mut Sites,
@@ -24,6 +25,9 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         is_answered: impl Fn(Slot, u32) -> bool,
         out: &mut impl Outbox,
     ) -> Begun {
+        if self.declared.is_some() {
+            return Begun::Open;
+        }
         sites.open.retain(|open| self.is_open(open));
         let outer = self.innermost_task(sites);
         let lazy =
@@ -59,7 +63,8 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         if by_name && habits.live_requirement {
             task.account.ask_for(requirement.live_bytes);
         }
-        (task.by_name, task.site, task.geometry, task.beside) = (by_name, site, geometry, beside);
+        (task.by_name, task.whole, task.site) = (by_name, by_name, site);
+        (task.geometry, task.beside) = (geometry, beside);
         if by_name && habits.late_reservation && beside.is_none() {
             sites.push(site, key, frame);
             return Begun::Open;

@@ -9,13 +9,16 @@
 //! Trap: read the cell *before* taking the lock. If the client still waits then, the decision changes the cell once
 //! more, so that no wake is lost.
 
-use crate::account::{Account, FrameId, Taken};
+use crate::account::{Account, Announced, FrameId, Taken};
 use crate::cell::Told;
 use crate::request::{Outbox, Request};
 use crate::sites::{OpenSite, Sites};
-use crate::task::{Due, Kind, Phase, Slot, Task, TaskKey, lazy_slot};
+use crate::task::{Declared, Due, Kind, Phase, Slot, Task, TaskKey, lazy_slot};
 use eager_proto::TASK_SLOTS;
 use eager_units::Habits;
+
+/// Stands for the site of a task that no site announced.
+const NO_SITE: u64 = 0;
 
 mod asked;
 mod begin;
@@ -76,6 +79,8 @@ pub struct AllocationAsked {
 #[derive(Debug)]
 pub struct Client<D, W> {
     pub habits: Habits,
+    /// Set before the first task. All that the program does is then one task of this size, and sites mean nothing.
+    pub declared: Option<Declared>,
     tasks: [Option<Task<D, W>>; TASK_SLOTS],
     /// Sequence of the end that must be answered before the slot is used again.
     ended: [Option<u32>; TASK_SLOTS],
@@ -90,6 +95,7 @@ impl<D, W> Default for Client<D, W> {
     fn default() -> Client<D, W> {
         Client {
             habits: Habits::PLAIN,
+            declared: None,
             tasks: [const { None }; TASK_SLOTS],
             ended: [None; TASK_SLOTS],
             generations: 0,
@@ -121,13 +127,25 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         self.tasks().filter(|task| task.is_bound())
     }
 
-    /// The lazy task, which is created if there is none.
+    /// The lazy task, or the declared one, which is created if there is none.
     pub fn lazy(&mut self) -> TaskKey {
         let slot = lazy_slot();
-        match &self.tasks[slot.index()] {
-            Some(task) => task.key,
-            None => self.add(slot, Kind::Lazy),
+        match (&self.tasks[slot.index()], self.declared) {
+            (Some(task), _) => task.key,
+            (None, None) => self.add(slot, Kind::Lazy),
+            (None, Some(declared)) => self.add_declared(slot, declared),
         }
+    }
+
+    /// The task of a program whose size is declared (specification S-226).
+    fn add_declared(&mut self, slot: Slot, declared: Declared) -> TaskKey {
+        let key = self.add(slot, Kind::Declared);
+        if let Some(task) = self.task_mut(key) {
+            // Kept open, so that the task has its memory until the program ends.
+            task.account.open(Announced { site: NO_SITE, bytes: declared.bytes, reuses: true });
+            task.whole = declared.whole;
+        }
+        key
     }
 
     fn add(&mut self, slot: Slot, kind: Kind) -> TaskKey {
@@ -160,14 +178,33 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         self.tasks[lazy_slot().index()].as_ref()
     }
 
-    /// The task of the thread's innermost open site, or else the lazy task, if it is bound.
+    /// The task of the thread's innermost open site, or else the lazy or declared task, if it is bound.
     pub fn bound_of(&self, sites: &Sites) -> Option<&Task<D, W>> {
         self.innermost_task(sites).or(self.lazy_task()).filter(|task| task.is_bound())
     }
 
     /// The task that an allocation by this thread belongs to, and the frame that it takes from.
     pub fn owner_of_new(&mut self, sites: &Sites) -> (TaskKey, Option<FrameId>) {
-        self.innermost(sites).map_or_else(|| (self.lazy(), None), |open| (open.key, Some(open.frame)))
+        if let Some(open) = self.innermost(sites) {
+            return (open.key, Some(open.frame));
+        }
+        let key = self.lazy();
+        // Of these two, only the declared task has a promise to take from.
+        let declared = self.task(key).filter(|task| task.kind == Kind::Declared);
+        (key, declared.and_then(|task| task.account.frame_of(NO_SITE)))
+    }
+
+    /// The task that a call of this thread needs before it may use a device, though it has not been asked for.
+    pub fn deferred_of(&mut self, sites: &Sites) -> Option<TaskKey> {
+        let declared = self.declared.map(|_| self.lazy());
+        let own = self.innermost(sites).map(|open| open.key).or(declared);
+        own.filter(|&key| self.is_deferred(key))
+    }
+
+    /// Bytes that a bound task of a declared size may still allocate without asking for more.
+    pub fn left_of_declared(&self) -> Option<u64> {
+        let task = self.lazy_task().filter(|task| task.kind == Kind::Declared && task.is_bound())?;
+        Some(task.account.reserved().saturating_sub(task.account.live()))
     }
 
     /// True if the task has no device because it has not used one yet.

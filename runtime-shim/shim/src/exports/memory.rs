@@ -145,7 +145,16 @@ hooks! { declared;
         // SAFETY: the program's own argument.
         shim.free_array(thread, number(array.cast()), || check(unsafe { real(array) }))
     };
-    fn cudaMemGetInfo(_free: *mut usize, _total: *mut usize) = |shim, thread| shim.on_own_device(thread);
+    fn cudaMemGetInfo(free: *mut usize, total: *mut usize) = |shim, thread| {
+        let outcome = shim.on_own_device(thread);
+        if outcome != Outcome::PassThrough(Why::AsItIs) || free.is_null() {
+            return outcome;
+        }
+        // SAFETY: the program's own arguments.
+        let told = made(unsafe { real(free, total) }, free);
+        // SAFETY: not null, and the call that succeeded has just written it.
+        told.map(|bytes| unsafe { free.write(shim.free_for_program(bytes as u64) as usize) }).into()
+    };
     fn cudaMemPoolCreate(_pool: *mut cudaMemPool_t, _properties: *const cudaMemPoolProps) = |shim, thread| {
         shim.on_a_device(thread)
     };

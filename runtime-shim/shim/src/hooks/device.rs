@@ -68,6 +68,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.on_some_device(thread)
     }
 
+    /// The free memory that `cudaMemGetInfo` tells a program of a declared size, of `free` bytes on the device: what the
+    /// program may still allocate of that size. The rest of the device is not promised to it; and where it starts
+    /// over-subscribed, less may be free.
+    pub fn free_for_program(&self, free: u64) -> u64 {
+        let state = self.state.lock();
+        let is_managed = state.client.lazy_task().is_some_and(|task| task.terms.managed);
+        let left = state.client.left_of_declared();
+        left.map_or(free, |left| if is_managed { left } else { left.min(free) })
+    }
+
     /// A call with a device number of the program, which is replaced by the task's device.
     pub fn translate_device(&self, thread: &mut Thread, device: &mut i32) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {

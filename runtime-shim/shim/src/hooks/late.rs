@@ -102,16 +102,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         })
     }
 
-    /// Binds the thread's innermost task if it is deferred: a call is ordered in a stream, or queries the device.
+    /// Binds the thread's innermost task, or the declared one, if it is deferred: a call is ordered in a stream, or
+    /// queries the device.
     pub(crate) fn bind_own(&self, thread: &mut Thread) -> Result<(), Stop> {
-        let own = {
-            let state = self.state.lock();
-            state
-                .client
-                .innermost(&thread.sites)
-                .map(|open| open.key)
-                .filter(|&key| state.client.is_deferred(key))
-        };
+        let own = self.state.lock().client.deferred_of(&thread.sites);
         let Some(key) = own else { return Ok(()) };
         self.bind(thread, key, None)?;
         self.flush(thread, key)

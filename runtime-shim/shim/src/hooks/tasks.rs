@@ -189,7 +189,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Decided::Foothold => self.ever_bound.store(true, Ordering::Relaxed),
             Decided::Refused { kind, site, bytes } => {
                 let program = self.program.read();
-                let place = if kind == Kind::Lazy { "the whole program" } else { program.function(site) };
+                let place = if kind == Kind::Static { program.function(site) } else { "the whole program" };
                 let size = shown::size(bytes);
                 self.reporter.report(&format!(
                     "the task in {place} ({size}) is refused: {why}. Its CUDA calls return out-of-memory errors"
@@ -224,7 +224,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         let geometry = launch.map_or(Geometry::UNKNOWN, geometry);
         let need = |look: Look<'_>| {
-            let kernel = launch.and_then(|launch| look.program.kernel_name(launch.stub));
+            // A declared task is no kernel's.
+            let first = launch.filter(|_| look.client.declared.is_none());
+            let kernel = first.and_then(|launch| look.program.kernel_name(launch.stub));
             let out = &mut self.asking(look.program, kernel.unwrap_or_default());
             look.client.need(key, look.cell, geometry, out)
         };

@@ -4,6 +4,7 @@ mod accounting;
 mod believed;
 mod calls;
 mod dead;
+mod declared;
 mod fakes;
 mod foothold;
 mod host_memory;
@@ -85,6 +86,7 @@ impl Bench {
             shows_waits: false,
             label: "test".into(),
             priority: 0,
+            declared: None,
             profile: None,
             staging_bytes: 1 << 20,
             ring: crate::ring::Wanted { bytes: 1 << 20, after: 0 },

@@ -15,7 +15,8 @@ use eager_proto::admin::{AdminReply, AdminRequest};
 use eager_proto::hello::Hello;
 use eager_proto::newcomer::ENV_ON_NO_DAEMON;
 use eager_proto::{
-    ENV_DISABLE, ENV_LABEL, ENV_PRIORITY, ENV_PROFILE, ENV_SAY_WAITS, ENV_SOCKET, ENV_VGPU_SOCKET, TASK_SLOTS,
+    ENV_DISABLE, ENV_LABEL, ENV_PRIORITY, ENV_PROFILE, ENV_SAY_WAITS, ENV_SOCKET, ENV_TASK_BYTES,
+    ENV_TASK_WHOLE, ENV_VGPU_SOCKET, TASK_SLOTS,
 };
 use eager_units::Size;
 use std::ffi::{OsStr, OsString};
@@ -62,12 +63,16 @@ pub struct RunFlags {
     priority: Option<i8>,
     /// Schedule a program that was not compiled by eagercc, if it uses the shared CUDA runtime: it waits, shares and may
     /// start over-subscribed, as compiled programs do.
-    #[arg(long, conflicts_with_all = ["plain", "mem"])]
+    #[arg(long, conflicts_with_all = ["plain", "gpus"])]
     preload: bool,
     /// Device memory for a program that was not compiled by eagercc, such as `8GiB`: waits for it, and holds it until the
-    /// program ends.
+    /// program ends. With --preload: each process of it asks for that much at its first use of a GPU, and may start
+    /// over-subscribed.
     #[arg(long, value_name = "SIZE", conflicts_with = "plain", allow_negative_numbers = true, value_parser = nonzero_size)]
     mem: Option<Size>,
+    /// Wait until all of --mem is free: never start over-subscribed.
+    #[arg(long, requires_all = ["mem", "preload"])]
+    whole: bool,
     /// Number of GPUs, with that much memory on each [default: 1].
     #[arg(short = 'n', long, value_name = "N", requires = "mem", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u8).range(1..=TASK_SLOTS as i64))]
@@ -178,7 +183,7 @@ fn wait_and_reserve(flags: &RunFlags, target: &Target, mut command: Command) -> 
         let priority = flags.priority.unwrap_or_default();
         Hello::new(&label(flags)).with_priority(priority).held_by_process()
     };
-    if let Some(memory) = flags.mem {
+    if let Some(memory) = flags.mem.filter(|_| declared(flags).is_none()) {
         let wanted = Wanted { memory, count: usize::from(flags.gpus.unwrap_or(1)), is_quiet: flags.quiet };
         let reservation = reserve::reserve(&place, socket, &hello(), &wanted)?;
         let names = reservation.cuda_names()?;
@@ -202,6 +207,11 @@ fn wait_and_reserve(flags: &RunFlags, target: &Target, mut command: Command) -> 
 fn gives_devices_to_programs(place: &DaemonPlace) -> bool {
     let reply = place.ask_briefly(&AdminRequest::Policy);
     matches!(reply, Ok(AdminReply::Policy { policy }) if policy.by_program)
+}
+
+/// The size that the program itself asks for.
+fn declared(flags: &RunFlags) -> Option<Size> {
+    flags.mem.filter(|_| flags.preload)
 }
 
 /// Returns the label by the shim's rule: the flag, else the environment, else the executable's name.
@@ -334,6 +344,8 @@ fn environment(
         (ENV_VGPU_MEMORY_SCALE, flags.memory_scale.map(|scale| scale.to_string().into())),
         (ENV_VGPU_FAULT_STATUS, flags.fault_status.map(|status| status.to_string().into())),
         (ENV_PRIORITY, flags.priority.map(|priority| priority.to_string().into())),
+        (ENV_TASK_BYTES, declared(flags).map(|size| size.0.to_string().into())),
+        (ENV_TASK_WHOLE, flags.whole.then(|| "1".into())),
         (ENV_LABEL, given_label(flags).map(OsString::from)),
         (ENV_PROFILE, profile.map(OsString::from)),
         ("LD_LIBRARY_PATH", library_path),
