@@ -82,6 +82,7 @@ fn program() -> ProgramRow {
         devices: vec![1],
         requirement_bytes: 9 << 30,
         grant_bytes: 9 << 30,
+        grown_bytes: 7 << 30,
         resident_bytes: Some(6 << 30),
         end: "cancelled".into(),
         reason: "SIGTERM was sent by uid 1000".into(),

@@ -1,4 +1,5 @@
-//! Programs that allocate bit by bit, with a declared size (`--mem`): asked for once, before the first allocation.
+//! Programs that allocate bit by bit, with a size that is declared (`--mem`) or learnt from earlier runs: asked for once,
+//! before the first allocation.
 
 use super::NOT_INSTRUMENTED;
 use eager_tests::cudas::programs;
@@ -92,6 +93,43 @@ fn two_that_do_not_both_fit_wait_or_start_over_subscribed_before_they_allocate()
             }
         }
     }
+}
+
+#[test]
+fn the_next_run_asks_for_what_the_last_ones_took() {
+    let folder = tempfile::tempdir().expect("folder");
+    let Some((program, _)) = programs(folder.path(), GROWS, &[NOT_INSTRUMENTED]).into_iter().last() else {
+        return;
+    };
+    let daemon = daemon("case");
+    let learnt = "eager: asks for 10 MiB, ";
+    assert!(!end(start(&mut sized(&daemon, &[], &program, 10))).contains(learnt));
+    let until_ended = |count: usize| {
+        until(|| {
+            let ended = daemon.ask("history")["programs"].as_array().expect("programs").len();
+            if ended == count { Ok(()) } else { Err(format!("{ended} of {count}")) }
+        });
+    };
+    until_ended(1);
+    let first = start(&mut sized(&daemon, &[], &program, 10));
+    assert_eq!(classes(&daemon, 1), ["normal"]);
+    let second = start(&mut sized(&daemon, &[], &program, 10));
+    assert_eq!(classes(&daemon, 2), ["", "normal"], "it waits before it holds anything");
+    for said in [end(first), end(second)] {
+        assert!(said.contains(&format!("{learnt}as its last run took (--mem changes that)\n")), "{said}");
+    }
+    until_ended(3);
+    // A wrong guess costs nothing: more is asked for, and learnt.
+    let said = end(start(&mut sized(&daemon, &[], &program, 12)));
+    assert!(said.contains(learnt), "{said}");
+    until_ended(4);
+    let said = end(start(&mut sized(&daemon, &[], &program, 1)));
+    let most = "eager: asks for 12 MiB, the most that its last 2 runs took (--mem changes that)\n";
+    assert!(said.contains(most), "{said}");
+    let said = end(start(&mut sized(&daemon, &["--mem", "2MiB"], &program, 1)));
+    assert!(!said.contains("asks for"), "{said}");
+    let quiet = end(start(&mut sized(&daemon, &["--quiet"], &program, 1)));
+    assert!(!quiet.contains("asks for"), "{quiet}");
 }
 
 #[test]

@@ -87,6 +87,7 @@ mod tests {
             devices: vec![2, 0],
             requirement_bytes: 9 << 30,
             grant_bytes: 9 << 30,
+            grown_bytes: 0,
             resident_bytes: Some(6 << 30),
             end: "ended".into(),
             reason: String::new(),

@@ -1,4 +1,5 @@
-//! `eager run --preload`: leads the CUDA calls of a program that `eagercc` did not compile to the shim.
+//! `eager run --preload`: leads the CUDA calls of a program that `eagercc` did not compile to the shim, and tells it what
+//! its earlier runs took.
 //!
 //! Trap: the library must stand *behind* what `LD_PRELOAD` holds already. Tools that are preloaded (sanitizers, tracers)
 //! expect to be first.
@@ -6,7 +7,10 @@
 use crate::executable::{self, Runtime};
 use crate::library;
 use anyhow::{Context, bail};
+use eager_proto::admin::{DeviceRow, ProgramRow};
+use eager_units::{Size, shown};
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
@@ -28,6 +32,41 @@ pub fn add(command: &mut Command) -> anyhow::Result<()> {
     let front = front.canonicalize().with_context(|| format!("{}", front.display()))?;
     command.env(ENV_PRELOAD, behind(std::env::var_os(ENV_PRELOAD).as_deref(), front.as_os_str())?);
     Ok(())
+}
+
+/// Runs that a size is learnt from (specification S-227).
+const RUNS: usize = 7;
+
+/// What the last runs of a program took at most, and how many they were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Learnt {
+    pub size: Size,
+    pub runs: usize,
+}
+
+impl Learnt {
+    /// Learns from programs of one user that have ended, oldest first. `None`: none of them tells, or they took more
+    /// than any device has now.
+    pub fn from(programs: &[ProgramRow], devices: &[DeviceRow], label: &str) -> Option<Learnt> {
+        let tells = |row: &&ProgramRow| row.label == label && row.end == "ended" && row.grown_bytes > 0;
+        let took: Vec<u64> =
+            programs.iter().rev().filter(tells).take(RUNS).map(|row| row.grown_bytes).collect();
+        let size = took.iter().copied().max()?;
+        let fits = |device: &DeviceRow| !device.lost && device.capacity_bytes >= size;
+        devices.iter().any(fits).then_some(Learnt { size: Size(size), runs: took.len() })
+    }
+}
+
+impl fmt::Display for Learnt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = shown::size(self.size.0);
+        match self.runs {
+            1 => write!(f, "asks for {size}, as its last run took (--mem changes that)"),
+            runs => {
+                write!(f, "asks for {size}, the most that its last {runs} runs took (--mem changes that)")
+            }
+        }
+    }
 }
 
 /// Refuses a program that the library would not reach.
@@ -116,6 +155,29 @@ mod tests {
         }
         let error = refuse_ranks(Some("4")).expect_err("four").to_string();
         assert!(error.contains("`eager run --mem SIZE -n 4 COMMAND`"), "{error}");
+    }
+
+    #[test]
+    fn the_most_of_the_last_runs_is_learnt_of_those_that_tell() {
+        let row = |label: &str, grown: u64, end: &str| ProgramRow {
+            label: label.into(),
+            grown_bytes: grown,
+            end: end.into(),
+            ..ProgramRow::default()
+        };
+        let devices = [DeviceRow { capacity_bytes: 16 << 30, ..DeviceRow::default() }];
+        let learnt = |programs: &[ProgramRow]| Learnt::from(programs, &devices, "a");
+        let told = |programs: &[ProgramRow]| learnt(programs).map(|learnt| learnt.to_string());
+        assert_eq!(learnt(&[row("b", 9, "ended"), row("a", 0, "ended"), row("a", 9, "limit")]), None);
+        let two = [row("a", 6 << 30, "ended"), row("a", 5 << 30, "ended"), row("a", 0, "ended")];
+        let most = "asks for 6 GiB, the most that its last 2 runs took (--mem changes that)";
+        assert_eq!(told(&two).as_deref(), Some(most));
+        let last = "asks for 5 GiB, as its last run took (--mem changes that)";
+        assert_eq!(told(&two[1..]).as_deref(), Some(last));
+        let many = [vec![row("a", 9 << 30, "ended")], vec![row("a", 1 << 30, "ended"); RUNS]].concat();
+        assert_eq!(learnt(&many), Some(Learnt { size: Size(1 << 30), runs: RUNS }));
+        assert_eq!(learnt(&[row("a", 17 << 30, "ended")]), None, "no device has that");
+        assert_eq!(Learnt::from(&two, &[], "a"), None);
     }
 
     #[test]

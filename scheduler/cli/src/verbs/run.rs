@@ -5,6 +5,7 @@
 
 use crate::daemon::{self, DaemonPlace, Present, socket_of_environment};
 use crate::values::WrongValue;
+use crate::verbs::preload::Learnt;
 use crate::verbs::reserve::Wanted;
 use crate::verbs::{limit, preload, reserve};
 use crate::{fail, library, say};
@@ -44,6 +45,10 @@ const EXIT_NOT_RUNNABLE: u8 = 126;
 const EXIT_NOT_FOUND: u8 = 127;
 /// Status for a program that failed but ended with 0: the one that most programs use (specification S-644).
 const EXIT_FAULT_IGNORED: u8 = 1;
+
+/// Programs of the user that are searched for earlier runs of this one: a second's worth of the daemon's answers at most,
+/// and more than most people run in a day.
+const LEARNT_FROM_MAX: u32 = 500;
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunFlags {
@@ -183,6 +188,12 @@ fn wait_and_reserve(flags: &RunFlags, target: &Target, mut command: Command) -> 
         let priority = flags.priority.unwrap_or_default();
         Hello::new(&label(flags)).with_priority(priority).held_by_process()
     };
+    if let Some(learnt) = learnt(flags, &place) {
+        command.env(ENV_TASK_BYTES, learnt.size.0.to_string());
+        if !flags.quiet {
+            say(&learnt.to_string());
+        }
+    }
     if let Some(memory) = flags.mem.filter(|_| declared(flags).is_none()) {
         let wanted = Wanted { memory, count: usize::from(flags.gpus.unwrap_or(1)), is_quiet: flags.quiet };
         let reservation = reserve::reserve(&place, socket, &hello(), &wanted)?;
@@ -212,6 +223,22 @@ fn gives_devices_to_programs(place: &DaemonPlace) -> bool {
 /// The size that the program itself asks for.
 fn declared(flags: &RunFlags) -> Option<Size> {
     flags.mem.filter(|_| flags.preload)
+}
+
+/// What the program's earlier runs took, where nobody says what it will need. Only a help: without an answer the program
+/// asks as it allocates.
+fn learnt(flags: &RunFlags, place: &DaemonPlace) -> Option<Learnt> {
+    let is_said = flags.mem.is_some() || std::env::var_os(ENV_TASK_BYTES).is_some();
+    if !flags.preload || is_said {
+        return None;
+    }
+    let own = Some(nix::unistd::getuid().as_raw());
+    let ended = place.ask_briefly(&AdminRequest::History { uid: own, programs_max: LEARNT_FROM_MAX });
+    let info = place.ask_briefly(&AdminRequest::Info);
+    let (Ok(AdminReply::History { programs }), Ok(AdminReply::Info { devices, .. })) = (ended, info) else {
+        return None;
+    };
+    Learnt::from(&programs, &devices, &Hello::new(&label(flags)).label())
 }
 
 /// Returns the label by the shim's rule: the flag, else the environment, else the executable's name.

@@ -42,6 +42,8 @@ struct Open {
     has_device: bool,
     waits: bool,
     is_held: bool,
+    /// A task of it asked for memory as the program allocated it: a lazy one, or one that was extended.
+    grows: bool,
     ran: Nanos,
     waited: Nanos,
     held: Nanos,
@@ -62,6 +64,7 @@ impl Open {
 
     fn begin_task(&mut self, task: TaskId, request: &TaskRequest) {
         self.tasks.insert(task);
+        self.grows |= request.lazy;
         if task < self.next_task {
             return;
         }
@@ -98,6 +101,9 @@ impl Open {
         }
         self.row.requirement_bytes = self.row.requirement_bytes.max(wanted.0);
         self.row.grant_bytes = self.row.grant_bytes.max(granted.0);
+        if self.grows {
+            self.row.grown_bytes = self.row.grown_bytes.max(wanted.0);
+        }
     }
 
     fn set_end(&mut self, end: &str, reason: &str) {
@@ -142,6 +148,7 @@ impl Ended {
             has_device: false,
             waits: false,
             is_held: false,
+            grows: false,
             ran: Nanos(0),
             waited: Nanos(0),
             held: Nanos(0),
@@ -205,6 +212,7 @@ impl Ended {
             Event::Restored { tasks, .. } => {
                 tasks.iter().for_each(|task| self.begin_task(task.task, task.client, &task.request));
             }
+            Event::TaskExtend { task, .. } => self.extend(*task, actions),
             _ => {}
         }
         let of = |action: &Action| match action {
@@ -237,6 +245,14 @@ impl Ended {
         if let Some(open) = self.open.get_mut(&client) {
             open.begin_task(task, request);
             self.owners.insert(task, client);
+        }
+    }
+
+    fn extend(&mut self, task: TaskId, actions: &[Action]) {
+        let is_refusal = |action: &Action| matches!(action, Action::Refuse { task: of, .. } if *of == task);
+        let owner = self.owners.get(&task).filter(|_| !actions.iter().any(is_refusal));
+        if let Some(open) = owner.and_then(|owner| self.open.get_mut(owner)) {
+            open.grows = true;
         }
     }
 
@@ -350,6 +366,38 @@ mod tests {
         assert!(lines[0].contains("0/64 GiB: refused refused: 64 GiB wanted"), "{lines:?}");
         assert!(lines[1].ends_with("8/64 GiB: ended"), "{lines:?}");
         assert!(lines[2].contains(": cancelled "), "{lines:?}");
+    }
+
+    #[test]
+    fn what_a_program_needs_is_known_where_it_asked_as_it_allocated() {
+        let mut run = TestRun::new(PolicyName::Case);
+        let begin = |run: &mut TestRun, id: u64, gib: u64, lazy: bool| {
+            let request = TaskRequest { requirement: Bytes(gib << 30), lazy, ..TaskRequest::default() };
+            run.step(Event::TaskBegin { task: TaskId(id), client: ClientId(id), request });
+        };
+        let extend = |run: &mut TestRun, id: u64, gib: u64| {
+            run.step(Event::TaskExtend { task: TaskId(id), bytes: Bytes(gib << 30) });
+        };
+        begin(&mut run, 1, 2, true);
+        extend(&mut run, 1, 1);
+        extend(&mut run, 1, 64); // refused
+        run.step(Event::TaskShrink { task: TaskId(1), bytes: Bytes(1 << 30) });
+        begin(&mut run, 2, 3, false);
+        begin(&mut run, 3, 4, false);
+        extend(&mut run, 3, 64); // refused
+        (1..=3).for_each(|client| run.gone(client));
+        begin(&mut run, 4, 1, false);
+        let grown = |row: &ProgramRow| row.grown_bytes >> 30;
+        assert_eq!(run.ended.newest(None, 9).iter().map(grown).collect::<Vec<_>>(), [3, 0, 0]);
+    }
+
+    #[test]
+    fn a_program_that_asked_beforehand_for_too_little_grows() {
+        let mut run = TestRun::new(PolicyName::Case);
+        run.begin(1, 2);
+        run.step(Event::TaskExtend { task: TaskId(1), bytes: Bytes(3 << 30) });
+        run.gone(1);
+        assert_eq!(run.ended.newest(None, 1)[0].grown_bytes, 5 << 30);
     }
 
     #[test]

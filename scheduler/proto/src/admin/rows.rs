@@ -123,6 +123,10 @@ pub struct ProgramRow {
     /// The most that its tasks wanted, and were granted, at once.
     pub requirement_bytes: u64,
     pub grant_bytes: u64,
+    /// The most that its tasks had asked for at once as the program allocated it, so that it needs that much; 0 if all
+    /// was asked for beforehand.
+    #[serde(default)]
+    pub grown_bytes: u64,
     /// The most that it had on devices at once; None where it was not watched.
     pub resident_bytes: Option<u64>,
     /// `ended`: its process has ended, and nothing was wrong that the daemon knows of; `refused`, `cancelled`, `limit`
