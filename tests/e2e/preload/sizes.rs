@@ -4,7 +4,8 @@
 use super::NOT_INSTRUMENTED;
 use eager_tests::cudas::programs;
 use eager_tests::daemon::Daemon;
-use eager_tests::{run, text, until};
+use eager_tests::mixed::Draw;
+use eager_tests::{number, run, text, until};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -148,4 +149,52 @@ fn a_wrong_size_is_said_or_asked_for_more() {
         assert!(none.contains("`0` is no memory"), "{none}");
     }
     assert_eq!(daemon.ask("ps")["tasks"], serde_json::json!([]));
+}
+
+/// Runs mixes of programs, each with its size declared, whose sum exceeds two cards by two times; half of the mixes under
+/// a policy that over-subscribes.
+fn mixes(count: u32) {
+    let folder = tempfile::tempdir().expect("folder");
+    let Some((program, _)) = programs(folder.path(), GROWS, &[NOT_INSTRUMENTED]).into_iter().last() else {
+        return;
+    };
+    let seed = number("EAGER_TEST_SEED", 1);
+    eprintln!("EAGER_TEST_SEED={seed}");
+    let mut draw = Draw::new(seed);
+    let cards = ["--virtual", "2xV100-16GB", "--memory-scale", "1024", "--time-scale", "0"];
+    for policy in ["eager-fair", "eager-opt"] {
+        let daemon = Daemon::start(&[&cards[..], &["--policy", policy]].concat());
+        for mix in 0..count {
+            let (mut sizes, mut sum) = (Vec::new(), 0);
+            while sum < 64 {
+                sizes.push(1 + draw.below(14) as u32);
+                sum += sizes[sizes.len() - 1];
+            }
+            let run = |pieces: &u32| {
+                let size = format!("{pieces}MiB");
+                start(&mut sized(&daemon, &["--mem", &size], &program, *pieces))
+            };
+            let mut children: Vec<Child> = sizes.iter().map(run).collect();
+            // All may go on: any of them may hold what another waits for.
+            children.iter_mut().for_each(|child| drop(child.stdin.take()));
+            for (child, pieces) in children.into_iter().zip(&sizes) {
+                let out = child.wait_with_output().expect("its end");
+                let said = text(&out);
+                let is_right = out.status.success() && said.contains("right\n");
+                assert!(is_right, "{policy}, mix {mix} {sizes:?}, {pieces} MiB: {said}");
+            }
+        }
+        assert_eq!(daemon.ask("ps")["tasks"], serde_json::json!([]), "{policy}");
+    }
+}
+
+#[test]
+fn no_program_of_a_mix_twice_as_large_as_the_cards_runs_out_of_memory() {
+    mixes(1);
+}
+
+#[test]
+#[ignore = "long"]
+fn long_no_program_of_a_hundred_mixes_runs_out_of_memory() {
+    mixes(50);
 }
