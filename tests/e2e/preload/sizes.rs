@@ -164,6 +164,7 @@ fn mixes(count: u32) {
     let cards = ["--virtual", "2xV100-16GB", "--memory-scale", "1024", "--time-scale", "0"];
     for policy in ["eager-fair", "eager-opt"] {
         let daemon = Daemon::start(&[&cards[..], &["--policy", policy]].concat());
+        let mut ran = 0;
         for mix in 0..count {
             let (mut sizes, mut sum) = (Vec::new(), 0);
             while sum < 64 {
@@ -177,6 +178,7 @@ fn mixes(count: u32) {
             let mut children: Vec<Child> = sizes.iter().map(run).collect();
             // All may go on: any of them may hold what another waits for.
             children.iter_mut().for_each(|child| drop(child.stdin.take()));
+            ran += children.len();
             for (child, pieces) in children.into_iter().zip(&sizes) {
                 let out = child.wait_with_output().expect("its end");
                 let said = text(&out);
@@ -184,6 +186,7 @@ fn mixes(count: u32) {
                 assert!(is_right, "{policy}, mix {mix} {sizes:?}, {pieces} MiB: {said}");
             }
         }
+        eprintln!("{policy}: {count} mixes, {ran} programs");
         assert_eq!(daemon.ask("ps")["tasks"], serde_json::json!([]), "{policy}");
     }
 }
