@@ -25,7 +25,7 @@ const POLICIES: [PolicyName; 4] =
 /// Reads a settings file: either a one-line error, or settings whose printed form reads back as the same settings.
 pub fn settings(text: &str) {
     match file::read(Path::new("eagerd.toml"), text) {
-        Err(error) => assert!(!error.contains('\n'), "{error:?}"),
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error:?}"),
         Ok(settings) => {
             let shown = toml::to_string(&settings).expect("settings as TOML");
             let again = file::read(Path::new("shown"), &shown).expect("shown settings are settings");

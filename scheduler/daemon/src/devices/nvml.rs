@@ -5,8 +5,8 @@
 //! uuids, never numbers. A call may hang when a GPU has fallen off the bus, so after the start only the observer thread
 //! may call NVML.
 
-use crate::devices::selection::ReportedGpu;
-use crate::devices::usage::{Fault, Observation, ProcessUse, UsageSource};
+use crate::devices::selection::{COMPUTE_MAJOR_MIN, NotServed, ReportedGpu};
+use crate::devices::usage::{Fault, Observation, ObserveError, ProcessUse, UsageSource};
 use anyhow::Context;
 use eager_core::event::DeviceProfile;
 use eager_units::{Bytes, DeviceId};
@@ -17,27 +17,33 @@ use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, EventSet, Nvml};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Names another library in place of NVIDIA's, for tests and for drivers in unusual places.
 pub const ENV_LIBRARY: &str = "EAGER_NVML";
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// Several processes can page the same GPU's memory since Pascal (specification S-515).
-const COMPUTE_MAJOR_MIN: i32 = 6;
 const WARP_THREADS: u32 = 32;
 /// Memory that may be in use by no program at all: less than a program's context takes (specification S-712).
 const DRIVERS_BYTES: Bytes = Bytes(256 << 20);
 
+/// Why NVML cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("{} cannot be loaded: is NVIDIA's driver installed?", path.display())]
+    NoLibrary { path: PathBuf, source: NvmlError },
+    #[error(transparent)]
+    Nvml(NvmlError),
+}
+
 /// Loads the library for the rest of the process, since the observer's event set borrows it.
-pub fn load() -> Result<&'static Nvml, String> {
+pub fn load() -> Result<&'static Nvml, LoadError> {
     let named = std::env::var_os(ENV_LIBRARY).filter(|path| !path.is_empty());
     let path = named.unwrap_or_else(|| OsString::from(LIBRARY));
     let nvml = Nvml::builder().lib_path(&path).init().map_err(|error| match error {
-        NvmlError::LibloadingError(_) => {
-            format!("{} cannot be loaded: is NVIDIA's driver installed?", path.display())
-        }
-        error => error.to_string(),
+        source @ NvmlError::LibloadingError(_) => LoadError::NoLibrary { path: path.into(), source },
+        error => LoadError::Nvml(error),
     })?;
     Ok(Box::leak(Box::new(nvml)))
 }
@@ -55,31 +61,25 @@ fn report_of(nvml: &Nvml, number: u32, faults_stall: bool) -> ReportedGpu {
             let profile = profile(&device, faults_stall);
             ReportedGpu { number, uuid: Some(uuid), profile }
         }
-        Err(error) => ReportedGpu { number, uuid: None, profile: Err(error.to_string()) },
+        Err(error) => ReportedGpu { number, uuid: None, profile: Err(error.into()) },
     }
 }
 
-fn profile(device: &Device<'_>, faults_stall: bool) -> Result<DeviceProfile, String> {
-    let said = |error: NvmlError| error.to_string();
+fn profile(device: &Device<'_>, faults_stall: bool) -> Result<DeviceProfile, NotServed> {
     // A GPU without MIG reports that MIG is not supported.
     if device.mig_mode().is_ok_and(|mode| mode.current != 0) {
-        return Err(
-            "it is divided by MIG, and a program cannot choose between instances while it runs".into()
-        );
+        return Err(NotServed::Divided);
     }
-    let compute = device.cuda_compute_capability().map_err(said)?;
+    let compute = device.cuda_compute_capability()?;
     if compute.major < COMPUTE_MAJOR_MIN {
-        let (major, minor) = (compute.major, compute.minor);
-        return Err(format!(
-            "compute capability {major}.{minor} is below {COMPUTE_MAJOR_MIN}.0: its memory cannot be over-subscribed"
-        ));
+        return Err(NotServed::TooOld { major: compute.major, minor: compute.minor });
     }
-    let memory = device.memory_info().map_err(said)?;
+    let memory = device.memory_info()?;
     let units = Units::of(compute.major, compute.minor);
     Ok(DeviceProfile {
-        name: device.name().map_err(said)?,
+        name: device.name()?,
         capacity: Bytes(memory.total.saturating_sub(memory.reserved)),
-        sms: (device.num_cores().map_err(said)? / units.cores).max(1),
+        sms: (device.num_cores()? / units.cores).max(1),
         warps_per_sm: units.threads / WARP_THREADS,
         blocks_per_sm: units.blocks,
         faults_stall,
@@ -152,7 +152,7 @@ fn registered(nvml: &'static Nvml, mut uuids: Vec<&str>) -> Option<EventSet<'sta
 }
 
 impl UsageSource for NvmlUsage {
-    fn observe(&mut self) -> Result<Observation, String> {
+    fn observe(&mut self) -> Result<Observation, ObserveError> {
         // NVML does not report how much was paged.
         let mut seen = Observation::default();
         for (number, uuid) in (0..).map(DeviceId).zip(&self.uuids) {

@@ -5,8 +5,12 @@
 
 use eager_core::event::DeviceProfile;
 use eager_proto::hello::{DEVICES_MAX, Uuid};
+use nvml_wrapper::error::NvmlError;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
+
+/// Several processes can page the same GPU's memory since Pascal (specification S-515).
+pub const COMPUTE_MAJOR_MIN: i32 = 6;
 
 /// GPUs by number or uuid; empty: all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,13 +18,13 @@ use std::str::FromStr;
 pub struct Selection(Vec<String>);
 
 /// The driver's report on one GPU.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct ReportedGpu {
     pub number: u32,
     /// `GPU-…`; none if the driver did not report it.
     pub uuid: Option<String>,
     /// Its profile, or why it cannot be served.
-    pub profile: Result<DeviceProfile, String>,
+    pub profile: Result<DeviceProfile, NotServed>,
 }
 
 /// A GPU that is served.
@@ -40,6 +44,24 @@ pub struct Chosen {
     pub not_served: Vec<String>,
     /// A line for each GPU that was chosen and cannot be served.
     pub left_out: Vec<String>,
+}
+
+/// Why a GPU of the machine cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum NotServed {
+    #[error("it is divided by MIG, and a program cannot choose between instances while it runs")]
+    Divided,
+    #[error(
+        "compute capability {major}.{minor} is below {COMPUTE_MAJOR_MIN}.0: its memory cannot be over-subscribed"
+    )]
+    TooOld { major: i32, minor: i32 },
+    #[error("it has no uuid")]
+    NoUuid,
+    #[error("its uuid `{uuid}` is invalid")]
+    InvalidUuid { uuid: String },
+    /// The driver does not report it.
+    #[error(transparent)]
+    Nvml(#[from] NvmlError),
 }
 
 /// The GPUs cannot be served as chosen.
@@ -87,11 +109,13 @@ impl ReportedGpu {
         self.number.to_string() == name || self.uuid.as_deref().is_some_and(|uuid| uuid.starts_with(name))
     }
 
-    fn served(self) -> Result<Gpu, String> {
+    fn served(self) -> Result<Gpu, NotServed> {
         let profile = self.profile?;
-        let uuid = self.uuid.ok_or("it has no uuid")?;
-        let bytes = parse_uuid(&uuid).ok_or_else(|| format!("its uuid `{uuid}` is invalid"))?;
-        Ok(Gpu { uuid, bytes, profile })
+        let uuid = self.uuid.ok_or(NotServed::NoUuid)?;
+        match parse_uuid(&uuid) {
+            Some(bytes) => Ok(Gpu { uuid, bytes, profile }),
+            None => Err(NotServed::InvalidUuid { uuid }),
+        }
     }
 }
 
@@ -151,8 +175,8 @@ pub mod tests {
         }
     }
 
-    fn reported(number: u32, served: Result<(), &str>) -> ReportedGpu {
-        let profile = served.map_err(str::to_owned).map(|()| profile());
+    fn reported(number: u32, served: Result<(), NotServed>) -> ReportedGpu {
+        let profile = served.map(|()| profile());
         let uuid = Some(format!("GPU-{number:08x}-0000-0000-0000-0000000000ff"));
         ReportedGpu { number, uuid, profile }
     }
@@ -175,9 +199,18 @@ pub mod tests {
 
     #[test]
     fn what_cannot_be_served_is_left_out_and_said() {
-        let gpus = vec![reported(0, Err("it is divided by MIG")), reported(1, Ok(()))];
-        let left_out = vec!["GPU 0 of this machine is not served: it is divided by MIG".to_owned()];
-        assert_eq!(chosen("all", gpus), Ok((vec![1], left_out)));
+        let (major, minor) = (5, 2);
+        let nameless = ReportedGpu { uuid: None, ..reported(2, Ok(())) };
+        let misnamed = ReportedGpu { uuid: Some("GPU-7".into()), ..reported(3, Ok(())) };
+        let old = reported(0, Err(NotServed::TooOld { major, minor }));
+        let left_out = [
+            "GPU 0 of this machine is not served: compute capability 5.2 is below 6.0: its memory cannot be \
+             over-subscribed",
+            "GPU 2 of this machine is not served: it has no uuid",
+            "GPU 3 of this machine is not served: its uuid `GPU-7` is invalid",
+        ];
+        let gpus = vec![old, reported(1, Ok(())), nameless, misnamed];
+        assert_eq!(chosen("all", gpus), Ok((vec![1], left_out.map(str::to_owned).into())));
     }
 
     #[test]

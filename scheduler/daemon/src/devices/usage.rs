@@ -5,7 +5,7 @@
 
 use crate::settings::file;
 use eager_units::{Bytes, DeviceId, Size};
-use eager_vgpu_link::{Activity, Backend, Reply, Request, Socket};
+use eager_vgpu_link::{Activity, Backend, LinkError, Reply, Request, Socket};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,10 +56,24 @@ pub struct Fault {
     pub xid: u64,
 }
 
+/// Why there is no observation.
+#[derive(Debug, thiserror::Error)]
+pub enum ObserveError {
+    /// The virtual GPU server does not answer.
+    #[error(transparent)]
+    Server(#[from] LinkError),
+    #[error("unexpected answer to a request for {asked}: {reply:?}")]
+    Answer { asked: &'static str, reply: Reply },
+    #[error("{}: {error}", path.display())]
+    Unreadable { path: PathBuf, error: std::io::Error },
+    #[error("{}:{}:{}: {error}", path.display(), error.line(), error.column())]
+    Malformed { path: PathBuf, error: serde_json::Error },
+}
+
 /// A source of observations: the virtual GPU server, NVML, or a file.
 pub trait UsageSource: Send {
-    /// Observes what every process uses now; the error in words.
-    fn observe(&mut self) -> Result<Observation, String>;
+    /// Observes what every process uses now.
+    fn observe(&mut self) -> Result<Observation, ObserveError>;
 
     /// Waits for `interval`, and returns the errors of devices meanwhile.
     fn wait(&mut self, interval: Duration) -> Vec<Fault> {
@@ -94,18 +108,18 @@ fn utilization(before: Option<&Activity>, now: &Activity) -> BTreeMap<DeviceId, 
 }
 
 impl UsageSource for VirtualUsage {
-    fn observe(&mut self) -> Result<Observation, String> {
+    fn observe(&mut self) -> Result<Observation, ObserveError> {
         let link = match self.link.take() {
             Some(link) => link,
-            None => Socket::connect(&self.socket).map_err(|error| error.to_string())?,
+            None => Socket::connect(&self.socket)?,
         };
-        let reply = link.call(Request::Uses).map_err(|error| error.to_string())?;
-        let Reply::Uses(uses) = reply else {
-            return Err(format!("unexpected answer to a request for memory use: {reply:?}"));
+        let uses = match link.call(Request::Uses)? {
+            Reply::Uses(uses) => uses,
+            reply => return Err(ObserveError::Answer { asked: "memory use", reply }),
         };
-        let reply = link.call(Request::Activity).map_err(|error| error.to_string())?;
-        let Reply::Activity(now) = reply else {
-            return Err(format!("unexpected answer to a request for activity: {reply:?}"));
+        let now = match link.call(Request::Activity)? {
+            Reply::Activity(now) => now,
+            reply => return Err(ObserveError::Answer { asked: "activity", reply }),
         };
         self.link = Some(link);
         let usage = |used: &eager_vgpu_link::ProcessUse| {
@@ -141,11 +155,11 @@ enum InFile {
 }
 
 impl UsageSource for FileUsage {
-    fn observe(&mut self) -> Result<Observation, String> {
-        let shown = self.0.display();
-        let text = file::text(&self.0).map_err(|error| format!("{shown}: {error}"))?;
-        let lines: Vec<InFile> = serde_json::from_str(&text)
-            .map_err(|error| format!("{shown}:{}:{}: {error}", error.line(), error.column()))?;
+    fn observe(&mut self) -> Result<Observation, ObserveError> {
+        let path = || self.0.clone();
+        let text = file::text(&self.0).map_err(|error| ObserveError::Unreadable { path: path(), error })?;
+        let lines: Vec<InFile> =
+            serde_json::from_str(&text).map_err(|error| ObserveError::Malformed { path: path(), error })?;
         let mut seen = Observation::default();
         for line in lines {
             match line {
@@ -167,7 +181,7 @@ impl UsageSource for FileUsage {
 /// The last observation, and all device errors since the last one that was taken.
 #[derive(Debug)]
 pub struct ObserverReport {
-    pub observation: Result<Observation, String>,
+    pub observation: Result<Observation, ObserveError>,
     pub faults: Vec<Fault>,
 }
 

@@ -28,8 +28,8 @@ use eager_core::action::Action;
 use eager_core::event::{Event, TaskRequest};
 use eager_proto::RING_SLOTS;
 use eager_proto::hello::{self, Hello, Uuid};
-use eager_proto::request::{Request, RequestBody, Slot, decode};
-use eager_shm::daemon::{ClientPages, Peer, receive};
+use eager_proto::request::{Malformed, Request, RequestBody, Slot, decode};
+use eager_shm::daemon::{ClientPages, CorruptRing, Peer, receive};
 use eager_units::{ClientId, Nanos, TaskId};
 use nix::errno::Errno;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,6 +40,19 @@ use std::os::fd::{AsFd, OwnedFd};
 const STRIKES_MAX: u32 = 100;
 /// Doorbells taken from one client in one turn; more stay in the socket for the next.
 const DOORBELLS_MAX: usize = 4 * RING_SLOTS;
+
+/// How a client broke the protocol, after which it is not served any more.
+#[derive(Debug, thiserror::Error)]
+enum Breach {
+    #[error("sent a packet of {bytes} bytes, not a doorbell")]
+    Packet { bytes: usize },
+    #[error("broke its ring: {0}")]
+    Ring(#[from] CorruptRing),
+    #[error("sent a malformed request: {0}")]
+    Request(#[from] Malformed),
+    #[error("sent {STRIKES_MAX} invalid requests")]
+    Strikes,
+}
 
 /// A program that was welcomed.
 #[derive(Debug)]
@@ -261,7 +274,7 @@ impl Dispatch {
         self.step(Event::ClientGone { client: id }, None);
     }
 
-    fn cut_off(&mut self, id: ClientId, why: &str) -> Served {
+    fn cut_off(&mut self, id: ClientId, why: &Breach) -> Served {
         if let Some(client) = self.clients.get(&id) {
             let Client { label, peer, .. } = client;
             let line = format!("{id} ({label}, pid {}) {why}: it is not served any more", peer.pid);
@@ -288,9 +301,7 @@ impl Dispatch {
     fn serve_counted(&mut self, id: ClientId, requests: u32, time: Nanos, taken: &mut u32) -> Served {
         let closed = match self.clients.get(&id).map(drain_doorbells) {
             None => return Served::AllDone,
-            Some(Err(bytes)) => {
-                return self.cut_off(id, &format!("sent a packet of {bytes} bytes, not a doorbell"));
-            }
+            Some(Err(breach)) => return self.cut_off(id, &breach),
             Some(Ok(closed)) => closed,
         };
         let begun = self.now();
@@ -306,15 +317,12 @@ impl Dispatch {
     }
 
     /// Takes one request from the client's ring; false if there is none.
-    fn take_request(&mut self, id: ClientId) -> Result<bool, String> {
+    fn take_request(&mut self, id: ClientId) -> Result<bool, Breach> {
         let Some(client) = self.clients.get_mut(&id) else { return Ok(false) };
         let Some(pages) = &mut client.pages else { return Ok(false) };
-        let Some(record) = pages.pop().map_err(|hostile| format!("broke its ring: {hostile}"))? else {
-            return Ok(false);
-        };
+        let Some(record) = pages.pop()? else { return Ok(false) };
         fault::point("taken");
-        let request =
-            decode(&record).map_err(|malformed| format!("sent a malformed request: {malformed}"))?;
+        let request = decode(&record)?;
         let fresh = TaskId(self.next_task);
         match client.slots.get_mut(request.slot).accept(id, &request, fresh, client.priority) {
             Ok(Some(Event::TaskBegin { request: wanted, .. }))
@@ -339,7 +347,7 @@ impl Dispatch {
                     client.strikes
                 });
                 if strikes > STRIKES_MAX {
-                    return Err(format!("sent {STRIKES_MAX} invalid requests"));
+                    return Err(Breach::Strikes);
                 }
                 self.answer_only(id, &request);
             }
@@ -568,16 +576,15 @@ fn must_be_repeated(event: &Event) -> bool {
     )
 }
 
-/// Empties a client's socket. `Ok(true)`: the client closed it; `Err`: a packet of this many bytes, which is no
-/// doorbell.
-fn drain_doorbells(client: &Client) -> Result<bool, usize> {
+/// Empties a client's socket. `Ok(true)`: the client closed it.
+fn drain_doorbells(client: &Client) -> Result<bool, Breach> {
     let Some(socket) = &client.socket else { return Ok(false) };
     let mut packet = [0; 8];
     for _ in 0..DOORBELLS_MAX {
         match receive(socket.as_fd(), &mut packet) {
             Ok(1) => {}
             Ok(0) => return Ok(true),
-            Ok(bytes) => return Err(bytes),
+            Ok(bytes) => return Err(Breach::Packet { bytes }),
             Err(Errno::EAGAIN | Errno::EINTR) => return Ok(false),
             // Reset by the peer: its process is gone or about to go; the pidfd tells which.
             Err(_) => return Ok(true),

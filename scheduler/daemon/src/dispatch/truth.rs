@@ -168,7 +168,7 @@ impl Dispatch {
             unreported,
         } = match report.observation {
             Ok(seen) => seen,
-            Err(problem) => return self.observation_failed(&problem),
+            Err(problem) => return self.observation_failed(&problem.to_string()),
         };
         let clients = self.clients.iter().map(|(id, client)| (client.peer.pid, *id)).collect();
         let devices: Vec<DeviceId> = self.core.scheduler.devices().map(|device| device.device).collect();

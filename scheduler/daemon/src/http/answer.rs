@@ -7,6 +7,7 @@ use super::request::{Refusal, Request, is_for_this_daemon};
 use crate::http::metrics;
 use eager_proto::admin::{AdminReply, from_line};
 use eager_proto::snapshot::Snapshot;
+use std::fmt::Display;
 
 /// Most tasks that the page gets.
 const PAGE_TASKS_MAX: u32 = 200;
@@ -39,10 +40,25 @@ pub struct Access {
     pub names: Vec<String>,
 }
 
+/// Why the daemon gave no snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum NoSnapshot {
+    #[error(transparent)]
+    Question(#[from] serde_json::Error),
+    #[error(transparent)]
+    NotConnected(#[from] nix::Error),
+    #[error(transparent)]
+    NotAsked(std::io::Error),
+    #[error("no answer within {seconds} s ({error})")]
+    Late { seconds: i64, error: std::io::Error },
+    #[error("its answer is cut off")]
+    CutOff,
+}
+
 /// A source of snapshots.
 pub trait SnapshotSource {
-    /// The daemon's answer as JSON, with at most `tasks_max` tasks; the error in words.
-    fn snapshot(&mut self, tasks_max: u32) -> Result<String, String>;
+    /// The daemon's answer as JSON, with at most `tasks_max` tasks.
+    fn snapshot(&mut self, tasks_max: u32) -> Result<&str, &NoSnapshot>;
 }
 
 /// An HTTP answer.
@@ -103,8 +119,8 @@ pub fn answer(request: &Request, access: &Access, daemon: &mut dyn SnapshotSourc
         }
         _ if !access.has_page => Answer::text(404, "the web page is off: start the daemon with --web-page"),
         "/api/snapshot" => match daemon.snapshot(PAGE_TASKS_MAX) {
-            Ok(body) => Answer { status: 200, media_type: "application/json", body },
-            Err(why) => unavailable(&why),
+            Ok(body) => Answer { status: 200, media_type: "application/json", body: body.to_owned() },
+            Err(why) => unavailable(why),
         },
         path => {
             let file = FILES.iter().find(|(name, _, _)| *name == path);
@@ -118,16 +134,16 @@ fn is_page(path: &str) -> bool {
     path == "/api/snapshot" || FILES.iter().any(|(name, _, _)| *name == path)
 }
 
-fn unavailable(why: &str) -> Answer {
+fn unavailable(why: &dyn Display) -> Answer {
     Answer::text(503, &format!("the scheduler does not answer: {why}"))
 }
 
 fn read(daemon: &mut dyn SnapshotSource) -> Result<Snapshot, Answer> {
-    let json = daemon.snapshot(0).map_err(|why| unavailable(&why))?;
+    let json = daemon.snapshot(0).map_err(|why| unavailable(why))?;
     match from_line(json.as_bytes()) {
         Ok(AdminReply::Snapshot(snapshot)) => Ok(*snapshot),
         Ok(other) => Err(unavailable(&format!("{other:?}"))),
-        Err(error) => Err(unavailable(&error.to_string())),
+        Err(error) => Err(unavailable(&error)),
     }
 }
 
@@ -144,7 +160,7 @@ fn health(daemon: &mut dyn SnapshotSource) -> Answer {
 fn metrics_of(daemon: &mut dyn SnapshotSource) -> Answer {
     match read(daemon).map(metrics::exposition) {
         Ok(Ok(body)) => Answer { status: 200, media_type: metrics::MEDIA_TYPE, body },
-        Ok(Err(error)) => unavailable(&error.to_string()),
+        Ok(Err(error)) => unavailable(&error),
         Err(answer) => answer,
     }
 }
@@ -154,20 +170,23 @@ mod tests {
     use super::*;
     use eager_proto::admin::DaemonRow;
 
-    struct Daemon(Result<DaemonRow, String>);
+    struct Daemon(Result<String, NoSnapshot>);
 
     impl SnapshotSource for Daemon {
-        fn snapshot(&mut self, _: u32) -> Result<String, String> {
-            let daemon = self.0.clone()?;
-            let snapshot = Snapshot { daemon, ..Snapshot::default() };
-            let line = eager_proto::admin::to_line(&AdminReply::Snapshot(Box::new(snapshot)));
-            Ok(String::from_utf8(line.expect("a line")).expect("text"))
+        fn snapshot(&mut self, _: u32) -> Result<&str, &NoSnapshot> {
+            self.0.as_deref()
         }
     }
 
-    fn ask(path: &str, has_page: bool, daemon: Result<DaemonRow, String>) -> Answer {
+    fn line_of(daemon: DaemonRow) -> String {
+        let snapshot = Snapshot { daemon, ..Snapshot::default() };
+        let line = eager_proto::admin::to_line(&AdminReply::Snapshot(Box::new(snapshot)));
+        String::from_utf8(line.expect("a line")).expect("text")
+    }
+
+    fn ask(path: &str, has_page: bool, daemon: Result<DaemonRow, NoSnapshot>) -> Answer {
         let request = Request { is_head: false, path: path.into(), host: Some("localhost".into()) };
-        answer(&request, &Access { has_page, names: Vec::new() }, &mut Daemon(daemon))
+        answer(&request, &Access { has_page, names: Vec::new() }, &mut Daemon(daemon.map(line_of)))
     }
 
     #[test]
@@ -208,8 +227,9 @@ mod tests {
             "degraded: the journal cannot be written (no room): what is decided is not recorded; blind\n";
         assert_eq!(ask("/healthz", false, Ok(full)).body, said);
         for path in ["/healthz", "/metrics", "/api/snapshot"] {
-            let answer = ask(path, true, Err("timed out".into()));
-            assert_eq!(answer.status, 503, "{path}: {}", answer.body);
+            let answer = ask(path, true, Err(NoSnapshot::CutOff));
+            let said = "the scheduler does not answer: its answer is cut off\n";
+            assert_eq!((answer.status, answer.body.as_str()), (503, said), "{path}");
         }
     }
 
@@ -217,7 +237,7 @@ mod tests {
     fn a_name_of_somebody_else_gets_nothing() {
         let request = Request { is_head: false, path: "/".into(), host: Some("evil.example".into()) };
         let access = Access { has_page: true, names: Vec::new() };
-        assert_eq!(answer(&request, &access, &mut Daemon(Err(String::new()))).status, 403);
+        assert_eq!(answer(&request, &access, &mut Daemon(Err(NoSnapshot::CutOff))).status, 403);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Trap: the number of viewers must not burden the loop. Answers are kept for a moment, so that the loop is asked a few
 //! times a second at most; and a stuck loop must not hold the thread for long.
 
-use super::answer::SnapshotSource;
+use super::answer::{NoSnapshot, SnapshotSource};
 use eager_proto::admin::{AdminRequest, to_line};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, setsockopt, socket, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
@@ -25,7 +25,7 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 pub struct AdminSource {
     path: PathBuf,
     /// Answers by the `tasks_max` that was asked for.
-    kept: BTreeMap<u32, (Instant, Result<String, String>)>,
+    kept: BTreeMap<u32, (Instant, Result<String, NoSnapshot>)>,
 }
 
 impl AdminSource {
@@ -33,14 +33,14 @@ impl AdminSource {
         AdminSource { path, kept: BTreeMap::new() }
     }
 
-    fn ask(&self, tasks_max: u32) -> Result<String, String> {
-        let question = to_line(&AdminRequest::Snapshot { tasks_max }).map_err(|error| error.to_string())?;
-        let mut stream = self.connect().map_err(|error| error.to_string())?;
-        stream.write_all(&question).map_err(|error| error.to_string())?;
+    fn ask(&self, tasks_max: u32) -> Result<String, NoSnapshot> {
+        let question = to_line(&AdminRequest::Snapshot { tasks_max })?;
+        let mut stream = self.connect()?;
+        stream.write_all(&question).map_err(NoSnapshot::NotAsked)?;
         let mut line = String::new();
         let mut reader = BufReader::new(stream).take(ANSWER_BYTES_MAX);
-        reader.read_line(&mut line).map_err(|error| format!("no answer within {PATIENCE_S} s ({error})"))?;
-        if line.ends_with('\n') { Ok(line) } else { Err("its answer is cut off".into()) }
+        reader.read_line(&mut line).map_err(|error| NoSnapshot::Late { seconds: PATIENCE_S, error })?;
+        if line.ends_with('\n') { Ok(line) } else { Err(NoSnapshot::CutOff) }
     }
 
     /// Sets the time limits before connecting, since connecting blocks too while the loop accepts no connections.
@@ -55,16 +55,14 @@ impl AdminSource {
 }
 
 impl SnapshotSource for AdminSource {
-    fn snapshot(&mut self, tasks_max: u32) -> Result<String, String> {
+    fn snapshot(&mut self, tasks_max: u32) -> Result<&str, &NoSnapshot> {
         let now = Instant::now();
-        if let Some((at, answer)) = self.kept.get(&tasks_max)
-            && now.duration_since(*at) < FRESH
-        {
-            return answer.clone();
+        let is_fresh = |(at, _): &(Instant, _)| now.duration_since(*at) < FRESH;
+        if !self.kept.get(&tasks_max).is_some_and(is_fresh) {
+            let answer = self.ask(tasks_max);
+            // Counted from the end: a request that took long is not repeated at once.
+            self.kept.insert(tasks_max, (Instant::now(), answer));
         }
-        let answer = self.ask(tasks_max);
-        // Counted from the end: a request that took long is not repeated at once.
-        self.kept.insert(tasks_max, (Instant::now(), answer.clone()));
-        answer
+        self.kept[&tasks_max].1.as_deref()
     }
 }

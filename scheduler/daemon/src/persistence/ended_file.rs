@@ -26,6 +26,20 @@ struct Head {
     version: u32,
 }
 
+/// Why the list of an earlier daemon is not used.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error(transparent)]
+    Unreadable(std::io::Error),
+    #[error("it is empty")]
+    Empty,
+    /// The first line is no header.
+    #[error(transparent)]
+    Malformed(#[from] serde_json::Error),
+    #[error("version {found} is not known (this is version {VERSION})")]
+    Version { found: u32 },
+}
+
 /// The file's path, and how much of the list is in it.
 #[derive(Debug)]
 pub struct EndedFile {
@@ -141,17 +155,17 @@ fn text_of<'a>(rows: impl Iterator<Item = &'a ProgramRow>) -> std::io::Result<Ve
 }
 
 /// Reads the programs, and counts the lines that are no row.
-fn read(path: &Path) -> Result<(Vec<ProgramRow>, usize), String> {
+fn read(path: &Path) -> Result<(Vec<ProgramRow>, usize), Unusable> {
     let text = match whole_file::read(path, FILE_BYTES_MAX) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), 0)),
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(Unusable::Unreadable(error)),
     };
     let mut lines = text.split_inclusive(|byte| *byte == b'\n');
-    let head = lines.next().ok_or("it is empty")?;
-    let head: Head = serde_json::from_slice(head).map_err(|error| error.to_string())?;
+    let head = lines.next().ok_or(Unusable::Empty)?;
+    let head: Head = serde_json::from_slice(head)?;
     if head.version != VERSION {
-        return Err(format!("version {} is not known (this is version {VERSION})", head.version));
+        return Err(Unusable::Version { found: head.version });
     }
     let (mut rows, mut torn) = (Vec::new(), 0);
     for line in lines {

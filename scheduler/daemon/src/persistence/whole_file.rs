@@ -55,7 +55,7 @@ pub fn keep_beside(path: &Path) -> String {
 
 /// Renames a file that cannot be used, so that nothing of it is lost: it may be another version's. Returns what
 /// happened, in words.
-pub fn put_aside(path: &Path, why: &str) -> String {
+pub fn put_aside(path: &Path, why: &dyn std::error::Error) -> String {
     let aside = with_suffix(path, ".bad");
     let kept = match std::fs::rename(path, &aside) {
         Ok(()) => format!("it is kept as {}", aside.display()),

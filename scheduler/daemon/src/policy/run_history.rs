@@ -7,7 +7,7 @@
 use crate::persistence::whole_file::{self, put_aside, replace};
 use eager_core::action::Action;
 use eager_core::event::Event;
-use eager_core::history::{History, HistoryFile};
+use eager_core::history::{History, HistoryError, HistoryFile};
 use eager_units::Nanos;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,17 @@ use std::path::{Path, PathBuf};
 const WRITE_EVERY: Nanos = Nanos::from_secs(10);
 /// A longer file is rejected: this is far more than the history ever holds.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Why the history of earlier daemons is not used.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error(transparent)]
+    Unreadable(std::io::Error),
+    #[error(transparent)]
+    Malformed(#[from] serde_json::Error),
+    #[error(transparent)]
+    Content(#[from] HistoryError),
+}
 
 /// The history and its file.
 #[derive(Debug)]
@@ -98,12 +109,11 @@ impl RunHistory {
     }
 }
 
-fn read(path: &Path) -> Result<History, String> {
+fn read(path: &Path) -> Result<History, Unusable> {
     let text = match whole_file::read(path, FILE_BYTES_MAX) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(History::default()),
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(Unusable::Unreadable(error)),
     };
-    let file: HistoryFile = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-    History::from_file(file).map_err(|error| error.to_string())
+    Ok(History::from_file(serde_json::from_slice::<HistoryFile>(&text)?)?)
 }

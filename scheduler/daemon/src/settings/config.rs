@@ -457,8 +457,8 @@ mod tests {
         Config::try_parse_from([&["eagerd"], arguments].concat()).expect("flags")
     }
 
-    fn file(text: &str) -> Result<Config, String> {
-        file::parse(Path::new("eagerd.toml"), text).map_err(|error| error.to_string())
+    fn file(text: &str) -> Result<Config, ConfigError> {
+        file::parse(Path::new("eagerd.toml"), text)
     }
 
     #[test]
@@ -507,7 +507,7 @@ mod tests {
             ("[options]\nwrong = 1", "eagerd.toml:2:1: there is no setting `wrong`"),
             ("policy = ", "eagerd.toml:1:10: "),
         ] {
-            let error = file(text).expect_err(text);
+            let error = file(text).expect_err(text).to_string();
             assert!(error.starts_with(message) && !error.contains('\n'), "{text:?} gave {error:?}");
         }
     }

@@ -19,9 +19,8 @@ fn option_names() -> Vec<String> {
 }
 
 /// Reads a file alone, without flags, on a machine where nothing is set; for fuzzers.
-pub fn read(path: &Path, text: &str) -> Result<Settings, String> {
-    let config = parse(path, text).map_err(|error| error.to_string())?;
-    config.resolve(World { xdg_runtime_dir: None, is_root: true }).map_err(|error| error.to_string())
+pub fn read(path: &Path, text: &str) -> Result<Settings, ConfigError> {
+    parse(path, text)?.resolve(World { xdg_runtime_dir: None, is_root: true })
 }
 
 /// Reads the text of a file that an administrator wrote: settings, devices, memory in use. Never waits, as a daemon that
