@@ -42,6 +42,32 @@ struct Sample {
     ms: f64,
 }
 
+/// Why an output of the program cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    #[error("line {line}: {error}")]
+    Malformed { line: usize, error: serde_json::Error },
+    #[error("line {line}: {ms} ms is not a valid time")]
+    InvalidTime { line: usize, ms: f64 },
+}
+
+/// Why an output of the program describes no card.
+#[derive(Debug, thiserror::Error)]
+pub enum CardFileError {
+    #[error("no time was measured for {measure}")]
+    Unmeasured { measure: &'static str },
+    #[error("{measure} takes no longer than a launch: measure larger amounts")]
+    TooShort { measure: &'static str },
+    #[error("no link is known")]
+    NoLink,
+    #[error("fault_in was measured for one amount only")]
+    OneAmount,
+    #[error("faults took no longer than resident memory: managed memory is not paged on this machine")]
+    NotPaged,
+    #[error(transparent)]
+    Toml(#[from] toml::ser::Error),
+}
+
 /// A measured time beside the modelled one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
@@ -56,16 +82,16 @@ pub struct Comparison {
 
 impl Measured {
     /// Parses the program's output: a line that describes the device, then samples.
-    pub fn read(text: &str) -> Result<Measured, String> {
+    pub fn read(text: &str) -> Result<Measured, OutputError> {
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default();
-        let device = serde_json::from_str(first).map_err(|error| format!("line 1: {error}"))?;
+        let malformed = |line| move |error| OutputError::Malformed { line, error };
+        let device = serde_json::from_str(first).map_err(malformed(1))?;
         let mut samples: BTreeMap<(String, u64), Vec<f64>> = BTreeMap::new();
-        for (number, line) in (2..).zip(lines) {
-            let Sample { measure, amount, ms } =
-                serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
+        for (line, text) in (2..).zip(lines) {
+            let Sample { measure, amount, ms } = serde_json::from_str(text).map_err(malformed(line))?;
             if !(ms.is_finite() && ms >= 0.0) {
-                return Err(format!("line {number}: {ms} ms is not a valid time"));
+                return Err(OutputError::InvalidTime { line, ms });
             }
             samples.entry((measure, amount)).or_default().push(ms);
         }
@@ -85,30 +111,28 @@ impl Measured {
         of.map(|((_, amount), times)| (*amount as f64, median(times) / 1e3)).collect()
     }
 
-    fn median(&self, measure: &str) -> Result<(f64, f64), String> {
+    fn median(&self, measure: &'static str) -> Result<(f64, f64), CardFileError> {
         let found = self.medians(measure).last().copied();
-        found
-            .filter(|(_, seconds)| *seconds > 0.0)
-            .ok_or_else(|| format!("no time was measured for {measure}"))
+        found.filter(|(_, seconds)| *seconds > 0.0).ok_or(CardFileError::Unmeasured { measure })
     }
 
     /// Amount per second, after subtracting `overhead` seconds.
-    fn rate(&self, measure: &str, overhead: f64) -> Result<f64, String> {
+    fn rate(&self, measure: &'static str, overhead: f64) -> Result<f64, CardFileError> {
         let (amount, seconds) = self.median(measure)?;
         if seconds <= overhead {
-            return Err(format!("{measure} takes no longer than a launch: measure larger amounts"));
+            return Err(CardFileError::TooShort { measure });
         }
         Ok(amount / (seconds - overhead))
     }
 
     /// A card file that describes the device under the name `name`.
-    pub fn card_file(&self, name: &str, options: &Options) -> Result<String, String> {
+    pub fn card_file(&self, name: &str, options: &Options) -> Result<String, CardFileError> {
         let device = &self.device;
         let (launches, seconds) = self.median("launches")?;
         let launch = seconds / launches;
         let from_runtime = "reported by the CUDA runtime";
         let rates = "measured by eager calibrate";
-        let memory = |measure, part: f64, what: &str| -> Result<Sourced<f64>, String> {
+        let memory = |measure, part: f64, what: &str| -> Result<Sourced<f64>, CardFileError> {
             let source = format!("{rates}, over the {part} of the peak that kernels reach ({what})");
             Ok(Sourced { value: round(self.rate(measure, launch)? / part), source })
         };
@@ -137,7 +161,7 @@ impl Measured {
             memory_bus_bits: None,
             l2_bytes: None,
         };
-        let text = toml::to_string(&file).map_err(|error| error.to_string())?;
+        let text = toml::to_string(&file)?;
         let header = format!("# {name}: measured on {} by `eager calibrate`.\n", device.name);
         Ok(header + &self.option_comments(launch) + "\n" + &text)
     }
@@ -161,12 +185,12 @@ impl Measured {
         (!stalled.is_empty()).then(|| (median(&stalled), stalled.len() as f64 / times.len() as f64))
     }
 
-    fn link(&self, options: &Options, launch: f64) -> Result<LinkFile, String> {
+    fn link(&self, options: &Options, launch: f64) -> Result<LinkFile, CardFileError> {
         let (up, down) = (self.rate("copy_to_device", 0.0)?, self.rate("copy_to_host", 0.0)?);
         let known = links();
         let distance = |link: &LinkFile| (link.copy_to_device_bytes_per_s.value / up).ln().abs();
         let nearest = known.iter().min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)));
-        let (generation, nearest) = nearest.ok_or("no link is known")?;
+        let (generation, nearest) = nearest.ok_or(CardFileError::NoLink)?;
         let (bytes, both) = self.median("copy_both_ways")?;
         // The copy to the device is slower while the copy out is busy, and has its own rate after that ends.
         let out = bytes / down;
@@ -190,7 +214,7 @@ impl Measured {
     /// Seconds of a fault batch, and the rate at which blocks move in it. With `n` blocks a kernel takes longer than
     /// with resident blocks by `batches(n) * batch + n * (block + 2 MiB / migrate)` (specification S-629); one block is
     /// one batch, many are `n / Options::batch_blocks`.
-    fn faults(&self, options: &Options, block: f64) -> Result<(f64, f64), String> {
+    fn faults(&self, options: &Options, block: f64) -> Result<(f64, f64), CardFileError> {
         let resident = self.medians("fault_in_resident");
         let extra: Vec<(f64, f64)> = self
             .medians("fault_in")
@@ -199,20 +223,17 @@ impl Measured {
             .map(|((bytes, faulted), (_, resident))| (bytes / BLOCK_BYTES as f64, faulted - resident))
             .collect();
         let (Some(&(1.0, one)), Some(&(many, all))) = (extra.first(), extra.last()) else {
-            return Err("no time was measured for fault_in of one block".into());
+            return Err(CardFileError::Unmeasured { measure: "fault_in of one block" });
         };
         if extra.len() < 2 {
-            return Err("fault_in was measured for one amount only".into());
+            return Err(CardFileError::OneAmount);
         }
         let batches = (many / f64::from(options.batch_blocks.max(1))).ceil();
         // one = batch + part, all = batches * batch + many * part, with part = block + 2 MiB / migrate
         let part = (all - batches * one) / (many - batches);
         let moving = part - block;
         if !(moving > 0.0 && moving.is_finite()) {
-            return Err(
-                "faults took no longer than resident memory: managed memory is not paged on this machine"
-                    .into(),
-            );
+            return Err(CardFileError::NotPaged);
         }
         Ok(((one - part).max(0.0), BLOCK_BYTES as f64 / moving))
     }
@@ -332,10 +353,10 @@ mod tests {
     fn what_is_missing_or_makes_no_sense_is_said() {
         let none = Measured::read(DEVICE.replace('\n', "").as_str()).unwrap();
         let error = none.card_file("x", &Options::default()).unwrap_err();
-        assert_eq!(error, "no time was measured for launches");
-        assert!(Measured::read("").unwrap_err().starts_with("line 1: "));
+        assert_eq!(error.to_string(), "no time was measured for launches");
+        assert!(Measured::read("").unwrap_err().to_string().starts_with("line 1: "));
         let damaged = run() + "{\"measure\":\"flops32\"";
-        assert!(Measured::read(&damaged).unwrap_err().starts_with("line 44: "));
+        assert!(Measured::read(&damaged).unwrap_err().to_string().starts_with("line 44: "));
         let resident = run().replace("\"fault_in\"", "\"other\"").replace("fault_in_resident", "fault_in");
         assert!(Measured::read(&resident).unwrap().card_file("x", &Options::default()).is_err());
     }

@@ -107,15 +107,15 @@ impl CardFile {
     }
 
     /// Rejects names in `unknown` that are not optional properties or that have a value.
-    fn check_unknown(&self) -> Result<(), String> {
+    fn check_unknown(&self) -> Result<(), CardError> {
         let details = self.details();
         for name in &self.unknown {
             match details.iter().find(|(known, _)| known == name) {
                 Some((_, None)) => {}
-                Some((_, Some(_))) => return Err(format!("`unknown` names {name}, which the file tells")),
+                Some((_, Some(_))) => return Err(CardError::KnownDetail { name: name.clone() }),
                 None => {
-                    let names = details.map(|(name, _)| name).join(", ");
-                    return Err(format!("`unknown` names {name}: only {names} may be unknown"));
+                    let known = details.map(|(name, _)| name).join(", ");
+                    return Err(CardError::NoDetail { name: name.clone(), known });
                 }
             }
         }
@@ -157,15 +157,43 @@ const CARDS: [&str; 8] = [
     include_str!("../cards/v100-16gb.toml"),
 ];
 
-/// Why a list of cards cannot be parsed.
+/// Why a file is no card.
+#[derive(Debug, thiserror::Error)]
+pub enum CardError {
+    #[error(transparent)]
+    Unreadable(std::io::Error),
+    #[error("{}", .0.to_string().trim().replace('\n', " "))]
+    Malformed(toml::de::Error),
+    #[error("no link `{name}`; known: {known}")]
+    UnknownLink { name: String, known: String },
+    #[error("`unknown` names {name}, which the file tells")]
+    KnownDetail { name: String },
+    #[error("`unknown` names {name}: only {known} may be unknown")]
+    NoDetail { name: String, known: String },
+    #[error("{name} is {value}: it must be above 0")]
+    Rate { name: &'static str, value: f64 },
+    #[error("{name} is {value}: it must be at least 0")]
+    Time { name: &'static str, value: f64 },
+    #[error("{name} is 0: it must be above")]
+    Count { name: &'static str },
+}
+
+/// The text is not a number of at least 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a number of at least 0")]
+pub struct BadNumber {
+    pub text: String,
+}
+
+/// Why a list of cards cannot be parsed.
+#[derive(Debug, thiserror::Error)]
 pub enum CardsError {
     #[error("no card `{name}`; known: {known}")]
     UnknownCard { name: String, known: String },
     #[error("`{text}` in the list of cards: write COUNTxNAME, count 1 to 64, such as 4xV100-16GB,1xH200")]
     Malformed { text: String },
     #[error("card file {path}: {problem}")]
-    File { path: String, problem: String },
+    File { path: String, problem: CardError },
 }
 
 /// Links by generation. The data is embedded, so a fault in it is a fault of the build; the tests parse all of it.
@@ -180,13 +208,13 @@ fn all() -> BTreeMap<String, Card> {
     CARDS.iter().map(read).map(|card| (card.name.clone(), card)).collect()
 }
 
-/// Parses a card file; the error describes what is wrong with it.
-fn read_card(text: &str, links: &BTreeMap<String, LinkFile>) -> Result<Card, String> {
-    let file: CardFile = toml::from_str(text).map_err(|error| error.to_string().trim().replace('\n', " "))?;
+/// Parses a card file.
+fn read_card(text: &str, links: &BTreeMap<String, LinkFile>) -> Result<Card, CardError> {
+    let file: CardFile = toml::from_str(text).map_err(CardError::Malformed)?;
     let link = match &file.link {
         LinkOf::Named(name) => links.get(name).cloned().ok_or_else(|| {
             let known: Vec<&str> = links.keys().map(String::as_str).collect();
-            format!("no link `{name}`; known: {}", known.join(", "))
+            CardError::UnknownLink { name: name.clone(), known: known.join(", ") }
         })?,
         LinkOf::Own(link) => (**link).clone(),
     };
@@ -228,7 +256,7 @@ fn assemble(file: CardFile, link: &LinkFile) -> Card {
 
 impl Card {
     /// Rejects rates and counts with which nothing could run.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), CardError> {
         let link = &self.link;
         let rates = [
             ("dram_bytes_per_s", self.dram_bytes_per_s),
@@ -246,11 +274,11 @@ impl Card {
             ("link.page_ns", link.page_ns),
             ("link.eviction_ns", link.eviction_ns),
         ];
-        if let Some((name, value)) = rates.iter().find(|(_, value)| !(value.is_finite() && *value > 0.0)) {
-            return Err(format!("{name} is {value}: it must be above 0"));
+        if let Some(&(name, value)) = rates.iter().find(|(_, value)| !(value.is_finite() && *value > 0.0)) {
+            return Err(CardError::Rate { name, value });
         }
-        if let Some((name, value)) = times.iter().find(|(_, value)| !(value.is_finite() && *value >= 0.0)) {
-            return Err(format!("{name} is {value}: it must be at least 0"));
+        if let Some(&(name, value)) = times.iter().find(|(_, value)| !(value.is_finite() && *value >= 0.0)) {
+            return Err(CardError::Time { name, value });
         }
         let counts = [
             ("memory_bytes", self.memory_bytes),
@@ -259,7 +287,7 @@ impl Card {
             ("blocks_per_sm", self.blocks_per_sm.into()),
         ];
         let none = counts.iter().find(|(_, count)| *count == 0);
-        none.map_or(Ok(()), |(name, _)| Err(format!("{name} is 0: it must be above")))
+        none.map_or(Ok(()), |&(name, _)| Err(CardError::Count { name }))
     }
 }
 
@@ -308,9 +336,9 @@ fn count_and_name(text: &str) -> Result<(usize, &str), CardsError> {
 ///
 /// # Errors
 /// The text is not a number of at least 0.
-pub fn parse_nonnegative(text: &str) -> Result<f64, String> {
+pub fn parse_nonnegative(text: &str) -> Result<f64, BadNumber> {
     let valid = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
-    valid.ok_or_else(|| format!("`{text}` is not a number of at least 0"))
+    valid.ok_or_else(|| BadNumber { text: text.to_owned() })
 }
 
 /// Parses a list such as `4xV100-16GB,1xH200`; a bare name counts once. A name that contains `/` or ends in `.toml` is
@@ -337,9 +365,9 @@ pub fn parse_cards(spec: &str) -> Result<Vec<Card>, CardsError> {
 }
 
 fn card_in(path: &str) -> Result<Card, CardsError> {
-    let wrong = |problem: String| CardsError::File { path: path.to_owned(), problem };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    read_card(&text, &links()).map_err(wrong)
+    let text = std::fs::read_to_string(path).map_err(CardError::Unreadable);
+    let card = text.and_then(|text| read_card(&text, &links()));
+    card.map_err(|problem| CardsError::File { path: path.to_owned(), problem })
 }
 
 #[cfg(test)]
@@ -383,7 +411,7 @@ mod tests {
         for (list, first) in
             [("2xV100-16GB,H200", "V100-16GB"), ("H200", "H200"), (" 1x./mix.toml", "./mix.toml")]
         {
-            assert_eq!(first_card(list), Ok(first));
+            assert_eq!(first_card(list).unwrap(), first);
         }
     }
 

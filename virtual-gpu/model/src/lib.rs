@@ -24,10 +24,10 @@ mod share;
 mod transfer;
 
 pub use api::*;
-pub use calibration::{Comparison, Measured};
+pub use calibration::{CardFileError, Comparison, Measured, OutputError};
 pub use card::{
-    Card, CardsError, Details, Link, Sourced, card, card_list, card_names, first_card, parse_cards,
-    parse_nonnegative,
+    BadNumber, Card, CardError, CardsError, Details, Link, Sourced, card, card_list, card_names, first_card,
+    parse_cards, parse_nonnegative,
 };
 pub use device::DeviceTotals;
 pub use kernel::{Work, work};
