@@ -26,6 +26,27 @@ const PAGING: f64 = 16.0;
 /// Seats of one reservation on the virtual clock.
 const SEATS_MAX: u32 = 1 << 16;
 
+/// A number in a request that is possible on no card, and the possible range.
+#[derive(Debug, thiserror::Error)]
+enum Impossible {
+    #[error("{number} {what}; {least} to {most} are possible")]
+    Number { what: &'static str, number: u64, least: u64, most: u64 },
+    #[error("{seats} seats; {SEATS_MAX} at once are possible")]
+    Seats { seats: u32 },
+    #[error("priority {priority}; {} to {} are possible", PRIORITIES.start(), PRIORITIES.end())]
+    Priority { priority: i32 },
+    #[error("density {density}; 0 to 1 is possible")]
+    Density { density: f64 },
+    #[error("the kernel would take {days:.0} days; at most 30 are possible")]
+    Length { days: f64 },
+}
+
+impl From<Impossible> for Refusal {
+    fn from(number: Impossible) -> Refusal {
+        Refusal::Invalid(number.to_string())
+    }
+}
+
 /// A request whose every number is possible on some card.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked(Request);
@@ -34,7 +55,7 @@ impl Checked {
     /// # Errors
     /// [`Refusal::Invalid`] with the impossible number and the possible range.
     pub fn new(request: Request, cards: &[Card]) -> Result<Checked, Refusal> {
-        check(&request, cards).map_err(Refusal::Invalid)?;
+        check(&request, cards)?;
         Ok(Checked(request))
     }
 
@@ -43,24 +64,22 @@ impl Checked {
     }
 }
 
-fn check(request: &Request, cards: &[Card]) -> Result<(), String> {
+fn check(request: &Request, cards: &[Card]) -> Result<(), Impossible> {
     match request {
         Request::Run { device, op: Op::Kernel(kernel) } => {
             // A request for a missing device is refused elsewhere, with that reason.
             cards.get(*device as usize).map_or(Ok(()), |card| check_kernel(kernel, card))
         }
         Request::Stamped { request: Some(request), .. } => check(request, cards),
-        Request::Reserve { seats } if *seats > SEATS_MAX => {
-            Err(format!("{seats} seats; {SEATS_MAX} at once are possible"))
-        }
+        &Request::Reserve { seats } if seats > SEATS_MAX => Err(Impossible::Seats { seats }),
         _ => Ok(()),
     }
 }
 
-fn check_kernel(kernel: &Kernel, card: &Card) -> Result<(), String> {
-    let within = |what: &str, number: u64, least: u64, most: u64| {
+fn check_kernel(kernel: &Kernel, card: &Card) -> Result<(), Impossible> {
+    let within = |what: &'static str, number: u64, least: u64, most: u64| {
         let inside = (least..=most).contains(&number);
-        inside.then_some(()).ok_or_else(|| format!("{number} {what}; {least} to {most} are possible"))
+        inside.then_some(()).ok_or(Impossible::Number { what, number, least, most })
     };
     within("threads in a block", kernel.threads_per_block.into(), 1, THREADS_PER_BLOCK_MAX.into())?;
     within("blocks", kernel.blocks, 1, BLOCKS_MAX)?;
@@ -72,16 +91,15 @@ fn check_kernel(kernel: &Kernel, card: &Card) -> Result<(), String> {
     within("allocations touched by a launch", kernel.accesses.len() as u64, 0, ACCESSES_MAX as u64)?;
     within("ranges touched by a launch", ranges(kernel) as u64, 0, RANGES_MAX as u64)?;
     if !PRIORITIES.contains(&kernel.priority) {
-        let (most, least) = (PRIORITIES.start(), PRIORITIES.end());
-        return Err(format!("priority {}; {most} to {least} are possible", kernel.priority));
+        return Err(Impossible::Priority { priority: kernel.priority });
     }
     kernel.accesses.iter().try_for_each(check_access)
 }
 
-fn check_access(access: &Access) -> Result<(), String> {
+fn check_access(access: &Access) -> Result<(), Impossible> {
     // NaN is in no range, so it is rejected too.
     if !(0.0..=1.0).contains(&access.density) {
-        return Err(format!("density {}; 0 to 1 is possible", access.density));
+        return Err(Impossible::Density { density: access.density });
     }
     Ok(())
 }
@@ -99,7 +117,7 @@ pub fn check_length(kernel: &Kernel, card: &Card, options: &Options) -> Result<(
     if ns <= KERNEL_NS_MAX {
         return Ok(());
     }
-    Err(Refusal::Invalid(format!("the kernel would take {:.0} days; at most 30 are possible", ns / 86_400e9)))
+    Err(Impossible::Length { days: ns / 86_400e9 }.into())
 }
 
 /// Number of touched ranges of a launch.
