@@ -127,6 +127,17 @@ extern "C" fn export_table(number: u32) -> *const c_void {
     }
 }
 
+/// Why a tool's library is not used.
+#[derive(Debug, thiserror::Error)]
+enum ToolError {
+    #[error("{}", loader_message(.0))]
+    Library(#[from] libloading::Error),
+    #[error("its {ENTRY_POINT} failed")]
+    Failed,
+    #[error("it takes no ranges")]
+    NoRanges,
+}
+
 /// The tool's functions, and the open ranges.
 struct Tool {
     domain: DomainHandle,
@@ -164,7 +175,7 @@ pub fn start(path: &OsStr) {
     });
 }
 
-fn load(path: &OsStr) -> Result<Tool, String> {
+fn load(path: &OsStr) -> Result<Tool, ToolError> {
     for (module, &slots) in MODULE_SLOTS.iter().enumerate() {
         for index in 1..slots {
             // Relaxed: the tool is called from this thread, later.
@@ -174,14 +185,12 @@ fn load(path: &OsStr) -> Result<Tool, String> {
     }
     // SAFETY: a tool's library that the user names; such a library's constructors are made to be run so. It stays
     // loaded when its entry point succeeds, since it is forgotten below.
-    let library = unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_LOCAL) }
-        .map_err(|error| loader_message(&error))?;
+    let library = unsafe { Library::open(Some(path), RTLD_LAZY | RTLD_LOCAL) }?;
     // SAFETY: the function of this name has this type in every NVTX tool.
-    let initialize =
-        unsafe { library.get::<InitializeFn>(ENTRY_POINT) }.map_err(|error| loader_message(&error))?;
+    let initialize = unsafe { library.get::<InitializeFn>(ENTRY_POINT) }?;
     // SAFETY: the tool gets the argument that it expects, which lives as long as the process.
     if unsafe { initialize(export_table) } == 0 {
-        return Err(format!("its {ENTRY_POINT} failed"));
+        return Err(ToolError::Failed);
     }
     std::mem::forget(library);
     // SAFETY: slots of this module have functions of these types by NVTX's table of callbacks, version 3.
@@ -193,7 +202,7 @@ fn load(path: &OsStr) -> Result<Tool, String> {
             function::<MarkFn>(MARK),
         )
     };
-    let (Some(start), Some(end)) = (start, end) else { return Err("it takes no ranges".into()) };
+    let (Some(start), Some(end)) = (start, end) else { return Err(ToolError::NoRanges) };
     // SAFETY: a function of the tool, with a string that outlives the call.
     let domain = create.map_or(ptr::null_mut(), |create| unsafe { create(DOMAIN.as_ptr()) });
     Ok(Tool { domain, start, end, mark, open: Mutex::new([const { None }; TASK_SLOTS]) })
