@@ -31,7 +31,7 @@ pub struct LatestAnswers {
 }
 
 /// Answer of the daemon, or why there is none.
-type News = Result<(Snapshot, Option<Explained>), String>;
+type News = anyhow::Result<(Snapshot, Option<Explained>)>;
 
 impl LatestAnswers {
     pub fn new(snapshot: Snapshot) -> LatestAnswers {
@@ -51,7 +51,7 @@ impl LatestAnswers {
                 self.rates.see(&snapshot);
                 (self.snapshot, self.explained, self.trouble) = (snapshot, explained, None);
             }
-            Err(why) => self.trouble = Some(format!("old: {why}")),
+            Err(why) => self.trouble = Some(format!("old: {why:#}")),
         }
     }
 
@@ -131,8 +131,8 @@ impl Asker {
                         Order::Act(request) => drop(answer.send(act(&place, &request))),
                     }
                 }
-                let said = snapshot(&place).map_err(|error| format!("{error:#}"));
-                let news = said.map(|said| (said, explains.and_then(|task| explain(&place, task))));
+                let news =
+                    snapshot(&place).map(|said| (said, explains.and_then(|task| explain(&place, task))));
                 if tell.send(news).is_err() {
                     break;
                 }
