@@ -6,6 +6,7 @@ mod command_lines;
 mod docs;
 mod docs_generated;
 mod fault_cases;
+mod features;
 mod json;
 mod packaging;
 mod specification;

@@ -1,4 +1,4 @@
-//! Policies with defects, for tests of the code that must survive them.
+//! Policies with defects, for tests of the code that must survive them: only with the feature `test-tools`.
 //!
 //! They decide as CASE does until a task of the function [`STRIKES_AT`] asks, so that there are tasks to lose when they
 //! fail.

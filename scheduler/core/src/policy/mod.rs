@@ -14,7 +14,11 @@ mod eager_live;
 mod eager_opt;
 mod eager_p;
 mod eager_pb;
+#[cfg(feature = "test-tools")]
 pub mod faulty;
+#[cfg(not(feature = "test-tools"))]
+#[path = "faultless.rs"]
+pub(crate) mod faulty;
 mod infinite;
 mod placement;
 mod quanta;

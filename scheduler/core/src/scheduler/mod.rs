@@ -35,7 +35,7 @@ use crate::event::{DeviceProfile, Event};
 use crate::limits::Limits;
 use crate::model::{Activity, Bound, Client, Device, Seen, State, Task, View};
 use crate::options::Options;
-use crate::policy::{self, GateRule, MemoryRule, Policy, PolicyName, Traits};
+use crate::policy::{GateRule, MemoryRule, Policy, PolicyName, Traits};
 use crate::queue::Queue;
 use eager_units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use lines::Lines;
@@ -164,8 +164,8 @@ impl Scheduler {
     }
 
     /// Replaces the policy by a faulty one before anything has happened, for tests of the code that must survive one.
-    #[doc(hidden)]
-    pub fn spoil(&mut self, fault: policy::faulty::Fault) {
+    #[cfg(feature = "test-tools")]
+    pub fn spoil(&mut self, fault: crate::policy::faulty::Fault) {
         let faulty = Policy::with_fault(self.name, Some(fault));
         *self = Scheduler::with(self.name, faulty, self.options.clone());
     }

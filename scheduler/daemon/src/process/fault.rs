@@ -1,5 +1,5 @@
-//! Fault injection for tests: points between a request and its answer at which the daemon can be killed, and a faulty
-//! policy. Release builds have neither.
+//! Fault injection for tests: points between a request and its answer at which the daemon can be killed, in debug
+//! builds; and a faulty policy, with the feature `faulty-policies`. The product has neither.
 //!
 //! Trap: points are counted, not named, so that a test reaches *every* point by counting up until the daemon survives.
 
@@ -16,11 +16,11 @@ use std::sync::{
 const ENV_DIE_AT: &str = "EAGERD_DIE_AT";
 
 /// `EAGERD_FAULTY_POLICY=panics|loops|starves|nonsense`: see [`eager_core::policy::faulty`].
-#[cfg(debug_assertions)]
+#[cfg(feature = "faulty-policies")]
 const ENV_FAULTY_POLICY: &str = "EAGERD_FAULTY_POLICY";
 
 /// Gives the scheduler a faulty policy, if a test asks for one.
-#[cfg(debug_assertions)]
+#[cfg(feature = "faulty-policies")]
 pub fn spoil(scheduler: &mut eager_core::Scheduler) {
     let name = std::env::var(ENV_FAULTY_POLICY).unwrap_or_default();
     if let Some(fault) = eager_core::policy::faulty::Fault::named(&name) {
@@ -28,7 +28,7 @@ pub fn spoil(scheduler: &mut eager_core::Scheduler) {
     }
 }
 
-#[cfg(not(debug_assertions))]
+#[cfg(not(feature = "faulty-policies"))]
 pub fn spoil(_scheduler: &mut eager_core::Scheduler) {}
 
 /// Kills the daemon if this is the chosen point; otherwise returns.
