@@ -13,6 +13,9 @@ const UNSAFE_CRATES: &[&str] = &[
     "virtual-gpu/cudart",
     "virtual-gpu/exec",
 ];
+/// Crates whose sources still return errors as text; all others have error types. The crate of tests only fails with
+/// them.
+const TEXT_ERRORS: [&str; 4] = ["compiler-pass/llvm", "compiler-pass/pass", "tests", "virtual-gpu/kernels"];
 const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;
 /// Words before `fn`, also inside a macro.
@@ -76,6 +79,22 @@ fn unsafe_is_forbidden_outside_the_named_crates() {
         let forbids =
             roots.iter().filter(|p| p.exists()).all(|p| read(p).contains("#![forbid(unsafe_code)]"));
         (!forbids).then(|| format!("{name}: a crate root without #![forbid(unsafe_code)]"))
+    }));
+}
+
+/// A text as an error can only be shown: nobody can tell one case from another, and the cause is lost.
+#[test]
+fn errors_have_types() {
+    let crates: Vec<PathBuf> = crates()
+        .into_iter()
+        .filter(|name| !TEXT_ERRORS.contains(&name.as_str()))
+        .map(|name| root().join(name).join("src"))
+        .collect();
+    let files = rust_files().into_iter().filter(|path| crates.iter().any(|source| path.starts_with(source)));
+    report(files.flat_map(|path| {
+        let name = path.display().to_string();
+        let types = text_errors(&read(&path)).into_iter();
+        types.map(move |found| format!("{name}: {found}: give the error a type (thiserror)"))
     }));
 }
 
@@ -195,6 +214,44 @@ fn long_functions(text: &str) -> Vec<(usize, usize)> {
         }
     }
     found
+}
+
+/// Every type of a result whose error is a `String`, without its spaces.
+fn text_errors(text: &str) -> Vec<String> {
+    let code: String = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let code: String = code.chars().filter(|c| !c.is_whitespace()).collect::<String>().replace(",>", ">");
+    let ends = code.match_indices(",String>").map(|(at, end)| at + end.len());
+    let types = ends.filter_map(|end| {
+        let mut depth = 0;
+        // The arrow of a function's type closes nothing.
+        let brackets = code[..end].char_indices().rev().filter(|(at, _)| !code[..*at].ends_with('-'));
+        for (at, c) in brackets {
+            depth += i32::from(c == '>') - i32::from(c == '<');
+            if depth == 0 {
+                return code[..at].ends_with("Result").then(|| format!("Result{}", &code[at..end]));
+            }
+        }
+        None
+    });
+    types.collect()
+}
+
+#[test]
+fn text_errors_are_found_in_every_form() {
+    for (code, types) in [
+        ("fn f() -> Result<(), String> {", vec!["Result<(),String>"]),
+        (
+            "type News = Result<\n    (A, Vec<u8>), // its words\n    String,\n>;",
+            vec!["Result<(A,Vec<u8>),String>"],
+        ),
+        ("kept: Map<u32, (Instant, Result<String, String>)>,", vec!["Result<String,String>"]),
+        ("fn f(g: fn() -> Result<fn(u8) -> u8, String>)", vec!["Result<fn(u8)->u8,String>"]),
+        ("fn f() -> Result<String, Error> { // Result<(), String>", vec![]),
+        ("fn f() -> io::Result<(u8, String)> {", vec![]),
+        ("fn f() -> Result<Map<u8, String>, Vec<String>> {", vec![]),
+    ] {
+        assert_eq!(text_errors(code), types, "{code}");
+    }
 }
 
 fn root() -> PathBuf {
