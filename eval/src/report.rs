@@ -8,7 +8,6 @@ use crate::summary::{RealSummary, SimSummary, Summary};
 use crate::{gantt, html, plot, table, typical};
 use anyhow::{Context, Result};
 use eager_core::PolicyName;
-use eager_core::policy::PolicyDef;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -183,9 +182,10 @@ fn sim_part(records: &[&Record], summary: &Summary) -> Result<String> {
 
 /// Describes each policy in one line.
 fn policies_part(policies: &[&str]) -> String {
-    let known = policies.iter().filter_map(|name| Some(name.parse::<PolicyName>().ok()?.def()));
-    let line = |policy: &PolicyDef| {
-        format!("<li><b>{}</b>: a task starts {}</li>", html::escape(policy.name), html::escape(policy.about))
+    let known = policies.iter().filter_map(|name| name.parse::<PolicyName>().ok());
+    let line = |policy: PolicyName| {
+        let (name, about) = (policy.as_str(), policy.def().about);
+        format!("<li><b>{}</b>: a task starts {}</li>", html::escape(name), html::escape(about))
     };
     format!("<h3>The policies</h3><ul>{}</ul>", known.map(line).collect::<String>())
 }

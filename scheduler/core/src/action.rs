@@ -1,7 +1,7 @@
 //! Actions that the core asks its caller to carry out. Every decision carries a [`Reason`] that a person can read.
 
 use crate::limits::Measure;
-use crate::policy::PolicyName;
+use crate::policy::table::PolicyName;
 pub use crate::reason::Reason;
 use eager_units::{Bytes, Class, ClientId, DeviceId, TaskId};
 use serde::{Deserialize, Serialize};

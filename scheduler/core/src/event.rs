@@ -2,7 +2,7 @@
 //! into them.
 
 use crate::limits::Limits;
-use crate::policy::PolicyName;
+use crate::policy::table::PolicyName;
 use eager_units::{AccessClass, Barred, Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 

@@ -177,8 +177,8 @@ fn table_of_policies_is_what_the_scheduler_has() {
     let mut table = String::from(
         "\n| Policy | A task starts | Order in which waiting tasks are tried | Kernels wait | Rules |\n|---|---|---|---|---|\n",
     );
-    for policy in PolicyName::ALL.map(PolicyName::def) {
-        let PolicyDef { name, about, source, .. } = policy;
+    for (name, policy) in PolicyName::ALL.map(|name| (name, name.def())) {
+        let PolicyDef { about, source, .. } = policy;
         let source = source.strip_prefix("specification ").unwrap_or(source);
         let _ = writeln!(table, "| `{name}` | {about} | {} | {} | {source} |", order(policy), gate(policy));
     }

@@ -4,7 +4,6 @@
 use super::{PolicyDef, Traits, placement};
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
-    name: "case",
     about: "where all that it asks for is free, on the device with the fewest warps in use",
     source: "specification S-110, S-111",
     traits: Traits::CASE,

@@ -7,7 +7,6 @@ use crate::model::{Device, Task, View};
 use crate::reason::Reason;
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
-    name: "case-alg2",
     about: "where all that it asks for is free, and slots for its blocks and warps on the SMs",
     source: "specification S-112",
     traits: Traits { starts_by_room: false, ..Traits::CASE },

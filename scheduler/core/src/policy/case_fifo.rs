@@ -5,7 +5,6 @@ use super::{PolicyDef, Traits, placement};
 use crate::options::QueueOrder;
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
-    name: "case-fifo",
     about: "as under case, but strictly in order of arrival",
     source: "specification S-113",
     traits: Traits { queue: QueueOrder::Fifo, ..Traits::CASE },

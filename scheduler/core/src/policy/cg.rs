@@ -7,7 +7,6 @@ use crate::options::QueueOrder;
 use crate::reason::Reason;
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
-    name: "cg",
     about: "on its program's device, the one with the fewest programs when it started, at most 3; memory is not \
             counted, so allocations can fail",
     source: "specification S-115",

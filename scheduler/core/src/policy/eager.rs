@@ -4,7 +4,6 @@
 use super::{PolicyDef, Traits, placement};
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
-    name: "eager",
     about: "as under case, else over-subscribed on the device with the most free memory; can thrash",
     source: "specification S-204",
     traits: Traits::EAGER,

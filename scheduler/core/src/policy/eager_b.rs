@@ -4,7 +4,6 @@
 use super::{GateRule, PolicyDef, Traits, placement};
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
-    name: "eager-b",
     about: "as under eager; an over-subscribed task's first kernel waits for the neighbours' last",
     source: "specification S-211",
     traits: Traits { gate: GateRule::Barrier, ..Traits::EAGER },

@@ -36,7 +36,6 @@ impl Sharing {
 }
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
-    name: "eager-fair",
     about: "as under case; else over-subscribed if it came first, or its user holds nothing",
     source: "specification S-322 to S-324",
     traits: Traits {

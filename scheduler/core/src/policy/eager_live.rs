@@ -14,7 +14,6 @@ use crate::options::QueueOrder;
 use eager_units::{Habits, Nanos};
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
-    name: "eager-live",
     about: "where the memory in use at once is free, requested late; over-subscribed only as a last resort",
     source: "specification S-301",
     traits: Traits {

@@ -5,7 +5,6 @@
 use super::{GateRule, PolicyDef, Traits, placement};
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
-    name: "eager-opt",
     about: "as under eager-p; each kernel of an over-subscribed task is judged by what it touches",
     source: "specification S-216",
     traits: Traits { priorities: true, gate: GateRule::PerKernel, ..Traits::EAGER },

@@ -4,7 +4,6 @@
 use super::{PolicyDef, Traits, placement};
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
-    name: "eager-p",
     about: "as under eager; kernels of normal tasks on streams of high priority",
     source: "specification S-210",
     traits: Traits { priorities: true, ..Traits::EAGER },

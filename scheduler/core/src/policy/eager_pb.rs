@@ -3,7 +3,6 @@
 use super::{GateRule, PolicyDef, Traits, placement};
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
-    name: "eager-pb",
     about: "as under eager, with eager-p's priorities and eager-b's barrier",
     source: "specification S-212",
     traits: Traits { priorities: true, gate: GateRule::Barrier, ..Traits::EAGER },

@@ -4,7 +4,6 @@
 use super::{MemoryRule, PolicyDef, Traits, placement};
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
-    name: "infinite",
     about: "always, as if device memory had no end; a bound, for simulation only",
     source: "specification S-118",
     traits: Traits { memory: MemoryRule::Endless, ..Traits::CASE },

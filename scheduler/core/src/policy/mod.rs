@@ -25,18 +25,18 @@ mod quanta;
 mod sa;
 mod schedgpu;
 mod slots;
-mod table;
+pub(crate) mod table;
 
 pub use eager_fair::Sharing;
 pub(crate) use placement::{most_free, no_room};
-pub use table::{NotForDevices, PolicyName, UnknownPolicy};
+pub use table::{PolicyName, UnknownPolicy};
 
 use crate::event::TaskRequest;
 use crate::model::{Task, View};
 use crate::options::{Options, QueueOrder};
 use crate::reason::Reason;
 use eager_units::{Bytes, Class, DeviceId, Habits, Nanos};
-use std::fmt::Debug;
+use std::fmt::{Debug, Write as _};
 
 /// A policy's proposal for one waiting task.
 #[derive(Debug)]
@@ -227,8 +227,6 @@ fn habits_under(habits: Habits, options: &Options) -> Habits {
 /// A policy: its description and its rules.
 #[derive(Debug)]
 pub struct PolicyDef {
-    /// Name for users, journals and records; renaming it makes old journals unreadable.
-    pub name: &'static str,
     /// Where and when it starts a task: the end of the sentence "a task starts …".
     pub about: &'static str,
     /// Source of its rules.
@@ -236,6 +234,49 @@ pub struct PolicyDef {
     pub traits: Traits,
     /// Decides where the task goes, if anywhere. Called with at least one device present.
     pub(crate) place: fn(View<'_>, &Task) -> Placement,
+}
+
+table::definitions!();
+
+/// The policy is for simulation only.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{policy} is for simulation only: it grants more memory than devices have")]
+pub struct NotForDevices {
+    pub policy: PolicyName,
+}
+
+impl PolicyName {
+    /// Description and rules of the policy.
+    pub const fn def(self) -> &'static PolicyDef {
+        definition(self)
+    }
+
+    /// Traits of the policy; shim and simulator need those about priorities and gates.
+    pub fn traits(self) -> Traits {
+        self.def().traits
+    }
+
+    /// Returns the policy itself, if it may be used outside of simulation.
+    ///
+    /// # Errors
+    /// The policy is a bound for simulation.
+    pub fn for_devices(self) -> Result<PolicyName, NotForDevices> {
+        let is_bound = self.def().traits.memory == MemoryRule::Endless;
+        if is_bound { Err(NotForDevices { policy: self }) } else { Ok(self) }
+    }
+
+    /// The policies that may be used outside of simulation.
+    pub fn all_for_devices() -> Vec<PolicyName> {
+        Self::ALL.into_iter().filter(|policy| policy.for_devices().is_ok()).collect()
+    }
+
+    /// Help text of a program: one line for each policy, with where it starts a task.
+    pub fn help(policies: &[PolicyName]) -> String {
+        policies.iter().fold(String::new(), |mut help, policy| {
+            let _ = write!(help, "\n- {policy}: {}", policy.def().about);
+            help
+        })
+    }
 }
 
 /// The policy that decides: one of the table, or a faulty one in its place for a test.

@@ -10,7 +10,6 @@ use crate::model::{Task, View};
 use crate::reason::Reason;
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
-    name: "quanta",
     about: "at once, in managed memory; one task of a device launches kernels at a time",
     source: "specification S-117",
     traits: Traits { gate: GateRule::Turns, memory: MemoryRule::Paged, ..Traits::CASE },

@@ -7,7 +7,6 @@ use crate::options::QueueOrder;
 use crate::reason::Reason;
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
-    name: "sa",
     about: "on its program's own device, which no other program has until that program ends",
     source: "specification S-114",
     traits: Traits {

@@ -6,7 +6,6 @@ use super::{PolicyDef, Traits, placement};
 use crate::options::QueueOrder;
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
-    name: "schedgpu",
     about: "on the first device where all that it asks for is free",
     source: "specification S-116",
     traits: Traits { queue: QueueOrder::Backfill, ..Traits::CASE },

@@ -1,18 +1,18 @@
-//! The table of policies: everything that lists, names or describes policies reads it.
+//! The table of policies: everything that lists or names policies reads it.
 //!
-//! Trap: journals and records store the names, so a policy must not be renamed. Lists of policies keep the order of the
-//! rows.
+//! Traps: journals and records store the names, so a policy must not be renamed. Lists of policies keep the order of the
+//! rows. Events name policies, so nothing here may use what policies are made of: `mod.rs` leads from a name to it.
 
-use super::{MemoryRule, PolicyDef, Traits};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::str::FromStr;
 
-/// Generates [`PolicyName`] from rows `Variant => file`, where the file has a `const POLICY: PolicyDef`.
+/// Generates [`PolicyName`] from rows `Variant "name" => file`, and for `mod.rs` a function that leads from a policy to
+/// the `const POLICY: PolicyDef` in its file.
 macro_rules! policies {
-    ($($variant:ident => $file:ident,)+) => {
+    ($($variant:ident $name:literal => $file:ident,)+) => {
         /// A policy, by its row in the table; [`PolicyName::def`] describes it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum PolicyName {
@@ -22,36 +22,48 @@ macro_rules! policies {
         impl PolicyName {
             /// Every policy, in the order of the table.
             pub const ALL: [PolicyName; [$(PolicyName::$variant),+].len()] = [$(PolicyName::$variant),+];
-            const NAMES: [&str; PolicyName::ALL.len()] = [$(super::$file::POLICY.name),+];
+            const NAMES: [&str; PolicyName::ALL.len()] = [$($name),+];
 
-            /// Name, description and rules of the policy.
-            pub const fn def(self) -> &'static PolicyDef {
+            /// Name for users, journals and records.
+            pub const fn as_str(self) -> &'static str {
                 match self {
-                    $(PolicyName::$variant => &super::$file::POLICY,)+
+                    $(PolicyName::$variant => $name,)+
                 }
             }
+        }
+
+        macro_rules! definitions {
+            () => {
+                const fn definition(policy: PolicyName) -> &'static PolicyDef {
+                    match policy {
+                        $(PolicyName::$variant => &$file::POLICY,)+
+                    }
+                }
+            };
         }
     };
 }
 
 // Baselines first.
 policies! {
-    Case => case,
-    CaseFifo => case_fifo,
-    CaseAlg2 => case_alg2,
-    Sa => sa,
-    Cg => cg,
-    SchedGpu => schedgpu,
-    Quanta => quanta,
-    Eager => eager,
-    EagerP => eager_p,
-    EagerB => eager_b,
-    EagerPb => eager_pb,
-    EagerOpt => eager_opt,
-    EagerLive => eager_live,
-    EagerFair => eager_fair,
-    Infinite => infinite,
+    Case "case" => case,
+    CaseFifo "case-fifo" => case_fifo,
+    CaseAlg2 "case-alg2" => case_alg2,
+    Sa "sa" => sa,
+    Cg "cg" => cg,
+    SchedGpu "schedgpu" => schedgpu,
+    Quanta "quanta" => quanta,
+    Eager "eager" => eager,
+    EagerP "eager-p" => eager_p,
+    EagerB "eager-b" => eager_b,
+    EagerPb "eager-pb" => eager_pb,
+    EagerOpt "eager-opt" => eager_opt,
+    EagerLive "eager-live" => eager_live,
+    EagerFair "eager-fair" => eager_fair,
+    Infinite "infinite" => infinite,
 }
+
+pub(super) use definitions;
 
 /// A name that no policy has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,47 +72,9 @@ pub struct UnknownPolicy {
     pub name: String,
 }
 
-/// The policy is for simulation only.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{policy} is for simulation only: it grants more memory than devices have")]
-pub struct NotForDevices {
-    pub policy: PolicyName,
-}
-
 impl PolicyName {
-    pub const fn as_str(self) -> &'static str {
-        self.def().name
-    }
-
     pub fn names() -> Vec<&'static str> {
         Self::NAMES.to_vec()
-    }
-
-    /// Returns the policy itself, if it may be used outside of simulation.
-    ///
-    /// # Errors
-    /// The policy is a bound for simulation.
-    pub fn for_devices(self) -> Result<PolicyName, NotForDevices> {
-        let is_bound = self.def().traits.memory == MemoryRule::Endless;
-        if is_bound { Err(NotForDevices { policy: self }) } else { Ok(self) }
-    }
-
-    /// Traits of the policy; shim and simulator need those about priorities and gates.
-    pub fn traits(self) -> Traits {
-        self.def().traits
-    }
-
-    /// Help text of a program: one line for each policy, with where it starts a task.
-    pub fn help(policies: &[PolicyName]) -> String {
-        policies.iter().fold(String::new(), |mut help, policy| {
-            let _ = write!(help, "\n- {policy}: {}", policy.def().about);
-            help
-        })
-    }
-
-    /// The policies that may be used outside of simulation.
-    pub fn all_for_devices() -> Vec<PolicyName> {
-        Self::ALL.into_iter().filter(|policy| policy.for_devices().is_ok()).collect()
     }
 }
 
