@@ -1,4 +1,4 @@
-//! Commands of a stream: pieces of asynchronous work, each carried out in its turn.
+//! Commands of a stream: pieces of asynchronous work, each carried out in its turn by [`crate::execution`].
 //!
 //! A command holds copies of everything it needs from the program's call. Trap: the same command runs again with every
 //! launch of a graph that holds it, so running must not change it.
@@ -6,14 +6,9 @@
 use core::cell::Cell;
 use core::ffi::c_void;
 
-use eager_exec::strict::Problem;
-use eager_exec::{Fault, LaunchFailure};
 use eager_gpu_model::{AllocId, Op};
 
-use crate::kernel::{Launch, LaunchContext, copies};
-use crate::log::log_line;
-use crate::names::readable;
-use crate::runtime::Runtime;
+use crate::kernel::Launch;
 use crate::status::Code;
 use crate::transfer::{Copy, Fill, Region};
 
@@ -78,30 +73,6 @@ pub fn in_host_function() -> bool {
 }
 
 impl Command {
-    /// Runs the command and waits for its modelled end; returns the modelled duration in nanoseconds.
-    ///
-    /// # Errors
-    /// The code that the program gets at its next call.
-    pub fn run(&self, runtime: &Runtime) -> Result<u64, Code> {
-        match self {
-            Command::Nothing => Ok(0),
-            Command::Kernel(launch) => run_kernel(runtime, launch),
-            Command::Copy(copy) => copy.run(runtime),
-            Command::Fill(fill) => fill.run(runtime),
-            Command::Release(address) => runtime.release(*address).map(|()| 0),
-            Command::Prefetch(device, op) => runtime.prefetch(*device, op.clone()),
-            Command::Discard(discarded) => runtime.discard(*discarded).map(|()| 0),
-            Command::Host(host) => {
-                as_host_function(|| (host.function)(host.data));
-                Ok(0)
-            }
-            Command::Callback(callback) => {
-                callback.call(Code::cudaSuccess);
-                Ok(0)
-            }
-        }
-    }
-
     /// True if a graph can hold the command. It cannot hold commands that move or free memory, nor a callback, which
     /// belongs to its stream.
     pub fn may_be_captured(&self) -> bool {
@@ -128,7 +99,7 @@ impl Command {
         }
     }
 
-    /// Replaces [`Command::run`] when earlier work has failed: callbacks get the error, all other work is dropped.
+    /// Replaces `Command::run` when earlier work has failed: callbacks get the error, all other work is dropped.
     pub fn run_after_failure(&self, code: Code) {
         if let Command::Callback(callback) = self {
             callback.call(code);
@@ -136,8 +107,16 @@ impl Command {
     }
 }
 
+impl HostFunction {
+    /// Calls the program's function, in which it must not call CUDA.
+    pub fn call(&self) {
+        as_host_function(|| (self.function)(self.data));
+    }
+}
+
 impl Callback {
-    fn call(&self, status: Code) {
+    /// Calls the program's function, in which it must not call CUDA.
+    pub fn call(&self, status: Code) {
         as_host_function(|| (self.function)(self.stream, status, self.data));
     }
 }
@@ -146,57 +125,4 @@ fn as_host_function(call: impl FnOnce()) {
     IN_HOST_FUNCTION.set(true);
     call();
     IN_HOST_FUNCTION.set(false);
-}
-
-/// Runs the kernel on the CPU, then in the model.
-fn run_kernel(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
-    let name = launch.kernel.name;
-    let op = {
-        let mut compute = runtime.compute.lock();
-        copies::show(launch.device)?;
-        let modelled = runtime.memory.lock().table.modelled();
-        let strict = runtime.strict_mode.as_ref();
-        let books = strict.and_then(|strict| strict.before_launch(&launch.kernel, &runtime.memory));
-        let mut profile = runtime.profile.as_ref().map(|profile| profile.lock());
-        let objects = runtime.images.now();
-        let ran = compute.run(
-            launch,
-            &modelled,
-            profile.as_deref_mut(),
-            LaunchContext { objects: &objects, strict: books, memory: &runtime.memory },
-        );
-        let races = strict.map_or(Ok(()), |strict| strict.after_launch(name));
-        let op = ran.map_err(|failure| {
-            if let (Some(strict), LaunchFailure::Strict(_) | LaunchFailure::Parted(_)) = (strict, &failure) {
-                strict.count_failed_launch();
-            }
-            log_line(format_args!("kernel {}: {failure}", readable(name)));
-            code_of(&failure)
-        })?;
-        races?;
-        op
-    };
-    let device_ns = runtime.run_op(launch.device, op)?;
-    if let Some(profile) = &runtime.profile {
-        profile.lock().took(name, device_ns);
-    }
-    Ok(device_ns)
-}
-
-fn code_of(failure: &LaunchFailure) -> Code {
-    match failure {
-        LaunchFailure::Fault(Fault::Address(_) | Fault::NoAddress) => Code::cudaErrorIllegalAddress,
-        // On a GPU a stuck kernel would run until the watchdog ends it.
-        LaunchFailure::Fault(Fault::Stuck(_) | Fault::TimeOut) => Code::cudaErrorLaunchTimeout,
-        LaunchFailure::Assertion => Code::cudaErrorAssert,
-        LaunchFailure::Fault(Fault::Division) | LaunchFailure::Trap => Code::cudaErrorLaunchFailure,
-        // A GPU may hang, go on, or give wrong results.
-        LaunchFailure::Parted(_) => Code::cudaErrorLaunchFailure,
-        // A GPU reports the same for accesses outside a surface; for a destroyed object it reports less or nothing.
-        LaunchFailure::Image(_) => Code::cudaErrorIllegalAddress,
-        LaunchFailure::Strict(finding) => match finding.problem {
-            Problem::Misaligned(_) => Code::cudaErrorMisalignedAddress,
-            _ => Code::cudaErrorIllegalAddress,
-        },
-    }
 }

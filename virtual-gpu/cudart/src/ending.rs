@@ -7,7 +7,7 @@
 use core::ffi::{CStr, c_int, c_void};
 use std::num::NonZeroU8;
 
-use crate::api::error_texts;
+use crate::error_texts::error_texts;
 use crate::log::log_line;
 use crate::runtime::Runtime;
 

@@ -48,7 +48,6 @@ mod stream;
 mod stream_attribute;
 mod symbol;
 
-pub use error::error_texts;
 pub use refused::{Refused, refused};
 
 use core::ffi::c_void;

@@ -11,8 +11,9 @@ use cudarc::runtime::sys::dim3;
 use eager_exec::abi::KernelTable;
 
 use super::open;
+use crate::guard::guard;
 use crate::kernel::{add_managed, add_shadow, add_stub, add_table};
-use crate::status::{Code, guard};
+use crate::status::Code;
 
 #[derive(Clone, Copy)]
 struct Configuration {

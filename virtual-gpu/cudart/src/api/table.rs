@@ -9,7 +9,7 @@
 //!   `--default-stream per-thread`, CUDA's headers rename the call to it, and its default stream is the calling
 //!   thread's own. Trap: the suffix must change only the meaning of *no* stream (0), not that of a handle.
 //!
-//! The body of an entry runs inside [`guard`](crate::status::guard), and its result becomes the call's code. An
+//! The body of an entry runs inside [`guard`](crate::guard::guard), and its result becomes the call's code. An
 //! `extern "C" fn` is exported as it is: it returns something else, or calls another export.
 
 /// Name of a call in the library: the second one, if there is one, in that of CUDA 12.
@@ -67,7 +67,7 @@ macro_rules! export {
         $($doc)*
         #[unsafe(export_name = $export)]
         pub $($unsafe)? extern "C" fn $name($($argument: $kind),*) -> crate::status::Code {
-            crate::status::guard(stringify!($name), $bytes, || -> $result { $body })
+            crate::guard::guard(stringify!($name), $bytes, || -> $result { $body })
         }
     };
     (@function $export:expr, [$($doc:tt)*] [$($unsafe:tt)?]
