@@ -141,8 +141,8 @@ pub fn clients_go_on(count: usize) {
     }
     assert_eq!(daemon.device().granted_bytes, 0);
     // The client that ended is not kept any more, nor the newcomer that left; the listener is still the first one.
-    drop(clients);
     manager.until(|store| store.ready == 2 && store.kept.len() == count + 1);
+    drop(clients);
 }
 
 #[test]
