@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-const SOURCES: [&str; 3] = ["src/helpers.cpp", "src/remarks.cpp", "src/llvm19.cpp"];
+const SOURCES: [&str; 4] = ["src/helpers.cpp", "src/optimise.cpp", "src/remarks.cpp", "src/llvm19.cpp"];
 
 fn main() {
     for file in SOURCES {

@@ -63,7 +63,7 @@ impl Module<'_> {
     /// # Errors
     /// LLVM's message.
     pub fn run_passes(&self, passes: &str, machine: &Machine) -> Result<(), String> {
-        self.run_passes_with(passes, Some(machine), true)
+        self.run_passes_with(passes, Some(machine))
     }
 
     pub fn strip_debug_info(&self) {

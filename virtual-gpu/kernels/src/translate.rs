@@ -117,7 +117,7 @@ fn generate<'m>(
 fn optimise(module: &Module, machine: &Machine, bodies: &[Body]) -> Result<(), String> {
     let any = |holds: fn(&Body) -> bool| bodies.iter().any(holds);
     let passes = if any(|body| body.economy.little_optimised) { OPTIMISE_LITTLE } else { OPTIMISE };
-    module.run_passes_with(passes, Some(machine), !any(|body| body.economy.no_slp))
+    module.optimise(passes, machine, !any(|body| body.economy.no_slp))
 }
 
 /// Notes to the user on kernels that are too large for an optimisation, or whose threads wait for each other.

@@ -6,7 +6,7 @@
 //! so that one is lent to a function ([`Module::lend`]) and never dropped.
 
 use std::cell::RefCell;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
@@ -29,10 +29,20 @@ use crate::sys::ir_reader::LLVMParseIRInContext2;
 use crate::sys::linker::LLVMLinkModules2;
 use crate::sys::prelude::*;
 use crate::sys::target::LLVMGetModuleDataLayout;
+use crate::sys::target_machine::LLVMTargetMachineRef;
 use crate::sys::transforms::pass_builder::LLVMRunPasses;
 #[cfg(feature = "llvm22")]
 use crate::sys::transforms::pass_builder::LLVMRunPassesOnFunction;
 use crate::{Context, OwnContext};
+
+unsafe extern "C" {
+    fn eager_optimise(
+        module: LLVMModuleRef,
+        passes: *const c_char,
+        machine: LLVMTargetMachineRef,
+        slp: bool,
+    ) -> LLVMErrorRef;
+}
 
 /// A module, which is disposed of when dropped, unless it is lent.
 #[derive(Debug)]
@@ -167,16 +177,26 @@ impl<'c> Module<'c> {
         unsafe { Module::own(LLVMCloneModule(self.raw)) }
     }
 
-    /// Runs passes; `machine`: the CPU that they may ask about; `slp`: vectorise straight code.
+    /// Runs passes; `machine`: the CPU that they may ask about.
     ///
     /// # Errors
     /// LLVM's message.
-    pub fn run_passes_with(&self, passes: &str, machine: Option<&Machine>, slp: bool) -> Result<(), String> {
+    pub fn run_passes_with(&self, passes: &str, machine: Option<&Machine>) -> Result<(), String> {
         let options = PassBuilderOptions::create();
-        options.set_loop_slp_vectorization(slp);
         let machine = machine.map_or(null_mut(), |machine| machine.ink().as_mut_ptr());
         // SAFETY: a live module, passes by name, null or a live machine, and live options; the error is read once.
         unsafe { outcome(LLVMRunPasses(self.raw, c_string(passes).as_ptr(), machine, options.as_mut_ptr())) }
+    }
+
+    /// Runs passes of which one may be the loop vectoriser, with a correction in front of it (`optimise.cpp`); `slp`: vectorise
+    /// straight code.
+    ///
+    /// # Errors
+    /// LLVM's message.
+    pub fn optimise(&self, passes: &str, machine: &Machine, slp: bool) -> Result<(), String> {
+        let (passes, machine) = (c_string(passes), machine.ink().as_mut_ptr());
+        // SAFETY: a live module, passes by name, and a live machine; the error is read once.
+        unsafe { outcome(eager_optimise(self.raw, passes.as_ptr(), machine, slp)) }
     }
 }
 

@@ -55,7 +55,7 @@ fn simplify(module: &Module<'_>, kernels: &[String]) {
         function.set_linkage(LLVMLinkage::LLVMInternalLinkage);
     }
     // The result is not asked for: see above.
-    let _ = module.run_passes_with(PASSES, None, false);
+    let _ = module.run_passes_with(PASSES, None);
 }
 
 fn allow_inlining_of_calls(function: Value<'_>) {

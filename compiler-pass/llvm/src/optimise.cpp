@@ -1,0 +1,117 @@
+// Runs a pipeline with a correction of an error in front of the loop vectoriser.
+//
+// Trap: raw/module.rs declares the function by hand; a change of a parameter must be made on both sides.
+//
+// The error, in LLVM 20 to 22 (llvm/llvm-project issue 191382, mended in LLVM 23 by pull request 191498): the vectoriser
+// asks at run time that a number that counts the turns does not wrap. It drops the question for a narrow number, such as
+// the five bits of `(x - 1) & 31`, where it asks the same of a wider one, and takes memory at such an index to be in one
+// row. So where numbers of several widths count in one loop, all but the widest are made unknown to it here.
+#include "llvm-c/Error.h"
+#include "llvm-c/TargetMachine.h"
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/Analysis/ScalarEvolution.h"
+#include "llvm/Analysis/ScalarEvolutionExpressions.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/CBindingWrapping.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace llvm;
+
+namespace {
+// Bits of the widest number in `expression` that changes with the turns of `loop` and is extended, as if it might wrap;
+// 0: none. Numbers of 64 bits are no part of an address in this way.
+unsigned extended_bits(const SCEV *expression, const Loop *loop) {
+  unsigned widest = 0;
+  const auto counts = [&](const SCEV *part) {
+    const auto *counting = dyn_cast<SCEVAddRecExpr>(part);
+    return counting && counting->getLoop() == loop;
+  };
+  SCEVExprContains(expression, [&](const SCEV *part) {
+    if (!isa<SCEVZeroExtendExpr, SCEVSignExtendExpr>(part))
+      return false;
+    const SCEV *narrow = cast<SCEVCastExpr>(part)->getOperand();
+    const unsigned bits = narrow->getType()->getScalarSizeInBits();
+    if (bits > widest && bits < 64 && SCEVExprContains(narrow, counts))
+      widest = bits;
+    return false;
+  });
+  return widest;
+}
+
+struct HideNarrowCounters : PassInfoMixin<HideNarrowCounters> {
+  PreservedAnalyses run(Function &function, FunctionAnalysisManager &manager) {
+    auto &loops = manager.getResult<LoopAnalysis>(function);
+    if (loops.empty())
+      return PreservedAnalyses::all();
+    auto &evolution = manager.getResult<ScalarEvolutionAnalysis>(function);
+    bool changed = false;
+    for (Loop *loop : loops.getLoopsInPreorder())
+      if (loop->isInnermost())
+        changed |= hide(*loop, evolution);
+    if (!changed)
+      return PreservedAnalyses::all();
+    PreservedAnalyses preserved;
+    preserved.preserveSet<CFGAnalyses>();
+    return preserved;
+  }
+
+private:
+  static bool hide(Loop &loop, ScalarEvolution &evolution) {
+    DenseMap<const SCEV *, unsigned> known;
+    const auto bits = [&](Value *value) -> unsigned {
+      if (!evolution.isSCEVable(value->getType()))
+        return 0;
+      const SCEV *expression = evolution.getSCEV(value);
+      const auto [entry, is_new] = known.try_emplace(expression, 0);
+      if (is_new)
+        entry->second = extended_bits(expression, &loop);
+      return entry->second;
+    };
+    unsigned widest = 0;
+    // Where a narrow number is extended: its own bits, not those of its operands.
+    SmallVector<std::pair<Instruction *, unsigned>> extensions;
+    for (BasicBlock *block : loop.blocks())
+      for (Instruction &instruction : *block) {
+        const unsigned own = bits(&instruction);
+        widest = std::max(widest, own);
+        const auto is_of_operand = [&](Value *operand) { return isa<Instruction>(operand) && bits(operand) != 0; };
+        if (own != 0 && !isa<PHINode>(instruction) && none_of(instruction.operand_values(), is_of_operand))
+          extensions.push_back({&instruction, own});
+      }
+    bool changed = false;
+    for (auto [instruction, own] : extensions) {
+      if (own == widest)
+        continue;
+      auto *hidden = new FreezeInst(instruction, "", std::next(instruction->getIterator()));
+      instruction->replaceUsesWithIf(hidden, [&](Use &use) { return use.getUser() != hidden; });
+      changed = true;
+    }
+    return changed;
+  }
+};
+} // namespace
+
+extern "C" LLVMErrorRef eager_optimise(LLVMModuleRef module, const char *passes, LLVMTargetMachineRef machine, bool slp) {
+  PipelineTuningOptions tuning;
+  tuning.SLPVectorization = slp;
+  PassBuilder builder(reinterpret_cast<TargetMachine *>(machine), tuning);
+  builder.registerVectorizerStartEPCallback(
+      [](FunctionPassManager &manager, OptimizationLevel) {
+        manager.addPass(HideNarrowCounters());
+      });
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager components;
+  ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  ModulePassManager manager;
+  if (Error error = builder.parsePassPipeline(manager, passes))
+    return wrap(std::move(error));
+  manager.run(*unwrap(module), modules);
+  return LLVMErrorSuccess;
+}
