@@ -138,6 +138,17 @@ pub(crate) fn after(device_function: &str) -> String {
     format!("eager.after.{}", device_function.strip_prefix("llvm.").unwrap_or(device_function))
 }
 
+/// Name of the helper that writes a wait to a record. Its arguments: the record, and those of [`before`] behind the
+/// thread's.
+pub(crate) fn to_record(row: &str) -> String {
+    format!("eager.record.{row}")
+}
+
+/// Name of the helper that reads the result from a record, its argument.
+pub(crate) fn from_record(row: &str) -> String {
+    format!("eager.found.{row}")
+}
+
 /// Name of the plain block barrier for [`before`] and [`after`].
 pub(crate) fn block_barrier() -> &'static str {
     BLOCK_BARRIER
@@ -176,8 +187,13 @@ pub(crate) fn text() -> String {
 fn before_text(row: &Suspension) -> String {
     let params: String =
         row.params.iter().enumerate().map(|(index, (ty, _))| format!(", {ty} %a{index}")).collect();
-    let mut text =
-        format!("define void @{}({THREAD}{params}, i32 %place, ptr %text) {{\n{RECORD}", before(&row.name));
+    let of_record = to_record(&row.name);
+    let mut text = format!(
+        "define void @{}({THREAD}{params}, i32 %place, ptr %text) {{\n{RECORD}  \
+         call void @{of_record}(ptr %record{params}, i32 %place, ptr %text)\n  ret void\n}}\n\
+         define void @{of_record}(ptr %record{params}, i32 %place, ptr %text) {{\n",
+        before(&row.name)
+    );
     // Above the numbers of all steps, so that threads that wait here are answered last.
     let _ = writeln!(text, "  %late = or i32 %place, {BEHIND_STEPS}");
     let mut store = |offset: u32, ty: &str, value: &str| {
@@ -227,11 +243,16 @@ fn before_text(row: &Suspension) -> String {
 }
 
 fn after_text(row: &Suspension) -> String {
-    let mut text = format!("define {} @{}({THREAD}) {{\n", row.result, after(&row.name));
-    if row.result == "void" {
+    let (ty, of_record) = (row.result, from_record(&row.name));
+    let mut text = format!("define {ty} @{}({THREAD}) {{\n", after(&row.name));
+    if ty == "void" {
         return text + "  ret void\n}\n";
     }
-    text.push_str(RECORD);
+    let _ = write!(
+        text,
+        "{RECORD}  %found = call {ty} @{of_record}(ptr %record)\n  ret {ty} %found\n}}\n\
+         define {ty} @{of_record}(ptr %record) {{\n"
+    );
     text.push_str(
         "  %at = getelementptr i8, ptr %record, i64 24\n  %wide = load i64, ptr %at\n  \
          %bits = trunc i64 %wide to i32\n",
@@ -243,7 +264,6 @@ fn after_text(row: &Suspension) -> String {
         "i32 %bits"
     };
     if row.result.starts_with('{') {
-        let ty = row.result;
         let _ = write!(
             text,
             "  %high = lshr i64 %wide, 32\n  %predicate = trunc i64 %high to i1\n  \

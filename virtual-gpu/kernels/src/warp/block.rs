@@ -421,11 +421,14 @@ pub(crate) fn functions(body: &Body, cut: &WarpCut) -> String {
          divide:\n  %x.of = urem i32 %i, %nx\n  %row = udiv i32 %i, %nx\n  %y.of = urem i32 %row, %ny\n  \
          %z.of = udiv i32 %row, %ny\n  br label %placed\n\
          placed:\n  %x = phi i32 [ %i, %entry ], [ %x.of, %divide ]\n  %y = phi i32 [ 0, %entry ], [ %y.of, %divide ]\n  \
-         %z = phi i32 [ 0, %entry ], [ %z.of, %divide ]\n  br label %go\n\
+         %z = phi i32 [ 0, %entry ], [ %z.of, %divide ]\n  %is.apart = icmp eq i32 %together, 0\n  \
+         %waits.at = getelementptr i8, ptr %ctx, i64 136\n  %waits = load ptr, ptr %waits.at, !invariant.load !0\n  \
+         %offset = shl i64 %wide, 5\n  %record = getelementptr i8, ptr %waits, i64 %offset\n  \
+         %place = select i1 %is.apart, ptr %record, ptr %op\n  br label %go\n\
          go:\n  %at = phi i32 [ %state, %placed ], [ %next, %go ]\n  %sums = getelementptr i8, ptr %ctx, i64 96\n  \
          %next = call i32 @\"{symbol}\"(ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %sums, i1 %marks, i32 %together, \
-         ptr %frames, i64 %l, i64 32, i32 %at, ptr %lanes, ptr %op{passed})\n  \
-         %is.apart = icmp eq i32 %together, 0\n  %is.branch = icmp ugt i32 %next, {stops}\n  \
+         ptr %frames, i64 %l, i64 32, i32 %at, ptr %lanes, ptr %place{passed})\n  \
+         %is.branch = icmp ugt i32 %next, {stops}\n  \
          %on = and i1 %is.apart, %is.branch\n  br i1 %on, label %go, label %done\ndone:\n  ret i32 %next\n}}\n",
         // After a branch at which a region ends, a diverged lane continues at once.
         stops = cut.stops.len(),

@@ -2,13 +2,13 @@
 //!
 //! Lanes that are together use arrays of 32, on which the operation works; diverged lanes use their wait records, as
 //! coroutines do. Both cases are one function, whose argument `together` is a constant once it is inlined, so that the
-//! code of the other case is removed.
+//! code of the other case is removed. Trap: the argument `op` is the arrays of the warp, or the record of the lane.
 
 use std::fmt::Write;
 
 use super::ops::{self, Answer, at};
 use crate::intrinsics::THREAD;
-use crate::suspend::{self, Part, Suspension};
+use crate::suspend::{self, EXITED, Part, Suspension};
 
 /// Parameters of all helpers here, after those of the thread.
 const LANE: &str = "i32 %together, ptr %op, i64 %lane";
@@ -26,9 +26,9 @@ pub(crate) fn answer(row: &str) -> String {
 
 pub(crate) fn text() -> String {
     let mut text = format!(
-        "define void @eager.lane.exit({THREAD}, i32 %together) {{\n  \
+        "define void @eager.lane.exit({THREAD}, i32 %together, ptr %op) {{\n  \
          %yes = icmp ne i32 %together, 0\n  br i1 %yes, label %done, label %apart\n\
-         apart:\n  call void @eager.exited(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)\n  br label %done\n\
+         apart:\n  store i32 {EXITED}, ptr %op\n  br label %done\n\
          done:\n  ret void\n}}\n"
     );
     for row in suspend::table() {
@@ -84,8 +84,8 @@ fn ask_text(row: &Suspension) -> String {
     let _ = write!(
         text,
         "  ret void\nrecord:\n  \
-         call void @{}(ptr %ctx, i32 %tx, i32 %ty, i32 %tz{passed}, i32 %place)\n  ret void\n}}\n",
-        suspend::before(&row.name)
+         call void @{}(ptr %op{passed}, i32 %place, ptr null)\n  ret void\n}}\n",
+        suspend::to_record(&row.name)
     );
     text
 }
@@ -130,8 +130,8 @@ fn answer_text(row: &Suspension) -> String {
     }
     let _ = write!(
         text,
-        "record:\n  %found = call {ty} @{}(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)\n  ret {ty} %found\n}}\n",
-        suspend::after(&row.name)
+        "record:\n  %found = call {ty} @{}(ptr %op)\n  ret {ty} %found\n}}\n",
+        suspend::from_record(&row.name)
     );
     debug_assert!(row.params.iter().filter(|(_, part)| *part == Part::Value).count() <= 1);
     text

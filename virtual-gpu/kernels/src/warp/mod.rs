@@ -144,7 +144,7 @@ pub(crate) fn mark_stops(
     for end in function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMRet)) {
         let builder = context.builder();
         builder.before(end);
-        builder.call(helper(lowering.module, "eager.lane.exit"), &own[..5]);
+        builder.call(helper(lowering.module, "eager.lane.exit"), &own[..6]);
         builder.return_value(zero);
         end.erase();
     }
@@ -186,7 +186,8 @@ fn callee_name(call: Value) -> String {
     name.strip_prefix("llvm.").map_or(name.clone(), str::to_owned)
 }
 
-/// The arguments of every helper here: the thread, whether lanes are together, the operation's arrays, and the lane.
+/// The arguments of every helper here: the thread, whether lanes are together, the operation's arrays or the lane's wait
+/// record, and the lane.
 fn own_arguments<'m>(function: Value<'m>, thread: Thread<'m>) -> Vec<Value<'m>> {
     let params = function.params();
     let [x, y, z] = thread.index;
