@@ -1,4 +1,4 @@
-// Runs a pipeline with a correction of an error in front of the loop vectoriser.
+// Runs a pipeline with two corrections in front of the loop vectoriser: one of an error, one of demands that do not pay.
 //
 // Trap: raw/module.rs declares the function by hand; a change of a parameter must be made on both sides.
 //
@@ -15,6 +15,7 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/CBindingWrapping.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Utils/LoopUtils.h"
 
 using namespace llvm;
 
@@ -90,6 +91,45 @@ private:
     return changed;
   }
 };
+
+// Takes the demand for a number of lanes off loops where it does not pay: each access at scattered addresses becomes as
+// many accesses as there are lanes, which takes longer to compile and to run than a loop. Accesses in a row, or of all
+// lanes to one address, are single ones.
+struct FreeWidths : PassInfoMixin<FreeWidths> {
+  PreservedAnalyses run(Function &function, FunctionAnalysisManager &manager) {
+    auto &loops = manager.getResult<LoopAnalysis>(function);
+    if (loops.empty())
+      return PreservedAnalyses::all();
+    auto &evolution = manager.getResult<ScalarEvolutionAnalysis>(function);
+    for (Loop *loop : loops.getLoopsInPreorder())
+      if (getOptionalIntLoopAttribute(loop, WIDTH) && scattered(*loop, evolution) > SCATTERED_MAX)
+        loop->setLoopID(makePostTransformationMetadata(function.getContext(), loop->getLoopID(), DEMANDS, {}));
+    return PreservedAnalyses::all();
+  }
+
+private:
+  static constexpr const char *WIDTH = "llvm.loop.vectorize.width";
+  static constexpr StringRef DEMANDS[] = {"llvm.loop.vectorize.", "llvm.loop.interleave."};
+  // CUB's sorts of a block are faster with 2 and with 8 than with all; a transpose by shuffles is slower with 4.
+  static constexpr unsigned SCATTERED_MAX = 8;
+
+  static unsigned scattered(Loop &loop, ScalarEvolution &evolution) {
+    // As the vectoriser asks: an index that may wrap is taken not to.
+    PredicatedScalarEvolution predicated(evolution, loop);
+    unsigned count = 0;
+    for (BasicBlock *block : loop.blocks())
+      for (Instruction &instruction : *block) {
+        Value *address = getLoadStorePointerOperand(&instruction);
+        if (!address || loop.isLoopInvariant(address))
+          continue;
+        const SCEVAddRecExpr *row = predicated.getAsAddRec(address);
+        const auto *step = row ? dyn_cast<SCEVConstant>(row->getStepRecurrence(evolution)) : nullptr;
+        const auto bytes = instruction.getDataLayout().getTypeStoreSize(getLoadStoreType(&instruction));
+        count += !step || step->getAPInt() != bytes.getFixedValue();
+      }
+    return count;
+  }
+};
 } // namespace
 
 extern "C" LLVMErrorRef eager_optimise(LLVMModuleRef module, const char *passes, LLVMTargetMachineRef machine, bool slp) {
@@ -99,6 +139,7 @@ extern "C" LLVMErrorRef eager_optimise(LLVMModuleRef module, const char *passes,
   builder.registerVectorizerStartEPCallback(
       [](FunctionPassManager &manager, OptimizationLevel) {
         manager.addPass(HideNarrowCounters());
+        manager.addPass(FreeWidths());
       });
   LoopAnalysisManager loops;
   FunctionAnalysisManager functions;

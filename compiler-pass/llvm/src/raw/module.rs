@@ -188,7 +188,7 @@ impl<'c> Module<'c> {
         unsafe { outcome(LLVMRunPasses(self.raw, c_string(passes).as_ptr(), machine, options.as_mut_ptr())) }
     }
 
-    /// Runs passes of which one may be the loop vectoriser, with a correction in front of it (`optimise.cpp`); `slp`: vectorise
+    /// Runs passes of which one may be the loop vectoriser, with corrections in front of it (`optimise.cpp`); `slp`: vectorise
     /// straight code.
     ///
     /// # Errors
