@@ -8,6 +8,7 @@
 pub mod advice;
 pub mod args;
 pub mod code;
+pub mod default_arguments;
 pub mod device_code;
 pub mod dialect;
 pub mod flags;

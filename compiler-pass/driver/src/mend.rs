@@ -1,6 +1,7 @@
 //! What `eagercc` changes in a source's text before clang reads it, so that what nvcc takes compiles. Pure.
 
 use crate::code::{with_assembly_of_nvcc, with_launch_brackets};
+use crate::default_arguments::with_members_as_defaults;
 use crate::shared_objects::with_shared_objects;
 
 /// What clang must read in place of a program's text so that it means what it means to nvcc; `None` if that is the text
@@ -9,7 +10,8 @@ use crate::shared_objects::with_shared_objects;
 pub fn mended(text: &str) -> Option<String> {
     let joined = with_launch_brackets(text);
     let named = with_assembly_of_nvcc(joined.as_deref().unwrap_or(text)).or(joined);
-    with_shared_objects(named.as_deref().unwrap_or(text)).or(named)
+    let with_members = with_members_as_defaults(named.as_deref().unwrap_or(text)).or(named);
+    with_shared_objects(with_members.as_deref().unwrap_or(text)).or(with_members)
 }
 
 #[cfg(test)]

@@ -41,6 +41,11 @@ fn minima_of_mixed_types_are_there_for_host_and_device() {
 }
 
 #[test]
+fn default_arguments_of_the_parameters_own_name_are_members_of_the_class() {
+    is_taken("default_arguments.cu", &[]);
+}
+
+#[test]
 fn macros_have_values_and_the_libraries_go_on_working() {
     is_taken("macros.cu", &["-std=c++17"]);
 }
