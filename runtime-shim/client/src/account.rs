@@ -157,10 +157,10 @@ impl Account {
     }
 
     /// Counts memory whose contents move back from the host; returns how many bytes must be reserved in addition.
+    /// What open sites were promised is not for it.
     pub fn bring_back(&mut self, bytes: u64) -> u64 {
         self.away = self.away.saturating_sub(bytes);
-        self.coming = self.coming.saturating_add(bytes);
-        self.hold(bytes)
+        self.take(None, bytes).more
     }
 
     /// Undoes a [`bring_back`](Self::bring_back) that returned `more`.
@@ -352,6 +352,9 @@ mod tests {
         account.undo_bring_back(6, 6);
         assert_eq!((account.reserved(), account.held(), account.live()), (4, 4, 10));
         assert_eq!((account.forget_away(6), account.live()), (0, 4));
+        account.open(announced(1, 10));
+        account.send_away(4);
+        assert_eq!((account.bring_back(4), account.reserved()), (4, 14), "the site may still allocate 10");
     }
 
     #[test]

@@ -233,6 +233,10 @@ impl Run {
             Backing::Host => self.account.bring_back(buffer.bytes),
             _ => self.account.hold(buffer.bytes),
         };
+        if before == Backing::Host {
+            // Nothing was kept for it.
+            self.ledger.reserved += buffer.bytes;
+        }
         buffer.backing = Backing::Memory;
         self.ledger.pending = Some(Pending { buffer, more, kept: 0, taken: None, before: Some(before) });
         self.ledger.grow();
