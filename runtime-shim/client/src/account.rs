@@ -63,8 +63,10 @@ pub struct Taken {
 /// Bytes of one task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Bytes that the daemon holds for the task, or is about to be asked for.
+    /// Bytes that the daemon holds for the task, or is asked for.
     reserved: u64,
+    /// Of those, bytes asked for addresses that are not allocated yet: no memory may use them before they are granted.
+    asked: u64,
     /// Bytes allocated, with memory.
     held: u64,
     /// Bytes allocated, without memory so far.
@@ -93,7 +95,21 @@ impl Account {
 
     /// True if memory of `bytes` behind an address would exceed the reservation.
     pub fn is_short_of(&self, bytes: u64) -> bool {
-        self.held.saturating_add(bytes) > self.reserved
+        self.held.saturating_add(bytes) > self.granted()
+    }
+
+    fn granted(&self) -> u64 {
+        self.reserved.saturating_sub(self.asked)
+    }
+
+    /// Records that the daemon is asked for the bytes beyond an announcement that [`expect`](Self::expect) returned.
+    pub fn ask(&mut self, bytes: u64) {
+        self.asked = self.asked.saturating_add(bytes);
+    }
+
+    /// Records the answer to an [`ask`](Self::ask); a refused allocation is undone as well.
+    pub fn answer(&mut self, bytes: u64) {
+        self.asked = self.asked.saturating_sub(bytes);
     }
 
     /// True if any site of the task is open.
@@ -145,8 +161,8 @@ impl Account {
 
     /// Counts an allocation with memory, made by the site of `frame`.
     pub fn take(&mut self, frame: Option<FrameId>, bytes: u64) -> Taken {
-        let beyond = self.expect(frame, bytes);
-        Taken { more: beyond.saturating_add(self.hold(bytes)), kept: bytes - beyond }
+        let Taken { more, kept } = self.expect(frame, bytes);
+        Taken { more: more.saturating_add(self.hold(bytes)), kept }
     }
 
     /// Counts memory whose contents move to the host; returns how many bytes the daemon need not hold any more.
@@ -177,17 +193,23 @@ impl Account {
         self.trim()
     }
 
-    /// Counts an allocation, made by the site of `frame`, that is only an address so far; returns how many of its
-    /// bytes exceed what the site announced and must be reserved in addition.
-    pub fn expect(&mut self, frame: Option<FrameId>, bytes: u64) -> u64 {
+    /// Bytes of an allocation by the site of `frame` that exceed what the site announced.
+    pub fn beyond(&self, frame: FrameId, bytes: u64) -> u64 {
+        let frame = self.frames.iter().find(|open| open.id == frame);
+        bytes.saturating_sub(frame.map_or(0, |frame| frame.promised))
+    }
+
+    /// Counts an allocation, made by the site of `frame`, that is only an address so far.
+    pub fn expect(&mut self, frame: Option<FrameId>, bytes: u64) -> Taken {
         self.coming = self.coming.saturating_add(bytes);
         let kept = self.frame_mut(frame).map_or(0, |frame| {
             let kept = frame.promised.min(bytes);
             frame.promised -= kept;
             kept
         });
-        self.reserved = self.reserved.saturating_add(bytes - kept);
-        bytes - kept
+        let more = bytes - kept;
+        self.reserved = self.reserved.saturating_add(more);
+        Taken { more, kept }
     }
 
     /// Counts memory for an address that [`expect`](Self::expect) counted; returns how many bytes must be reserved in
@@ -195,7 +217,7 @@ impl Account {
     pub fn hold(&mut self, bytes: u64) -> u64 {
         self.coming = self.coming.saturating_sub(bytes);
         self.held = self.held.saturating_add(bytes);
-        let more = self.held.saturating_sub(self.reserved);
+        let more = self.held.saturating_sub(self.granted());
         self.reserved = self.reserved.saturating_add(more);
         more
     }
@@ -214,10 +236,10 @@ impl Account {
         self.undo(frame, taken)
     }
 
-    /// Undoes an [`expect`](Self::expect) that returned `beyond`; returns the same as [`untake`](Self::untake).
-    pub fn unexpect(&mut self, frame: Option<FrameId>, bytes: u64, beyond: u64) -> u64 {
+    /// Undoes an [`expect`](Self::expect); returns the same as [`untake`](Self::untake).
+    pub fn unexpect(&mut self, frame: Option<FrameId>, bytes: u64, taken: Taken) -> u64 {
         self.coming = self.coming.saturating_sub(bytes);
-        self.undo(frame, Taken { more: beyond, kept: bytes.saturating_sub(beyond) })
+        self.undo(frame, taken)
     }
 
     fn undo(&mut self, frame: Option<FrameId>, taken: Taken) -> u64 {
@@ -313,7 +335,7 @@ mod tests {
         let mut account = Account::default();
         let frame = account.open(announced(1, 12));
         account.ask_for(6);
-        assert_eq!((account.expect(Some(frame), 6), account.expect(Some(frame), 6)), (0, 0));
+        assert_eq!([(); 2].map(|()| account.expect(Some(frame), 6).more), [0, 0]);
         assert_eq!((account.hold(6), account.give(Some(frame), 6)), (0, 0), "the second needs it");
         assert_eq!((account.hold(6), account.give(Some(frame), 6)), (0, 6));
     }

@@ -3,7 +3,6 @@
 //! Trap: a cell is a state and not an answer. It decides on a request only if it has answered that request; before
 //! that it may still show the slot's last task.
 
-use crate::way::Standing;
 use eager_proto::reply::{
     FLAG_EXTEND_REFUSED, STATE_BOUND, STATE_REFUSED, STATE_WAITING, TaskCell, has_reached,
 };
@@ -128,11 +127,6 @@ impl<D> Told<D> {
     pub fn on<E>(self, device: E) -> Told<E> {
         let Told { sequence, reason, extend_refused, terms } = self;
         Told { sequence, reason, extend_refused, terms: terms.on(device) }
-    }
-
-    /// The standing that decides how an allocation is made.
-    pub fn standing(&self) -> Standing {
-        Standing::Bound { managed: self.managed, releases: self.releases }
     }
 
     /// True if these terms were read after (or with) the others. Sequences wrap.

@@ -17,4 +17,4 @@ pub mod spans;
 pub mod task;
 pub mod way;
 
-pub use client::{AllocationAsked, Client, Decided, Over, Step};
+pub use client::{Allocating, AllocationAsked, Client, Coming, Counted, Dead, Decided, Over, Step, Wanted};

@@ -5,6 +5,7 @@
 
 use crate::account::{Announced, FrameId, Requirement};
 use crate::task::{Geometry, TaskKey};
+use crate::way::ByName;
 
 /// A site that a thread has begun and not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +60,9 @@ pub struct Beginning {
     pub geometry: Geometry,
     /// The site may allocate again what it frees (`TASK_REUSES` of the pass).
     pub reuses: bool,
-    /// Each use of the task's memory is a call that names it (`TASK_NAMED` of the pass), and its devices can map
-    /// memory.
-    pub is_named: bool,
-    /// The most bytes that a task can ever get beside what each request includes; `None`: not known.
-    pub room: Option<u64>,
+    /// Set if each use of the task's memory is a call that names it (`TASK_NAMED` of the pass), its devices can map
+    /// memory, and it is known how much a task can get.
+    pub by_name: Option<ByName>,
 }
 
 impl Beginning {
@@ -71,9 +70,9 @@ impl Beginning {
         Announced { site: self.site, bytes: self.requirement.bytes, reuses: self.reuses }
     }
 
-    /// True if some device could hold this much.
-    pub(crate) fn can_ever_fit(&self, bytes: u64) -> bool {
-        self.room.is_some_and(|room| bytes <= room)
+    /// How the task's memory comes by name; `None`: it cannot, or no device could hold this much.
+    pub(crate) fn by_name_with(&self, bytes: u64) -> Option<ByName> {
+        self.by_name.filter(|by_name| bytes <= by_name.room)
     }
 }
 

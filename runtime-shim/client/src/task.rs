@@ -7,6 +7,7 @@
 
 use crate::account::{Account, FrameId, Taken};
 use crate::cell::Told;
+use crate::way::ByName;
 use eager_units::Terms;
 
 pub use eager_proto::request::Slot;
@@ -99,8 +100,8 @@ pub struct Task<D, W> {
     pub phase: Phase,
     pub account: Account,
     pub terms: Told<D>,
-    /// Its memory comes with the first call that names the address.
-    pub by_name: bool,
+    /// Set if its memory comes with the first call that names the address.
+    pub by_name: Option<ByName>,
     /// It must not start over-subscribed.
     pub(crate) whole: bool,
     /// Announced by its site, for the request.
@@ -134,7 +135,7 @@ impl<D: Default, W: Default> Task<D, W> {
             },
             account: Account::default(),
             terms: Told { sequence: 0, reason: 0, extend_refused: false, terms },
-            by_name: false,
+            by_name: None,
             whole: false,
             site: 0,
             geometry: Geometry::UNKNOWN,

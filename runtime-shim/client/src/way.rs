@@ -1,61 +1,44 @@
-//! Decides how an allocation is made: by name, managed, mapped, plain, or not at all.
-//!
-//! Trap: pass the task's standing *after* the answer to the request that the allocation needed. An extension may be
-//! granted over-subscribed; memory allocated with it must be managed, and an earlier standing would make it plain.
-
-/// A task's state at the daemon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    Refused,
-    /// The device is not known yet; the task requests one at its first use of a device.
-    Deferred,
-    /// The device is not known yet.
-    Unbound,
-    Bound {
-        /// Allocations must be managed, since the task may have less memory than it needs.
-        managed: bool,
-        /// The policy wants the memory of dead buffers returned.
-        releases: bool,
-    },
-}
+//! Decides how the memory of an allocation is made: managed, mapped or plain; and whether it comes later, with the
+//! calls that name it.
 
 /// Kind of memory that a call asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// An address, from `cudaMalloc` and its like.
+    /// At an address that the shim may choose: `cudaMalloc` and its like.
     Linear,
-    /// An address allocated in stream order, or from a pool.
-    OnStream,
+    /// At an address that the runtime chooses: allocated in stream order, from a pool, or as managed memory.
+    Given,
     /// Memory that can be neither managed nor mapped: an array, a node of a graph.
     Fixed,
 }
 
-/// Facts that decide how an allocation is made.
+/// Memory that comes with the calls that name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByName {
+    /// Granularity of mappings, in bytes, that holds for every device, as the task's is not known yet.
+    pub piece: u64,
+    /// The most bytes that a task can ever get, beside what each request includes.
+    pub room: u64,
+}
+
+/// Facts that decide how the memory of an allocation of a bound task is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Case {
-    pub standing: Standing,
+    /// The task's allocations must be managed, since it may have less memory than it needs.
+    pub managed: bool,
+    /// The policy wants the memory of dead buffers returned.
+    pub releases: bool,
     pub form: Form,
     pub bytes: u64,
     /// A static site makes the allocation.
     pub has_site: bool,
-    /// The task's memory comes with the calls that name it, provided some device could hold all of it.
-    pub by_name: bool,
     /// A graph is being recorded.
     pub is_captured: bool,
-    /// Granularity of mappings on the task's device, in bytes; where the device is not known, one that holds for
-    /// every device. `None`: nothing can be mapped there.
-    pub piece: Option<u64>,
-    /// Bytes that the task's mapped memory takes beyond what the program asked for.
-    pub wasted: u64,
 }
 
-/// How an allocation is made.
+/// How memory is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// The call fails with an out-of-memory error.
-    Refused,
-    /// Reserves this many bytes of addresses; memory comes with the first call that names them.
-    ByName { reserved: u64 },
     /// Unified Memory.
     Managed,
     /// Reserves this many bytes of addresses and maps device memory to them that can be freed before they are; plain
@@ -73,44 +56,31 @@ const MAP_WASTE_SHARE: u64 = 50;
 const WASTED_PIECES_MAX: u64 = 32;
 
 impl Way {
-    pub fn choose(case: &Case) -> Way {
-        if case.standing == Standing::Refused {
-            return Way::Refused;
+    /// `piece`: the granularity of mappings on the task's device, in bytes; `None`: nothing can be mapped there. Called
+    /// only if it matters.
+    pub fn choose(case: &Case, piece: impl FnOnce() -> Option<u64>) -> Way {
+        let Case { managed, releases, form, bytes, has_site, is_captured } = *case;
+        // Allocations that a graph records are not changed.
+        if form == Form::Fixed || is_captured {
+            return Way::Plain;
         }
-        if let Some(reserved) = case.reserved_by_name() {
-            return Way::ByName { reserved };
+        if managed {
+            return Way::Managed;
         }
-        match case.standing {
-            _ if case.form == Form::Fixed => Way::Plain,
-            Standing::Refused | Standing::Deferred | Standing::Unbound => Way::Managed,
-            // Allocations that a graph records are not changed.
-            Standing::Bound { .. } if case.is_captured => Way::Plain,
-            Standing::Bound { managed: true, .. } => Way::Managed,
-            Standing::Bound { managed: false, releases } => {
-                let reserved = case.reserved_to_map().filter(|_| releases);
-                reserved.map_or(Way::Plain, |reserved| Way::Mapped { reserved })
-            }
-        }
+        let piece = if releases && has_site && form == Form::Linear { piece() } else { None };
+        let reserved = piece.and_then(|piece| bytes.checked_next_multiple_of(piece));
+        let mapped = reserved.filter(|reserved| reserved - bytes <= bytes / MAP_WASTE_SHARE);
+        mapped.map_or(Way::Plain, |reserved| Way::Mapped { reserved })
     }
 }
 
-impl Case {
-    /// The size rounded up to whole pieces, and the piece; `None` if the shim may not choose the addresses.
-    fn rounded(&self) -> Option<(u64, u64)> {
-        let piece = self.piece.filter(|_| self.has_site && !self.is_captured && self.form == Form::Linear)?;
-        Some((self.bytes.checked_next_multiple_of(piece)?, piece))
-    }
-
-    fn reserved_by_name(&self) -> Option<u64> {
-        let can_wait = matches!(self.standing, Standing::Deferred | Standing::Bound { managed: false, .. });
-        let (rounded, piece) = self.rounded().filter(|_| self.by_name && can_wait)?;
-        let wasted = self.wasted.saturating_add(rounded - self.bytes);
-        (wasted <= WASTED_PIECES_MAX.saturating_mul(piece)).then_some(rounded)
-    }
-
-    fn reserved_to_map(&self) -> Option<u64> {
-        let (rounded, _) = self.rounded()?;
-        (rounded - self.bytes <= self.bytes / MAP_WASTE_SHARE).then_some(rounded)
+impl ByName {
+    /// Bytes of addresses to reserve for an allocation. `None`: with the `wasted` bytes, its task's mapped memory would
+    /// take too much beyond what the program asked for.
+    pub(crate) fn reserved(&self, bytes: u64, wasted: u64) -> Option<u64> {
+        let reserved = bytes.checked_next_multiple_of(self.piece)?;
+        let wasted = wasted.saturating_add(reserved - bytes);
+        (wasted <= WASTED_PIECES_MAX.saturating_mul(self.piece)).then_some(reserved)
     }
 }
 
@@ -118,96 +88,54 @@ impl Case {
 mod tests {
     use super::*;
 
-    const STANDINGS: [Standing; 7] = [
-        Standing::Refused,
-        Standing::Deferred,
-        Standing::Unbound,
-        Standing::Bound { managed: false, releases: false },
-        Standing::Bound { managed: false, releases: true },
-        Standing::Bound { managed: true, releases: false },
-        Standing::Bound { managed: true, releases: true },
-    ];
+    const TERMS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
 
-    fn case(standing: Standing) -> Case {
-        Case {
-            standing,
-            form: Form::Linear,
-            bytes: 1000,
-            has_site: true,
-            by_name: false,
-            is_captured: false,
-            piece: Some(16),
-            wasted: 0,
-        }
+    fn case((managed, releases): (bool, bool)) -> Case {
+        Case { managed, releases, form: Form::Linear, bytes: 1000, has_site: true, is_captured: false }
     }
 
-    fn ways(change: impl Fn(&mut Case)) -> [Way; 7] {
-        STANDINGS.map(|standing| {
-            let mut case = case(standing);
-            change(&mut case);
-            Way::choose(&case)
-        })
-    }
-
-    /// Each row: the special case, and the ways in the order of [`STANDINGS`].
+    /// Each row: the special case, and the ways in the order of [`TERMS`].
     #[test]
     fn every_allocation_goes_the_way_of_the_table() {
-        use Way::{Managed, Plain, Refused};
-        let (mapped, named) = (Way::Mapped { reserved: 1008 }, Way::ByName { reserved: 1008 });
+        use Way::{Managed, Plain};
+        let mapped = Way::Mapped { reserved: 1008 };
         type Change = fn(&mut Case);
-        let table: [(&str, Change, [Way; 7]); 9] = [
-            ("of a site", |_| {}, [Refused, Managed, Managed, Plain, mapped, Managed, Managed]),
-            (
-                "of no site",
-                |c| c.has_site = false,
-                [Refused, Managed, Managed, Plain, Plain, Managed, Managed],
-            ),
-            ("by name", |c| c.by_name = true, [Refused, named, Managed, named, named, Managed, Managed]),
-            (
-                "by name, much wasted",
-                |c| (c.by_name, c.wasted) = (true, 32 * 16 - 7),
-                [Refused, Managed, Managed, Plain, mapped, Managed, Managed],
-            ),
-            (
-                "by name, in a stream's order",
-                |c| (c.by_name, c.form) = (true, Form::OnStream),
-                [Refused, Managed, Managed, Plain, Plain, Managed, Managed],
-            ),
-            (
-                "by name, recorded",
-                |c| (c.by_name, c.is_captured) = (true, true),
-                [Refused, Managed, Managed, Plain, Plain, Plain, Plain],
-            ),
-            ("fixed", |c| c.form = Form::Fixed, [Refused, Plain, Plain, Plain, Plain, Plain, Plain]),
-            (
-                "a device that maps nothing",
-                |c| (c.by_name, c.piece) = (true, None),
-                [Refused, Managed, Managed, Plain, Plain, Managed, Managed],
-            ),
-            ("a small one", |c| c.bytes = 100, [Refused, Managed, Managed, Plain, Plain, Managed, Managed]),
+        let table: [(&str, Change, [Way; 4]); 6] = [
+            ("of a site", |_| {}, [Plain, mapped, Managed, Managed]),
+            ("of no site", |c| c.has_site = false, [Plain, Plain, Managed, Managed]),
+            ("in a stream's order", |c| c.form = Form::Given, [Plain, Plain, Managed, Managed]),
+            ("recorded", |c| c.is_captured = true, [Plain; 4]),
+            ("fixed", |c| c.form = Form::Fixed, [Plain; 4]),
+            ("a small one", |c| c.bytes = 100, [Plain, Plain, Managed, Managed]),
         ];
         for (what, change, expected) in table {
-            assert_eq!(ways(change), expected, "{what}");
+            let ways = TERMS.map(|terms| {
+                let mut case = case(terms);
+                change(&mut case);
+                Way::choose(&case, || Some(16))
+            });
+            assert_eq!(ways, expected, "{what}");
         }
+        assert_eq!(TERMS.map(|terms| Way::choose(&case(terms), || None)), [Plain, Plain, Managed, Managed]);
     }
 
     #[test]
     fn nothing_beyond_a_grant_is_plain_unless_it_cannot_be_managed() {
-        for form in [Form::Linear, Form::OnStream] {
-            for number in 0..64 {
+        for form in [Form::Linear, Form::Given] {
+            for number in 0..16 {
                 let is = |bit: u32| number >> bit & 1 == 1;
-                let way = Way::choose(&Case {
-                    standing: Standing::Bound { managed: true, releases: is(0) },
-                    form,
-                    bytes: if is(1) { 1000 } else { 1 },
-                    has_site: is(2),
-                    by_name: is(3),
-                    is_captured: false,
-                    piece: is(4).then_some(16),
-                    wasted: if is(5) { u64::MAX } else { 0 },
-                });
-                assert_eq!(way, Way::Managed);
+                let bytes = if is(1) { 1000 } else { 1 };
+                let case = Case { form, bytes, has_site: is(2), ..case((true, is(0))) };
+                assert_eq!(Way::choose(&case, || is(3).then_some(16)), Way::Managed);
             }
         }
+    }
+
+    #[test]
+    fn a_task_by_name_wastes_at_most_so_many_pieces() {
+        let by_name = ByName { piece: 16, room: 0 };
+        assert_eq!(by_name.reserved(1000, 32 * 16 - 8), Some(1008));
+        assert_eq!(by_name.reserved(1000, 32 * 16 - 7), None);
+        assert_eq!(by_name.reserved(u64::MAX, 0), None);
     }
 }

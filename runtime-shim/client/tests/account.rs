@@ -212,15 +212,19 @@ impl Run {
         let (site, bytes) = (open, rng.random_range(1..100));
         let promise = site.map_or(0, |site| self.ledger.sites[site].promise());
         let backing = if rng.random_bool(0.5) { Backing::Memory } else { Backing::Address };
-        let taken = (backing == Backing::Memory).then(|| self.account.take(self.frame(site), bytes));
-        let more = match taken {
-            Some(taken) => taken.more,
-            None => self.account.expect(self.frame(site), bytes),
+        let taken = match backing {
+            Backing::Memory => self.account.take(self.frame(site), bytes),
+            _ => self.account.expect(self.frame(site), bytes),
         };
         self.record(site, bytes, Entry::Allocated);
         let kept = promise.min(bytes);
-        self.ledger.pending =
-            Some(Pending { buffer: Buffer { site, bytes, backing }, more, kept, taken, before: None });
+        self.ledger.pending = Some(Pending {
+            buffer: Buffer { site, bytes, backing },
+            more: taken.more,
+            kept,
+            taken: Some(taken),
+            before: None,
+        });
         self.ledger.reserved += bytes - kept;
         self.ledger.grow();
     }
@@ -261,13 +265,13 @@ impl Run {
             let frame = self.frame(buffer.site);
             match (before, taken) {
                 (None, Some(taken)) => {
-                    let lost = self.account.untake(frame, buffer.bytes, taken);
+                    let lost = match buffer.backing {
+                        Backing::Memory => self.account.untake(frame, buffer.bytes, taken),
+                        _ => self.account.unexpect(frame, buffer.bytes, taken),
+                    };
                     self.shrink(lost);
                 }
-                (None, None) => {
-                    let lost = self.account.unexpect(frame, buffer.bytes, more);
-                    self.shrink(lost);
-                }
+                (None, None) => {}
                 (Some(Backing::Host), _) => self.account.undo_bring_back(buffer.bytes, more),
                 (Some(_), _) => self.account.unhold(buffer.bytes, more),
             }

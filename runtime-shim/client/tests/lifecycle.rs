@@ -1,6 +1,6 @@
-//! Draws schedules of several threads that begin and end sites, allocate, free and launch, over a daemon that answers
-//! late, refuses and binds where it likes, and compares what the daemon is told with books that are kept from the calls
-//! alone.
+//! Draws schedules of several threads that begin and end sites, allocate, use and free memory, and launch, over a daemon
+//! that answers late, refuses and binds where it likes and a device that may have no room, and compares what the daemon
+//! is told with books that are kept from the calls alone.
 //!
 //! A schedule is one entry into the client at a time, of any thread that can go on, so that each interleaving can be
 //! drawn and a failure is a seed. Trap: books that read the client's accounts would agree with any fault of them. They
@@ -10,12 +10,14 @@
 mod books;
 #[path = "lifecycle/daemon.rs"]
 mod daemon;
+#[path = "lifecycle/memory.rs"]
+mod memory;
 #[path = "lifecycle/program.rs"]
 mod program;
 
 use program::{Fault, Program};
 
-const SEEDS: u64 = 1500;
+const SEEDS: u64 = 6000;
 const STEPS: usize = 120;
 
 fn run(seed: u64, fault: Fault) -> Result<(), String> {
@@ -42,6 +44,7 @@ fn the_books_find_each_mistake_of_a_user() {
         Fault::ForgottenEnd,
         Fault::SwappedRequests,
         Fault::ForgottenUndo,
+        Fault::ForgottenGrant,
         Fault::FreedTwice,
         Fault::StaleCell,
     ];

@@ -5,11 +5,10 @@
 //! standing once, and every later hook passes through (or fails, under `closed`). Nothing is undone: tasks keep their
 //! device and their memory.
 
-use crate::account::Account;
 use crate::buffers;
 use crate::config::Config;
 use crate::host_memory::HostMemory;
-use crate::ledger::{BufferId, Unwritten};
+use crate::ledger::{BufferId, Ledger, Unwritten};
 use crate::measure::Measurement;
 use crate::profile::Profile;
 use crate::program::Program;
@@ -19,14 +18,15 @@ use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, Stre
 use crate::scheduler::{Habits, Scheduler, Unsent, Wake};
 use crate::standing::Standing;
 use crate::state::{Mark, State, Thread};
-use crate::task::{OwnStream, Task, TaskKey, Terms};
+use crate::task::{OwnStream, Task, TaskKey, Terms, Work};
 use crate::visible::Visible;
 use crate::wait_message::WaitMessage;
+use eager_client::Client;
 use eager_client::cell::{Cell, Told};
 use eager_client::request::{Begin, Outbox, Request};
 use eager_proto::request::{RequestBody, Slot};
 use eager_units::DeviceId;
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, RwLock};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
@@ -450,36 +450,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Counts what a task does not need any more, and tells the daemon. `change` returns how many bytes that is.
-    pub(crate) fn give_back(
+    /// Makes a change by which the daemon may hold less, or a task may end.
+    pub(crate) fn give_back<O: IntoIterator<Item = Box<Task>>>(
         &self,
-        mut state: MutexGuard<'_, State>,
-        key: TaskKey,
-        change: impl FnOnce(&mut Account) -> u64,
+        change: impl FnOnce(&mut Client<DeviceIndex, Work>, &mut Ledger) -> O,
     ) {
-        let over = state.client.give_back(key, change, &mut self.outbox());
-        self.dispose_unlocked(state, over);
-    }
-
-    /// Undoes what was counted for memory that could not be made.
-    pub(crate) fn undo(
-        &self,
-        mut state: MutexGuard<'_, State>,
-        key: TaskKey,
-        change: impl FnOnce(&mut Account) -> u64,
-    ) {
-        let over = state.client.undo(key, change, &mut self.outbox());
-        self.dispose_unlocked(state, over);
-    }
-
-    /// [`Self::dispose`], with which the work under the lock ends.
-    pub(crate) fn dispose_unlocked(
-        &self,
-        mut state: MutexGuard<'_, State>,
-        over: impl IntoIterator<Item = Box<Task>>,
-    ) {
-        let streams = self.dispose(&mut state, over);
-        drop(state);
+        let streams = {
+            let state = &mut *self.state.lock();
+            let over = change(&mut state.client, &mut state.memory.ledger);
+            self.dispose(state, over)
+        };
         self.destroy(streams);
     }
 

@@ -14,6 +14,7 @@ use eager_client::cell::{Cell, State};
 use eager_client::request::{Begin, Outbox, Request};
 use eager_client::sites::{Beginning, Begun};
 use eager_client::task::{Geometry, Slot, TaskKey};
+use eager_client::way::ByName;
 use eager_client::{Decided, Step as Next};
 use eager_core::event::{Event, TaskRequest};
 use eager_units::{Bytes, DeviceId, TaskId};
@@ -81,8 +82,7 @@ impl World<'_> {
             geometry,
             reuses: reuses(&client.steps[client.at..], bytes),
             // The written-out run shows every use.
-            is_named: true,
-            room: Some(u64::MAX),
+            by_name: Some(ByName { piece: 1, room: u64::MAX }),
         };
         let (tasks, sites, wire) = (&mut client.tasks, &mut client.sites, &mut client.wire);
         if let Begun::Asked(key) = tasks.begin(sites, &beginning, |_| false, |_, _| true, wire) {

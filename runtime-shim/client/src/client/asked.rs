@@ -1,6 +1,6 @@
 //! Requests for tasks, and what the daemon's decisions mean.
 
-use super::{AllocationAsked, Client, Decided, Over, Step};
+use super::{AllocationAsked, Client, Counted, Decided, Over, Step, Wanted};
 use crate::account::FrameId;
 use crate::cell::{Cell, Decision};
 use crate::request::{Begin, Outbox, Request};
@@ -43,7 +43,7 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         &mut self,
         key: TaskKey,
         frame: FrameId,
-        bytes: u64,
+        wanted: Wanted,
         cell: &Cell<D>,
         out: &mut impl Outbox,
     ) -> Result<AllocationAsked, Step<D, W>> {
@@ -55,17 +55,18 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         }
         let Some(task) = self.task_mut(key) else { return Err(Step::Gone) };
         let flags = BeginFlags { managed: task.account.live() > 0, ..BeginFlags::LAZY };
+        let bytes = wanted.bytes;
         let taken = task.account.take(Some(frame), bytes);
         let live = task.account.live();
         let cause = Cause::Allocation { frame, bytes, taken };
         let sequence = self.ask(key, live, Geometry::UNKNOWN, flags, cause, out);
-        Ok(AllocationAsked { key, taken, sequence })
+        Ok(AllocationAsked { counted: Counted::with_request(key, frame, wanted, taken), sequence })
     }
 
     /// True if this allocation's request was refused, which has uncounted it. To be asked when the task is no longer
     /// asked for.
     pub fn is_refused(&self, asked: &AllocationAsked) -> bool {
-        let refused = self.task(asked.key).and_then(|task| task.refused_last);
+        let refused = self.task(asked.counted.key).and_then(|task| task.refused_last);
         // A task whose request was granted asks for nothing more in this way.
         refused.is_some_and(|refused| has_reached(refused, asked.sequence))
     }

@@ -52,24 +52,24 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
             Ok(slot) => slot,
             Err(begun) => return begun,
         };
-        let Beginning { site, requirement, geometry, is_named, .. } = *beginning;
+        let Beginning { site, requirement, geometry, .. } = *beginning;
         // A task that no device could ever grant whole is requested without by-name memory, so that it may start
         // over-subscribed.
-        let by_name = self.habits.comes_by_name() && is_named && beginning.can_ever_fit(requirement.bytes);
         let habits = self.habits;
+        let by_name = beginning.by_name_with(requirement.bytes).filter(|_| habits.comes_by_name());
         let key = self.add(slot, Kind::Static);
         let Some(task) = self.task_mut(key) else { return Begun::Full };
         let frame = task.account.open(beginning.announced());
-        if by_name && habits.live_requirement {
+        if by_name.is_some() && habits.live_requirement {
             task.account.ask_for(requirement.live_bytes);
         }
-        (task.by_name, task.whole, task.site) = (by_name, by_name, site);
+        (task.by_name, task.whole, task.site) = (by_name, by_name.is_some(), site);
         (task.geometry, task.beside) = (geometry, beside);
-        if by_name && habits.late_reservation && beside.is_none() {
+        if by_name.is_some() && habits.late_reservation && beside.is_none() {
             sites.push(site, key, frame);
             return Begun::Open;
         }
-        let flags = BeginFlags { whole: by_name, ..BeginFlags::NONE };
+        let flags = BeginFlags { whole: by_name.is_some(), ..BeginFlags::NONE };
         let bytes = task.account.reserved();
         self.ask(key, bytes, geometry, flags, Cause::Begin, out);
         Begun::Asked(key)
@@ -112,7 +112,7 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         match task.phase {
             Phase::Deferred => {
                 let wanted = task.account.reserved().saturating_add(beginning.requirement.bytes);
-                if !beginning.is_named || !beginning.can_ever_fit(wanted) {
+                if beginning.by_name_with(wanted).is_none() {
                     return Begun::Waits(key);
                 }
                 self.open_inside(sites, key, beginning.announced());

@@ -9,7 +9,7 @@
 //! Trap: read the cell *before* taking the lock. If the client still waits then, the decision changes the cell once
 //! more, so that no wake is lost.
 
-use crate::account::{Account, Announced, FrameId, Taken};
+use crate::account::{Account, Announced, FrameId};
 use crate::cell::Told;
 use crate::request::{Outbox, Request};
 use crate::sites::{OpenSite, Sites};
@@ -22,6 +22,9 @@ const NO_SITE: u64 = 0;
 
 mod asked;
 mod begin;
+mod memory;
+
+pub use memory::{Allocating, Coming, Counted, Dead, Wanted};
 
 /// What a thread that needs a task does next.
 #[derive(Debug)]
@@ -71,8 +74,7 @@ pub type Over<D, W> = Option<Box<Task<D, W>>>;
 /// A request for an allocation, which its thread follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocationAsked {
-    pub key: TaskKey,
-    pub taken: Taken,
+    pub counted: Counted,
     sequence: u32,
 }
 
@@ -253,9 +255,9 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         self.tell(key, due, out)
     }
 
-    /// Undoes what was counted for memory that could not be made. Does not end a task that has not been bound: this use
-    /// of it is over, and the task is not.
-    pub fn undo(
+    /// Undoes what was counted for memory that could not be made. Does not end a task that is not bound: this use of
+    /// it is over, and the task is not; a refused one stays refused.
+    fn undo(
         &mut self,
         key: TaskKey,
         change: impl FnOnce(&mut Account) -> u64,
@@ -270,7 +272,7 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     }
 
     /// Returns bytes that were requested for a task and are not needed. The task stays even if it has nothing.
-    pub fn shrink(&mut self, key: TaskKey, bytes: u64, out: &mut impl Outbox) {
+    fn shrink(&mut self, key: TaskKey, bytes: u64, out: &mut impl Outbox) {
         if bytes > 0 && self.task(key).is_some_and(Task::is_bound) {
             self.tell(key, Due::Shrink(bytes), out);
         }
@@ -341,14 +343,14 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     /// a task that waits cannot ask for more.
     pub fn must_wait(&self, key: TaskKey, frame: FrameId, bytes: u64) -> bool {
         let waits = self.task(key).filter(|task| matches!(task.phase, Phase::Asked(_)));
-        waits.is_some_and(|task| task.account.clone().expect(Some(frame), bytes) > 0)
+        waits.is_some_and(|task| task.account.beyond(frame, bytes) > 0)
     }
 
     /// Counts an allocation that is an address so far; returns the bytes to ask for now. A task that has not been
     /// asked for asks for them with the rest.
     pub fn expect(&mut self, key: TaskKey, frame: FrameId, bytes: u64) -> u64 {
         let Some(task) = self.task_mut(key) else { return 0 };
-        let beyond = task.account.expect(Some(frame), bytes);
+        let beyond = task.account.expect(Some(frame), bytes).more;
         if task.is_bound() { beyond } else { 0 }
     }
 }

@@ -1,6 +1,7 @@
 //! What each task has and may still allocate, added up from the calls.
 
 use eager_client::account::{Announced, FrameId};
+use eager_client::ledger::{BufferId, Origin};
 use eager_client::sites::OpenSite;
 use eager_client::task::TaskKey;
 
@@ -24,21 +25,50 @@ impl Frame {
     }
 }
 
+/// Where a buffer's memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The task is asked for with it.
+    Asked,
+    /// Counted, and not made yet; or made again for a buffer that had none.
+    Coming,
+    /// An address so far.
+    Awaited,
+    Present,
+    /// Given back.
+    Gone,
+    /// Its contents are on the host.
+    Away,
+}
+
+#[derive(Debug, Clone, Copy)]
 pub struct Buffer {
+    pub number: u64,
     pub key: TaskKey,
     pub frame: Option<FrameId>,
     pub bytes: u64,
-    /// An address so far.
-    pub is_expected: bool,
-    /// Its request is not decided on.
-    pub is_pending: bool,
+    pub place: Place,
+    /// The client's name for it, once it is made, and how it was made.
+    pub made: Option<(BufferId, Origin)>,
+    pub is_dead: bool,
+}
+
+impl Buffer {
+    /// True if its memory may be given back before it is freed.
+    pub fn is_mine(&self) -> bool {
+        self.made.is_some_and(|(_, origin)| origin.backing().is_some())
+    }
+
+    pub fn is_managed(&self) -> bool {
+        self.made.is_some_and(|(_, origin)| origin.is_rewritten())
+    }
 }
 
 #[derive(Debug, Default)]
 pub struct Books {
     frames: Vec<Frame>,
     pub buffers: Vec<Buffer>,
+    numbers: u64,
     /// Tasks that are bound as the program knows.
     pub bound: Vec<TaskKey>,
 }
@@ -73,32 +103,63 @@ impl Books {
         }
     }
 
-    pub fn allocate(&mut self, buffer: Buffer) {
-        if let Some(frame) = self.frame(buffer.key, buffer.frame) {
-            let kept = buffer.bytes.min(frame.promise());
+    /// Returns the buffer's number, and the bytes that the site had announced for it.
+    pub fn allocate(&mut self, key: TaskKey, frame: Option<FrameId>, bytes: u64, place: Place) -> (u64, u64) {
+        let kept = self.frame(key, frame).map_or(0, |frame| {
+            let kept = bytes.min(frame.promise());
             frame.history.push((kept, true));
-        }
-        self.buffers.push(buffer);
+            kept
+        });
+        self.numbers += 1;
+        let number = self.numbers;
+        self.buffers.push(Buffer { number, key, frame, bytes, place, made: None, is_dead: false });
+        (number, kept)
     }
 
-    pub fn free(&mut self, buffer: Buffer) {
-        if let Some(place) = self.buffers.iter().position(|other| *other == buffer) {
-            self.buffers.swap_remove(place);
+    pub fn get(&mut self, number: u64) -> Option<&mut Buffer> {
+        self.buffers.iter_mut().find(|buffer| buffer.number == number)
+    }
+
+    pub fn remove(&mut self, number: u64) -> Option<Buffer> {
+        let place = self.buffers.iter().position(|buffer| buffer.number == number)?;
+        Some(self.buffers.swap_remove(place))
+    }
+
+    /// A buffer is not made after all, and its site may allocate `kept` bytes again.
+    pub fn undo(&mut self, number: u64, kept: u64) {
+        let Some(Buffer { key, frame, .. }) = self.remove(number) else { return };
+        if let Some(frame) = self.frame(key, frame) {
+            frame.history.push((kept, false));
         }
+    }
+
+    /// A site that reuses may allocate again what it has freed, or what is dead.
+    pub fn renew(&mut self, buffer: Buffer) {
         if let Some(frame) = self.frame(buffer.key, buffer.frame).filter(|frame| frame.announced.reuses) {
             frame.history.push((buffer.bytes, false));
         }
     }
 
-    /// Bytes allocated for a task.
-    pub fn live(&self, key: TaskKey) -> u64 {
-        self.buffers.iter().filter(|buffer| buffer.key == key).map(|buffer| buffer.bytes).sum()
+    fn sum(&self, key: TaskKey, places: &[Place]) -> u64 {
+        let of_task =
+            self.buffers.iter().filter(|buffer| buffer.key == key && places.contains(&buffer.place));
+        of_task.map(|buffer| buffer.bytes).sum()
     }
 
-    /// Bytes that the daemon must hold for a bound task.
+    /// Bytes that a task's buffers hold, or are about to.
+    pub fn held(&self, key: TaskKey) -> u64 {
+        self.sum(key, &[Place::Present, Place::Coming, Place::Asked])
+    }
+
+    /// Bytes allocated for a task, unless they were given back.
+    pub fn live(&self, key: TaskKey) -> u64 {
+        self.held(key) + self.sum(key, &[Place::Awaited, Place::Away])
+    }
+
+    /// The most bytes that a bound task can hold from now on, as the daemon must hold unless it was asked for less.
     pub fn needed(&self, key: TaskKey) -> u64 {
         let promised = self.frames.iter().filter(|frame| frame.key == key).map(Frame::promise);
-        self.live(key) + promised.sum::<u64>()
+        self.held(key) + self.sum(key, &[Place::Awaited]) + promised.sum::<u64>()
     }
 
     /// True if nothing is left of a task.

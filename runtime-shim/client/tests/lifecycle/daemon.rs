@@ -66,6 +66,9 @@ impl Outbox for Daemon {
             }
             Request::Shrink(_) if self.drops_shrinks => true,
             Request::Shrink(bytes) => {
+                if bytes > sent.bytes {
+                    self.wrong = Some(format!("{request:?} of {sent:?} in slot {}", slot.index()));
+                }
                 sent.bytes = sent.bytes.saturating_sub(bytes);
                 false
             }
@@ -149,7 +152,9 @@ impl Daemon {
             return self.show(slot, State::Refused, Some(sequence));
         }
         let grant = Bytes(self.sent[slot.index()].bytes);
-        let terms = Terms { grant, ..Terms::none(DeviceId(rng.random_range(0..2))) };
+        let (managed, releases) = (rng.random_bool(0.2), rng.random());
+        let device = DeviceId(rng.random_range(0..2));
+        let terms = Terms { grant, managed, releases, ..Terms::none(device) };
         self.show(slot, State::Bound { terms, extend_refused: false }, Some(sequence));
     }
 

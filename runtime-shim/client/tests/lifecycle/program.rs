@@ -1,14 +1,15 @@
 //! A program of several threads, each of which enters the client and waits as the shim's threads do.
 
-use crate::books::{Books, Buffer};
+use crate::books::{Books, Place};
 use crate::daemon::{Daemon, ROOM};
-use eager_client::account::{Announced, FrameId, Requirement};
+use eager_client::account::{Announced, Requirement};
 use eager_client::cell::{Cell, State};
+use eager_client::ledger::{BufferId, Ledger};
 use eager_client::sites::{Beginning, Begun, OpenSite, Sites};
-use eager_client::task::{Geometry, Kind, Phase, Slot, TaskKey, lazy_slot};
-use eager_client::{AllocationAsked, Client, Decided, Step};
+use eager_client::task::{Geometry, Kind, Slot, TaskKey, lazy_slot};
+use eager_client::way::{ByName, Form};
+use eager_client::{AllocationAsked, Client, Coming, Counted, Decided, Step};
 use eager_units::{Bytes, DeviceId, Habits, Terms};
-use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -20,8 +21,10 @@ pub enum Fault {
     ForgottenEnd,
     /// Two requests of a slot reach the daemon in the other order.
     SwappedRequests,
-    /// A refused extension stays counted.
+    /// What was counted for memory that is not made stays counted.
     ForgottenUndo,
+    /// What was granted for memory that is not made is not returned.
+    ForgottenGrant,
     FreedTwice,
     /// What the slot showed of its last task is taken for the answer.
     StaleCell,
@@ -29,23 +32,30 @@ pub enum Fault {
 
 /// What a thread is about.
 #[derive(Debug, Clone, Copy)]
-enum Doing {
+pub enum Doing {
     Nothing,
     Begins(Beginning),
     /// Waits for the decision on the task of the site.
     Opens(Beginning, TaskKey),
     /// Needs the task's device, and then goes on with the rest.
     Needs(TaskKey, Then),
-    Allocates(u64),
-    AllocatesAsked(u64, FrameId, AllocationAsked),
+    Allocates(u64, Form),
+    /// Waits for the decision on a request for this buffer.
+    AllocatesAsked(u64, AllocationAsked),
+    /// Waits for the answer to an extension for this buffer, of which the site had announced this much, and makes it.
+    Makes(u64, u64, Counted),
+    /// The same for memory behind the address of a buffer whose memory was there.
+    Brings(u64, Place, Coming),
+    /// Has this many bytes for a task, to which it hands a buffer over.
+    HandsOver(u64, BufferId, TaskKey, u64),
     NeedsFoothold,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Then {
+pub enum Then {
     Nothing,
     Begin(Beginning),
-    Allocate(u64),
+    Allocate(u64, Form),
     /// Makes a stream on the task's device.
     Pin,
     /// A copy that is kept on the host as long as the task waits.
@@ -53,9 +63,9 @@ enum Then {
 }
 
 #[derive(Debug)]
-struct Thread {
-    sites: Sites,
-    doing: Doing,
+pub struct Thread {
+    pub sites: Sites,
+    pub doing: Doing,
 }
 
 const SITES: u64 = 5;
@@ -65,12 +75,13 @@ fn is_same_function(one: u64, other: u64) -> bool {
 }
 
 pub struct Program {
-    rng: ChaCha8Rng,
-    fault: Fault,
-    client: Client<DeviceId, ()>,
-    daemon: Daemon,
-    books: Books,
-    threads: Vec<Thread>,
+    pub rng: ChaCha8Rng,
+    pub fault: Fault,
+    pub client: Client<DeviceId, ()>,
+    pub ledger: Ledger,
+    pub daemon: Daemon,
+    pub books: Books,
+    pub threads: Vec<Thread>,
     /// The script is over: threads only finish what they do, and what is open and allocated goes.
     is_ending: bool,
 }
@@ -89,6 +100,7 @@ impl Program {
         Program {
             fault,
             client,
+            ledger: Ledger::default(),
             daemon,
             books: Books::default(),
             threads: (0..threads).map(thread).collect(),
@@ -130,7 +142,9 @@ impl Program {
     fn check_end(&self) -> Result<(), String> {
         for slot in Slot::all() {
             let sent = self.daemon.sent[slot.index()];
-            if sent.bytes > 0 || sent.is_begun && slot != lazy_slot() {
+            // The lazy task stays refused if its last memory could not be made.
+            let is_refused = slot == lazy_slot() && self.daemon.cell(slot).state == State::Refused;
+            if (sent.bytes > 0 || sent.is_begun && slot != lazy_slot()) && !is_refused {
                 return Err(format!("slot {} is left with {sent:?}", slot.index()));
             }
         }
@@ -142,15 +156,32 @@ impl Program {
             return Err(wrong.clone());
         }
         for &key in &self.books.bound {
-            let sent = self.daemon.sent[key.slot.index()];
-            if !sent.is_begun || sent.bytes != self.books.needed(key) {
-                return Err(format!("{key:?} needs {}, and the daemon has {sent:?}", self.books.needed(key)));
+            let (sent, needed) = (self.daemon.sent[key.slot.index()], self.books.needed(key));
+            let reserved = self.reserved(key);
+            // A task that asked for its live requirement may have less than all that it can hold, and what it holds.
+            let least = if self.client.habits.live_requirement { self.books.held(key) } else { needed };
+            if !sent.is_begun || !(i128::from(least)..=i128::from(needed)).contains(&reserved) {
+                let books = &self.books;
+                return Err(format!(
+                    "{key:?} needs {least} to {needed} and has {reserved}: {sent:?}, {books:?}"
+                ));
             }
         }
         Ok(())
     }
 
-    fn cell(&mut self, key: TaskKey) -> Cell {
+    /// What the daemon holds for a task once it has answered the extensions on their way.
+    pub fn reserved(&self, key: TaskKey) -> i128 {
+        let on_its_way = self.threads.iter().map(|thread| match thread.doing {
+            Doing::Makes(_, _, counted) if counted.key == key => i128::from(counted.more),
+            Doing::Brings(_, _, coming) if coming.owner == key => i128::from(coming.more),
+            Doing::HandsOver(_, _, to, bytes) if to == key => -i128::from(bytes),
+            _ => 0,
+        });
+        i128::from(self.daemon.sent[key.slot.index()].bytes) + on_its_way.sum::<i128>()
+    }
+
+    pub fn cell(&mut self, key: TaskKey) -> Cell {
         let cell = self.daemon.cell(key.slot);
         if self.fault == Fault::StaleCell && self.rng.random_bool(0.05) {
             let terms = Terms { grant: Bytes(0), ..Terms::none(DeviceId(0)) };
@@ -170,8 +201,11 @@ impl Program {
             Doing::Begins(beginning) => self.begin(thread, beginning),
             Doing::Opens(beginning, key) => self.open(thread, beginning, key),
             Doing::Needs(key, then) => self.need(thread, key, then),
-            Doing::Allocates(bytes) => self.allocate(thread, bytes),
-            Doing::AllocatesAsked(bytes, frame, asked) => self.allocate_asked(bytes, frame, asked),
+            Doing::Allocates(bytes, form) => self.allocate(thread, bytes, form),
+            Doing::AllocatesAsked(number, asked) => self.allocate_asked(number, asked),
+            Doing::Makes(number, kept, counted) => self.make(number, kept, counted),
+            Doing::Brings(number, before, coming) => self.bring(number, before, coming),
+            Doing::HandsOver(number, id, to, bytes) => self.hand_over(number, id, to, bytes),
             Doing::NeedsFoothold => self.need_foothold(),
         };
         self.threads[thread].doing = next;
@@ -189,7 +223,9 @@ impl Program {
                 Doing::NeedsFoothold => Some(0),
                 _ => key.map(|key| self.books.needed(key)),
             };
-            if is_holding || needed != Some(sent.bytes) {
+            let is_less =
+                self.client.habits.live_requirement && needed.is_some_and(|needed| sent.bytes < needed);
+            if is_holding || needed != Some(sent.bytes) && !is_less {
                 return Err(format!(
                     "{sent:?} for {needed:?}, held: {is_holding}, {sites:?}, {:?}",
                     self.books
@@ -199,28 +235,30 @@ impl Program {
         Ok(())
     }
 
-    /// True if a bound task has memory in which the thread has a site open; or, when a site begins, the lazy task that
-    /// it has used. Another thread may bind the lazy task between the begin of a deferred site and its first use.
+    /// True if a bound task has memory in which the thread has a site open; of the lazy task only when a site begins,
+    /// and then also if the thread has used it. Another thread may bind the lazy task between the begin of a deferred
+    /// site and its first use.
     fn held_by(&self, thread: usize) -> bool {
         let Thread { sites, doing } = &self.threads[thread];
         let open = sites.open.iter().filter(|open| self.books.is_open(open)).map(|open| open.key);
-        let mut own = open.chain(sites.lazy.filter(|_| matches!(doing, Doing::Begins(_))));
+        let is_watched = |key: &TaskKey| key.slot != lazy_slot() || matches!(doing, Doing::Begins(_));
+        let mut own = open.chain(sites.lazy).filter(is_watched);
         own.any(|key| self.books.bound.contains(&key) && self.books.live(key) > 0)
     }
 
     /// Records what the client did to its tasks, which the program learns by what it returned.
-    fn note(&mut self, key: TaskKey, decided: &Decided<DeviceId>) {
+    pub fn note(&mut self, key: TaskKey, decided: &Decided<DeviceId>) {
         match decided {
             Decided::Bound(_) | Decided::Apart => self.books.bound.push(key),
             Decided::RefusedAllocation { .. } => {
-                self.books.buffers.retain(|buffer| buffer.key != key || !buffer.is_pending);
+                self.books.buffers.retain(|buffer| buffer.key != key || buffer.place != Place::Asked);
             }
             Decided::Refused { .. } | Decided::TooLarge { .. } | Decided::Foothold => {}
         }
         self.forget_over();
     }
 
-    fn forget_over(&mut self) {
+    pub fn forget_over(&mut self) {
         let mut bound = std::mem::take(&mut self.books.bound);
         bound.retain(|&key| self.client.task(key).is_some() || !self.books.is_over(key));
         self.books.bound = bound;
@@ -229,11 +267,11 @@ impl Program {
     fn draw(&mut self, thread: usize) -> Doing {
         let own = self.threads[thread].sites.open.last().map_or(0, |open| open.site);
         let site = self.rng.random_range(1..SITES);
-        match self.rng.random_range(0..20) {
+        match self.rng.random_range(0..30) {
             0..4 => Doing::Begins(self.beginning(site)),
             4 => self.end(thread, own),
             5 => self.end(thread, site),
-            6..11 => Doing::Allocates(self.rng.random_range(1..100)),
+            6..11 => Doing::Allocates(self.rng.random_range(1..100), Form::Linear),
             11..14 => self.free(),
             14 => {
                 self.client.all_launched(&self.threads[thread].sites, own, &mut self.daemon);
@@ -242,6 +280,11 @@ impl Program {
             15 if self.client.bound_of(&self.threads[thread].sites).is_none() => Doing::NeedsFoothold,
             16 => self.launch(thread, Then::Pin),
             17 => self.launch(thread, Then::Keep),
+            18..21 => self.use_any(),
+            21 => self.declare_dead(),
+            22 => self.give_up(),
+            23 => self.send_away(),
+            24..28 => self.take_over(thread),
             _ => self.launch(thread, Then::Nothing),
         }
     }
@@ -257,11 +300,10 @@ impl Program {
         let bytes = self.rng.random_range(0..200);
         Beginning {
             site,
-            requirement: Requirement::from(bytes),
+            requirement: Requirement { bytes, live_bytes: self.rng.random_range(0..=bytes) },
             geometry: Geometry::UNKNOWN,
             reuses: site == 3,
-            is_named: self.rng.random(),
-            room: self.rng.random_bool(0.8).then_some(ROOM),
+            by_name: self.rng.random_bool(0.6).then_some(ByName { piece: 16, room: ROOM }),
         }
     }
 
@@ -334,7 +376,7 @@ impl Program {
     }
 
     /// Asks for more for a bound task, which is answered at once.
-    fn extend(&mut self, key: TaskKey, bytes: u64) -> bool {
+    pub fn extend(&mut self, key: TaskKey, bytes: u64) -> bool {
         let is_granted = bytes == 0 || self.rng.random_bool(0.8);
         if is_granted {
             self.daemon.sent[key.slot.index()].bytes += bytes;
@@ -343,7 +385,7 @@ impl Program {
     }
 
     /// Enters the decision on a task, if there is one. True: it is not decided on.
-    fn look(&mut self, key: TaskKey) -> bool {
+    pub fn look(&mut self, key: TaskKey) -> bool {
         let cell = self.cell(key);
         match self.client.look(key, &cell, &mut self.daemon) {
             Step::Wait => true,
@@ -374,7 +416,7 @@ impl Program {
             (Step::Wait, Then::Keep) if cell.is_waiting() && key.slot != lazy_slot() => Doing::Nothing,
             (Step::Wait, _) => Doing::Needs(key, then),
             (_, Then::Begin(beginning)) => self.begin(thread, beginning),
-            (_, Then::Allocate(bytes)) => self.allocate(thread, bytes),
+            (_, Then::Allocate(bytes, form)) => self.allocate(thread, bytes, form),
             (Step::Ready, Then::Pin) => {
                 self.client.pinned |= key.slot == lazy_slot();
                 Doing::Nothing
@@ -394,99 +436,6 @@ impl Program {
             }
             _ => Doing::Nothing,
         }
-    }
-
-    fn allocate(&mut self, thread: usize, bytes: u64) -> Doing {
-        let sites = &mut self.threads[thread].sites;
-        let (key, frame) = self.client.owner_of_new(sites);
-        let Some(task) = self.client.task(key) else { return Doing::Nothing };
-        if task.kind == Kind::Lazy {
-            sites.lazy = Some(key);
-        }
-        let new = Buffer { key, frame, bytes, is_expected: false, is_pending: false };
-        match (task.phase, frame) {
-            (Phase::Refused(_), _) => Doing::Nothing,
-            (Phase::Deferred | Phase::Asked(_), Some(frame)) if task.by_name => {
-                if self.client.must_wait(key, frame, bytes) || self.books.needed(key) + bytes > ROOM {
-                    return Doing::Needs(key, Then::Allocate(bytes));
-                }
-                self.expect(new, frame)
-            }
-            (Phase::Bound, Some(frame)) if task.by_name && self.rng.random() => self.expect(new, frame),
-            (Phase::Deferred | Phase::Asked(_), _) => Doing::Needs(key, Then::Allocate(bytes)),
-            (Phase::Unbound, Some(frame)) => {
-                let cell = self.cell(key);
-                match self.client.ask_for_allocation(key, frame, bytes, &cell, &mut self.daemon) {
-                    Ok(asked) => {
-                        self.books.allocate(Buffer { is_pending: true, ..new });
-                        Doing::AllocatesAsked(bytes, frame, asked)
-                    }
-                    Err(Step::Decided(decided, _)) => {
-                        self.note(key, &decided);
-                        Doing::Allocates(bytes)
-                    }
-                    Err(_) => Doing::Allocates(bytes),
-                }
-            }
-            _ => self.take(new),
-        }
-    }
-
-    fn expect(&mut self, new: Buffer, frame: FrameId) -> Doing {
-        let Buffer { key, bytes, .. } = new;
-        let beyond = self.client.expect(key, frame, bytes);
-        if self.extend(key, beyond) {
-            self.books.allocate(Buffer { is_expected: true, ..new });
-        } else if self.fault != Fault::ForgottenUndo {
-            let undone =
-                |account: &mut eager_client::account::Account| account.unexpect(Some(frame), bytes, beyond);
-            self.client.undo(key, undone, &mut self.daemon);
-        }
-        Doing::Nothing
-    }
-
-    fn take(&mut self, new: Buffer) -> Doing {
-        let Buffer { key, frame, bytes, .. } = new;
-        let Some(task) = self.client.task_mut(key) else { return Doing::Nothing };
-        let (taken, is_bound) = (task.account.take(frame, bytes), task.is_bound());
-        if !is_bound || self.extend(key, taken.more) {
-            self.books.allocate(new);
-        } else if self.fault != Fault::ForgottenUndo {
-            self.client.undo(key, |account| account.untake(frame, bytes, taken), &mut self.daemon);
-            self.forget_over();
-        }
-        Doing::Nothing
-    }
-
-    fn allocate_asked(&mut self, bytes: u64, frame: FrameId, asked: AllocationAsked) -> Doing {
-        if !self.client.is_refused(&asked) && self.look(asked.key) {
-            return Doing::AllocatesAsked(bytes, frame, asked);
-        }
-        let pending = |buffer: &&mut Buffer| buffer.key == asked.key && buffer.is_pending;
-        if !self.client.is_refused(&asked) {
-            match self.books.buffers.iter_mut().find(pending) {
-                Some(buffer) => buffer.is_pending = false,
-                None => self.daemon.wrong = Some(format!("{asked:?} was refused and seems granted")),
-            }
-        }
-        Doing::Nothing
-    }
-
-    fn free(&mut self) -> Doing {
-        let free: Vec<Buffer> =
-            self.books.buffers.iter().filter(|buffer| !buffer.is_pending).copied().collect();
-        let Some(&buffer) = free.choose(&mut self.rng) else { return Doing::Nothing };
-        let Buffer { key, frame, bytes, is_expected, .. } = buffer;
-        self.books.free(buffer);
-        for _ in 0..if self.fault == Fault::FreedTwice { 2 } else { 1 } {
-            let given = |account: &mut eager_client::account::Account| match is_expected {
-                true => account.forgo(frame, bytes),
-                false => account.give(frame, bytes),
-            };
-            self.client.give_back(key, given, &mut self.daemon);
-        }
-        self.forget_over();
-        Doing::Nothing
     }
 
     fn end(&mut self, thread: usize, site: u64) -> Doing {

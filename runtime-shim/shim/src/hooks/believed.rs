@@ -6,7 +6,7 @@
 //! faults, uncounted.
 
 use crate::dying::Certainty;
-use crate::ledger::{Allocation, BufferId};
+use crate::ledger::BufferId;
 use crate::runtime::{Runtime, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
@@ -66,14 +66,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             state.memory.get(buffer).filter(|_| state.memory.ledger.movable(buffer).is_some())
         };
         let Some(found) = found else { return };
-        let (owner, span) = (found.owner, found.span());
-        if self.runtime.move_to_host(span).is_err() {
+        if self.runtime.move_to_host(found.span()).is_err() {
             // The contents stay on the device, and counted.
             return;
         }
-        let mut state = self.state.lock();
-        state.memory.ledger.set_away(buffer, true);
-        self.give_back(state, owner, |account| account.send_away(span.bytes));
+        self.give_back(|client, ledger| client.send_away(ledger, buffer, &mut self.outbox()));
         stats::count_believed();
     }
 
@@ -81,34 +78,22 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// uncounted on the host, and its pages move by faults: slow, but correct.
     fn bring_back(&self, thread: &mut Thread, buffer: BufferId) {
         let _mapping = self.mapping.lock();
-        let (owner, span, device, more) = {
-            let mut state = self.state.lock();
-            let Some(found) = state.memory.get(buffer).filter(|found| found.is_away) else { return };
-            let (owner, span) = (found.owner, found.span());
-            let Some(task) = state.client.task_mut(owner).filter(|task| task.is_bound()) else { return };
-            let (device, more) = (task.terms.device, task.account.bring_back(span.bytes));
-            state.memory.ledger.set_away(buffer, false);
-            (owner, span, device, more)
-        };
+        let Some(coming) = self.count_coming(buffer) else { return };
         stats::count_believed_use();
-        if !matches!(self.ask_extension(thread, owner, more), Ok(None)) {
-            let mut state = self.state.lock();
-            if let Some(task) = state.client.task_mut(owner) {
-                task.account.undo_bring_back(span.bytes, more);
-            }
-            state.memory.ledger.set_away(buffer, true);
+        if self.ask_extension(thread, coming.owner, coming.more) != Ok(None) {
+            self.uncount_coming(&coming, false);
             return;
         }
-        if self.enter(thread, device).is_ok() {
+        let (span, device) = {
+            let state = self.state.lock();
+            let span = state.memory.get(buffer).map(|found| found.span());
+            (span, state.client.task(coming.owner).map(|task| task.terms.device))
+        };
+        if let Some((span, device)) = span.zip(device)
+            && self.enter(thread, device).is_ok()
+        {
             // A hint: without it the pages move by faults.
             let _ = self.runtime.prefetch(span, device, StreamId::LEGACY);
         }
-    }
-
-    /// Updates the task of an allocation that is freed while its contents are on the host.
-    pub(crate) fn forget_away(&self, allocation: &Allocation) {
-        let Allocation { owner, bytes, .. } = *allocation;
-        debug_assert!(allocation.origin.is_rewritten());
-        self.give_back(self.state.lock(), owner, |account| account.forget_away(bytes));
     }
 }

@@ -8,13 +8,14 @@
 
 use crate::address_map::Found;
 use crate::dying::{Answered, Certainty, Taken, Until};
-use crate::ledger::{Allocation, Backing, BufferId, Held, Origin};
+use crate::ledger::{Allocation, BufferId, Origin};
 use crate::runtime::{DeviceIndex, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::{State, Thread};
 use crate::task::TaskKey;
 use crate::{stats, trace};
+use eager_client::Dead;
 
 /// Number of launches after which a program that makes no other calls queries the device about dead buffers
 /// (specification S-724).
@@ -26,26 +27,29 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if address == 0 || self.bypass::<()>().is_some() {
             return;
         }
-        let (dead, is_used) = {
-            let mut state = self.state.lock();
-            let Some(dead) = state.memory.at(address) else { return };
-            if state.memory.ledger.declare_dead(dead.id).is_none() {
-                return;
-            }
-            trace::record_dead(dead.owner.slot, dead.bytes);
+        let unused = {
+            let state = &mut *self.state.lock();
+            let Some(found) = state.memory.at(address) else { return };
+            let ledger = &mut state.memory.ledger;
+            let Some(dead) = state.client.declare_dead(ledger, found.id, &mut self.outbox()) else { return };
+            trace::record_dead(found.owner.slot, found.bytes);
             stats::count_dead();
-            let is_used = dead.origin.backing() != Some(Backing::Awaited);
-            if !is_used {
-                state.memory.ledger.set_backing(dead.id, Backing::Gone);
-            }
-            self.note_watched(&state);
-            (dead, is_used)
+            let unused = match dead {
+                Dead::Used => {
+                    state.dying.push(found.id, Certainty::Proven);
+                    None
+                }
+                Dead::Unused(over) => {
+                    state.unstage(found.span());
+                    Some(self.dispose(state, over))
+                }
+            };
+            self.note_watched(state);
+            unused
         };
-        if is_used {
-            self.state.lock().dying.push(dead.id, Certainty::Proven);
-            self.return_dying_memory(thread);
-        } else {
-            self.forgo(&dead);
+        match unused {
+            Some(streams) => self.destroy(streams),
+            None => self.return_dying_memory(thread),
         }
     }
 
@@ -143,14 +147,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// The bound task of a buffer without memory that would exceed its reservation with it; `None` during captures.
+    /// [`eager_client::Client::short_task`]; `None` during captures.
     fn short_task(&self, buffer: BufferId) -> Option<TaskKey> {
         let state = self.state.lock();
-        let awaited = |found: &&Allocation| found.origin.backing() == Some(Backing::Awaited);
-        let allocation =
-            state.memory.ledger.get(buffer).filter(awaited).filter(|_| state.captures.is_empty())?;
-        let task = state.client.task(allocation.owner).filter(|task| task.is_bound())?;
-        task.account.is_short_of(allocation.bytes).then_some(task.key)
+        if state.captures.is_empty() { state.client.short_task(&state.memory.ledger, buffer) } else { None }
     }
 
     /// Conditions to meet before the memory is freed: all work that was requested of the device so far.
@@ -179,27 +179,21 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     fn return_memory(&self, buffer: BufferId) {
-        let held = {
-            let _mapping = self.mapping.lock();
-            let dead = {
-                let state = self.state.lock();
-                state.memory.get(buffer).filter(|_| state.memory.ledger.dead_and_present(buffer).is_some())
-            };
-            let Some(Found { start, allocation, .. }) = dead else { return };
-            let Allocation { owner, frame, bytes, origin, .. } = allocation;
-            let gone = match origin {
-                Origin::Mapped { reserved, .. } => self.runtime.unmap_memory(Span { start, bytes: reserved }),
-                Origin::Rewritten { .. } => self.runtime.discard(Span { start, bytes }),
-                Origin::Plain | Origin::Program => return,
-            };
-            if gone.is_err() {
-                // The buffer keeps its memory until it is freed; a lost device is reported there.
-                return;
-            }
-            self.state.lock().memory.ledger.set_backing(buffer, Backing::Gone);
-            Held { owner, frame, bytes }
+        let _mapping = self.mapping.lock();
+        let dead = {
+            let state = self.state.lock();
+            state.memory.get(buffer).filter(|_| state.memory.ledger.dead_and_present(buffer).is_some())
         };
-        self.uncount(held);
+        let Some(Found { start, allocation: Allocation { bytes, origin, .. }, .. }) = dead else { return };
+        let gone = match origin {
+            Origin::Mapped { reserved, .. } => self.runtime.unmap_memory(Span { start, bytes: reserved }),
+            Origin::Rewritten { .. } => self.runtime.discard(Span { start, bytes }),
+            Origin::Plain | Origin::Program => return,
+        };
+        // If it fails, the buffer keeps its memory until it is freed; a lost device is reported there.
+        if gone.is_ok() {
+            self.give_back(|client, ledger| client.give_up(ledger, buffer, &mut self.outbox()));
+        }
     }
 
     /// Reports a launch that uses a dead buffer. Memory that was freed has been replaced by now.

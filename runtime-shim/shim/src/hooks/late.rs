@@ -6,30 +6,25 @@
 //! addresses that it has handed out are not managed memory; and an allocation that no device can ever hold must fail
 //! where it is made, so a task that requests more than the daemon ever grants must not be deferred.
 
-use crate::account::FrameId;
-use crate::ledger::{Allocation, Backing, Origin};
 use crate::outcome::Outcome;
 use crate::runtime::{DeviceIndex, Launch, Runtime};
 use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop};
 use crate::state::Thread;
-use crate::task::{Phase, TaskKey};
-use eager_client::way::{Case, Form, Standing, Way};
+use crate::task::TaskKey;
+use eager_client::way::ByName;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// True if the memory of a site's task may come with the calls that name it.
-    pub(crate) fn comes_by_name(&self, site: u64) -> bool {
-        let wanted = self.habits.of_tasks().comes_by_name();
-        let named = || {
+    /// How the memory of a site's task may come with the calls that name it.
+    pub(crate) fn by_name(&self, site: u64) -> Option<ByName> {
+        let room = self.habits.grant_max.filter(|_| self.habits.of_tasks().comes_by_name())?;
+        let room = {
             let program = self.program.read();
-            program.is_named(site) && !program.shares_memory()
+            // Each request includes the program's managed variables.
+            let room = room.checked_sub(program.with_variables(0));
+            room.filter(|_| program.is_named(site) && !program.shares_memory())?
         };
-        wanted && named() && self.common_granularity().is_some()
-    }
-
-    /// The part of the largest grant that the program's managed variables leave, which each request includes.
-    pub(crate) fn room(&self) -> Option<u64> {
-        self.habits.grant_max?.checked_sub(self.program.read().with_variables(0))
+        Some(ByName { piece: self.common_granularity()?, room })
     }
 
     /// Bytes that sizes must be a multiple of on every device, since the task's device is not known yet; `None`: some
@@ -41,74 +36,20 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         each.collect::<Option<Vec<u64>>>()?.into_iter().max()
     }
 
-    /// Reserves addresses for an allocation of a task whose memory comes by name; `None`: the allocation is made in
-    /// another way.
-    pub(crate) fn reserve_new(&self, thread: &mut Thread, bytes: u64) -> Option<Result<u64, Stop>> {
-        let (key, frame) = self.state.lock().client.owner_of_new(&thread.sites);
-        let frame = frame?;
-        let must_wait = self.state.lock().client.must_wait(key, frame, bytes);
-        if must_wait && let Err(stop) = self.bind(thread, key, None) {
-            return Some(Err(stop));
+    /// Waits for the device of a task that has none.
+    pub(crate) fn await_device(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
+        if !self.state.lock().client.is_deferred(key) {
+            return self.settle(thread, key);
         }
-        let (standing, wanted) = self.by_name(key, frame, bytes)?;
-        self.room().filter(|&room| wanted <= room)?;
-        let case = Case {
-            standing,
-            form: Form::Linear,
-            bytes,
-            has_site: true,
-            by_name: true,
-            is_captured: false,
-            piece: self.common_granularity(),
-            wasted: self.state.lock().memory.ledger.waste_of(key),
-        };
-        let Way::ByName { reserved: rounded } = Way::choose(&case) else { return None };
-        let reserved = self.runtime.reserve(rounded).ok()?;
-        let counted = self.expect(thread, key, frame, bytes);
-        if let Err(stop) = counted {
-            let _ = self.runtime.unreserve(reserved, false);
-            return Some(Err(stop));
-        }
-        let mut state = self.state.lock();
-        let origin = Origin::Mapped { reserved: rounded, backing: Backing::Awaited };
-        let set_device = thread.program_device;
-        let allocation = Allocation { set_device, ..Allocation::new(bytes, key, Some(frame), origin) };
-        state.memory.insert(reserved.start, allocation);
-        self.note_watched(&state);
-        Some(Ok(reserved.start))
-    }
-
-    /// Standing of a task whose memory comes by name, and its reservation with this allocation if it has not been
-    /// requested yet; `None`: memory does not come by name, or not now.
-    fn by_name(&self, key: TaskKey, frame: FrameId, bytes: u64) -> Option<(Standing, u64)> {
-        let state = self.state.lock();
-        let task = state.client.task(key).filter(|task| task.by_name && state.captures.is_empty())?;
-        match task.phase {
-            Phase::Deferred => {
-                let mut after = task.account.clone();
-                after.expect(Some(frame), bytes);
-                Some((Standing::Deferred, after.reserved()))
-            }
-            Phase::Bound => Some((task.terms.standing(), 0)),
-            _ => None,
-        }
-    }
-
-    /// Counts an allocation without memory; a bound task requests the bytes that its site had not announced.
-    fn expect(&self, thread: &mut Thread, key: TaskKey, frame: FrameId, bytes: u64) -> Result<(), Stop> {
-        let beyond = self.state.lock().client.expect(key, frame, bytes);
-        self.extend(thread, key, beyond).inspect_err(|_| {
-            self.undo(self.state.lock(), key, |account| account.unexpect(Some(frame), bytes, beyond));
-        })
+        self.bind(thread, key, None)?;
+        self.flush(thread, key)
     }
 
     /// Binds the thread's innermost task, or the declared one, if it is deferred: a call is ordered in a stream, or
     /// queries the device.
     pub(crate) fn bind_own(&self, thread: &mut Thread) -> Result<(), Stop> {
         let own = self.state.lock().client.deferred_of(&thread.sites);
-        let Some(key) = own else { return Ok(()) };
-        self.bind(thread, key, None)?;
-        self.flush(thread, key)
+        own.map_or(Ok(()), |key| self.await_device(thread, key))
     }
 
     /// Prepares a call that names these addresses: binds their tasks, copies what was kept for them to the device,

@@ -5,7 +5,6 @@
 //! last launch ([`State::settled_launch`](crate::state::State::settled_launch)) there is one lock, a load per task,
 //! no allocation and no system call; arguments are read only where the decision depends on them.
 
-use crate::account::Account;
 use crate::address_map::Found;
 use crate::buffers;
 use crate::ledger::{BufferId, Unwritten};
@@ -249,23 +248,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         // Not counted against a promise, since a site announces only its own allocations.
         self.extend(thread, key, found.bytes)?;
         let (device, streams) = {
-            let mut state = self.state.lock();
-            let before = state.memory.get(found.id).map(|found| found.owner);
-            let Some(before) = before.filter(|&before| before != key && state.client.task(key).is_some())
-            else {
-                state.client.shrink(key, found.bytes, &mut self.outbox());
-                return Ok(());
-            };
-            let bytes = state.memory.ledger.hand_over(found.id, key);
-            // Another thread may have requested the previous owner, so the daemon may know it by now.
-            let given = |account: &mut Account| account.give(None, bytes);
-            let over = state.client.give_back(before, given, &mut self.outbox());
-            let streams = self.dispose(&mut state, over);
-            let Some(task) = state.client.task_mut(key) else { return Ok(()) };
-            task.account.take(None, bytes);
-            (task.terms.device, streams)
+            let state = &mut *self.state.lock();
+            let (id, out) = (found.id, &mut self.outbox());
+            let (over, is_moved) =
+                state.client.hand_over(&mut state.memory.ledger, id, found.bytes, key, out);
+            let device = state.client.task(key).filter(|_| is_moved).map(|task| task.terms.device);
+            (device, self.dispose(state, over))
         };
         self.destroy(streams);
+        let Some(device) = device else { return Ok(()) };
         self.enter(thread, device).map_err(Stop::Cuda)?;
         let _ = self.runtime.prefer_device(found.span(), device);
         let stream = self.fill_stream(key);

@@ -3,24 +3,16 @@
 //! Trap: the driver's calls wait for nothing. Memory may be unmapped only when no kernel can use it any more, and a
 //! call that names addresses without memory must get it before it is made; otherwise kernels fault.
 
-use crate::account::Taken;
 use crate::address_map::Found;
-use crate::ledger::{Allocation, Backing, BufferId, Held, Origin};
+use crate::ledger::{Allocation, Backing, BufferId, Origin};
 use crate::outcome::Outcome;
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Span};
 use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop};
 use crate::state::Thread;
 use crate::task::TaskKey;
+use eager_client::Coming;
 use eager_units::shown;
-
-/// Bytes to reserve for memory that is about to be mapped, and how to undo that.
-#[derive(Debug, Clone, Copy)]
-struct Coming {
-    more: u64,
-    /// Set if the memory had been returned and is counted anew; `None` if it was expected.
-    anew: Option<Taken>,
-}
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Bytes that sizes must be a multiple of to be mapped on a device; `None`: nothing is mapped there, or for this
@@ -73,26 +65,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Some(waited.and_then(|()| self.free_memory(address, origin)).into())
     }
 
-    /// Tells the daemon of a freed allocation, unless it was told when the allocation was found dead.
-    pub(crate) fn uncount_freed(&self, found: &Found) {
-        let Allocation { owner, frame, bytes, origin, is_away, .. } = found.allocation;
-        match origin {
-            _ if is_away => self.forget_away(&found.allocation),
-            _ if origin.backing() == Some(Backing::Gone) => {}
-            _ if origin.backing() == Some(Backing::Awaited) => self.forgo(found),
-            _ => self.uncount(Held { owner, frame, bytes }),
-        }
-    }
-
-    /// Uncounts memory that was expected and will never be mapped.
-    pub(crate) fn forgo(&self, found: &Found) {
-        let Allocation { owner, frame, bytes, .. } = found.allocation;
-        let mut state = self.state.lock();
-        state.unstage(found.span());
-        self.note_watched(&state);
-        self.give_back(state, owner, |account| account.forgo(frame, bytes));
-    }
-
     /// Maps memory to the addresses that a call names, of tasks that are bound.
     pub(crate) fn give_memory_to_named(&self, thread: &mut Thread, words: &[u64]) -> Result<(), Stop> {
         let absent = self.state.lock().memory.absent_among(words);
@@ -114,10 +86,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Maps memory for an allocation, unless the bytes would have to be requested.
     fn give_memory_if_reserved(&self, thread: &mut Thread, buffer: BufferId) -> CudaResult<bool> {
         let _mapping = self.mapping.lock();
-        let Some((_, bytes, coming)) = self.count_coming(buffer) else { return Ok(true) };
+        let Some(coming) = self.count_coming(buffer) else { return Ok(true) };
         let backed = if coming.more == 0 { self.map_memory(thread, buffer) } else { Ok(false) };
         if backed != Ok(true) {
-            self.uncount_coming(buffer, bytes, coming, false);
+            self.uncount_coming(&coming, false);
         }
         backed
     }
@@ -137,33 +109,29 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.await_own_dying(thread, buffer);
         // Held until the memory is there: two threads may name it.
         let _mapping = self.mapping.lock();
-        let Some((owner, bytes, coming)) = self.count_coming(buffer) else { return Ok(()) };
-        match self.ask_extension(thread, owner, coming.more) {
+        let Some(coming) = self.count_coming(buffer) else { return Ok(()) };
+        match self.ask_extension(thread, coming.owner, coming.more) {
             Ok(None) => {}
             Ok(Some(reason)) => {
-                self.uncount_coming(buffer, bytes, coming, false);
-                return self.handle_refused_memory(buffer, bytes, &reason);
+                self.uncount_coming(&coming, false);
+                return self.handle_refused_memory(buffer, coming.bytes, &reason);
             }
             Err(stop) => {
-                self.uncount_coming(buffer, bytes, coming, false);
+                self.uncount_coming(&coming, false);
                 return Err(stop);
             }
         }
-        match self.map_memory(thread, buffer) {
-            Ok(true) => Ok(()),
-            Ok(false) => {
-                self.uncount_coming(buffer, bytes, coming, true);
-                self.reporter.report_once("full", || {
-                    let size = shown::size(bytes);
-                    format!("the device has no room for {size} that the daemon granted: another process uses memory that is not counted")
-                });
-                Err(self.out_of_memory())
-            }
-            Err(error) => {
-                self.uncount_coming(buffer, bytes, coming, true);
-                Err(Stop::Cuda(error))
-            }
+        let mapped = self.map_memory(thread, buffer);
+        if mapped == Ok(true) {
+            return Ok(());
         }
+        self.uncount_coming(&coming, true);
+        mapped.map_err(Stop::Cuda)?;
+        self.reporter.report_once("full", || {
+            let size = shown::size(coming.bytes);
+            format!("the device has no room for {size} that the daemon granted: another process uses memory that is not counted")
+        });
+        Err(self.out_of_memory())
     }
 
     /// Handles the daemon's refusal of memory for an allocation: managed memory stays uncounted, and is moved by page
@@ -178,35 +146,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Err(self.out_of_memory())
     }
 
-    /// Counts memory that is about to be mapped; `None`: it is there already, or its task has no device.
-    fn count_coming(&self, buffer: BufferId) -> Option<(TaskKey, u64, Coming)> {
-        let mut state = self.state.lock();
-        let Allocation { owner, bytes, origin, .. } = *state.memory.ledger.get(buffer)?;
-        let backing = origin.backing()?;
-        let task = state.client.task_mut(owner).filter(|task| task.is_bound());
-        let coming = match backing {
-            Backing::Present => return None,
-            Backing::Awaited => Coming { more: task?.account.hold(bytes), anew: None },
-            Backing::Gone => {
-                let taken = task?.account.take(None, bytes);
-                state.memory.ledger.leave_frame(buffer);
-                Coming { more: taken.more, anew: Some(taken) }
-            }
-        };
-        Some((owner, bytes, coming))
+    pub(crate) fn count_coming(&self, buffer: BufferId) -> Option<Coming> {
+        let state = &mut *self.state.lock();
+        state.client.count_coming(&mut state.memory.ledger, buffer)
     }
 
-    /// Undoes [`count_coming`](Self::count_coming). `is_granted`: the daemon holds what was requested, and is told to
-    /// release it.
-    fn uncount_coming(&self, buffer: BufferId, bytes: u64, coming: Coming, is_granted: bool) {
-        let state = self.state.lock();
-        let Some(owner) = state.memory.ledger.get(buffer).map(|found| found.owner) else { return };
-        self.undo(state, owner, |account| {
-            match coming.anew {
-                None => account.unhold(bytes, coming.more),
-                Some(taken) => _ = account.untake(None, bytes, taken),
-            }
-            if is_granted { coming.more } else { 0 }
+    pub(crate) fn uncount_coming(&self, coming: &Coming, is_granted: bool) {
+        self.give_back(|client, ledger| {
+            client.uncount_coming(ledger, coming, is_granted, &mut self.outbox())
         });
     }
 

@@ -1,60 +1,22 @@
 //! Allocation and free: chooses the owner and the kind of an allocation, and updates the daemon.
 
-use crate::account::{FrameId, Taken};
 use crate::address_map::{Found, TakenOut};
-use crate::ledger::{Allocation, Held, Origin};
+use crate::ledger::{Allocation, Backing, Held, Origin};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Order, Pitched, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop};
 use crate::state::Thread;
-use crate::task::{Kind, NO_TERMS, Phase, TaskKey, Terms};
+use crate::task::TaskKey;
 use eager_abi::calls::PITCH_ALIGNMENT;
 use eager_client::cell::Decision;
-use eager_client::way::{Case, Form, Standing, Way};
+use eager_client::way::{Form, Way};
+use eager_client::{Allocating, Counted, Wanted};
 use eager_proto::request::RequestBody;
 use eager_units::shown;
 
 /// `cudaMemAttachGlobal`, the default of `cudaMallocManaged`.
 pub(super) const ATTACH_GLOBAL: u32 = 1;
-
-/// An allocation that is counted and granted, but not made yet.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CountedAllocation {
-    pub key: TaskKey,
-    pub frame: Option<FrameId>,
-    pub taken: Taken,
-    /// The task's standing after the answer to the request for this allocation.
-    pub standing: Standing,
-    /// The task's device; `None`: not known yet.
-    pub device: Option<DeviceIndex>,
-    /// The device that the program had set, in its own numbers.
-    pub set_device: i32,
-}
-
-impl CountedAllocation {
-    fn bound(
-        key: TaskKey,
-        frame: Option<FrameId>,
-        taken: Taken,
-        terms: &Terms,
-        set_device: i32,
-    ) -> CountedAllocation {
-        CountedAllocation {
-            key,
-            frame,
-            taken,
-            standing: terms.standing(),
-            device: Some(terms.device),
-            set_device,
-        }
-    }
-
-    pub(super) fn allocation(&self, bytes: u64, origin: Origin) -> Allocation {
-        let set_device = self.set_device;
-        Allocation { set_device, ..Allocation::new(bytes, self.key, self.frame, origin) }
-    }
-}
 
 /// Result of an allocation: an address, and for pitched memory the bytes between rows.
 pub(crate) trait Made: std::marker::Copy {
@@ -101,7 +63,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         pool: Option<usize>,
     ) -> Outcome<u64> {
         let plain = |runtime: &R| runtime.malloc_async(bytes, stream, pool);
-        self.allocate(thread, bytes, Form::OnStream, plain, |start| start)
+        self.allocate(thread, bytes, Form::Given, plain, |start| start)
     }
 
     /// Counts `bytes`, and allocates them by `plain`, as managed memory or as mapped memory; `managed` converts an
@@ -124,27 +86,32 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Outcome::PassThrough(Why::AsItIs);
         }
         self.sync_with_daemon(thread);
-        match (form == Form::Linear).then(|| self.reserve_new(thread, bytes)).flatten() {
-            Some(Ok(start)) => return Outcome::Handled(managed(start)),
-            Some(Err(stop)) => return self.stopped(stop),
-            None => {}
-        }
-        let counted = match self.count_allocation(thread, bytes) {
+        let counted = match self.count_allocation(thread, bytes, form) {
             Ok(counted) => counted,
             Err(stop) => return self.stopped(stop),
         };
-        let Some(device) = counted.device else {
+        if let Some(reserved) = counted.by_name {
+            if let Ok(addresses) = self.runtime.reserve(reserved) {
+                let (origin, made) =
+                    (Origin::Mapped { reserved, backing: Backing::Awaited }, managed(addresses.start));
+                return self.record_allocation(thread, &counted, Ok(made), origin).into();
+            }
+            self.uncount_allocation(&counted, true);
+            return self.allocate(thread, bytes, Form::Given, plain, managed);
+        }
+        let case = self.state.lock().client.case(&counted);
+        let Some((device, case)) = case else {
             if let Err(stop) = self.enter_foothold(thread) {
-                self.uncount_allocation(counted, bytes, true);
+                self.uncount_allocation(&counted, true);
                 return self.stopped(stop);
             }
             let made = self.runtime.malloc_managed(bytes, ATTACH_GLOBAL).map(managed);
-            return self.record_allocation(counted, made, bytes, Origin::REWRITTEN).into();
+            return self.record_allocation(thread, &counted, made, Origin::REWRITTEN).into();
         };
-        let way = Way::choose(&self.case(thread, &counted, form, bytes, device));
+        let way = Way::choose(&case, || self.piece_on(thread, device));
         let mapped = match way {
             Way::Mapped { reserved } => self.map_new(thread, reserved, device),
-            _ => None,
+            Way::Managed | Way::Plain => None,
         };
         let (made, origin) = match mapped {
             Some((start, origin)) => (Ok(managed(start)), origin),
@@ -153,32 +120,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 self.malloc_on(thread, bytes, device, plain, managed)
             }
         };
-        self.record_allocation(counted, made, bytes, origin).into()
-    }
-
-    /// The facts that decide how a counted allocation is made.
-    fn case(
-        &self,
-        thread: &mut Thread,
-        counted: &CountedAllocation,
-        form: Form,
-        bytes: u64,
-        device: DeviceIndex,
-    ) -> Case {
-        let has_site = counted.frame.is_some();
-        let may_map =
-            has_site && matches!(counted.standing, Standing::Bound { managed: false, releases: true });
-        Case {
-            standing: counted.standing,
-            form,
-            bytes,
-            has_site,
-            // Otherwise `reserve_new` would have made it.
-            by_name: false,
-            is_captured: !self.state.lock().captures.is_empty(),
-            piece: if may_map { self.piece_on(thread, device) } else { None },
-            wasted: 0,
-        }
+        self.record_allocation(thread, &counted, made, origin).into()
     }
 
     /// `cudaMallocManaged` of the program: counted, and otherwise made as requested.
@@ -193,20 +135,21 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Outcome::PassThrough(Why::AsItIs);
         }
         self.sync_with_daemon(thread);
-        let counted = match self.count_allocation(thread, bytes) {
+        let counted = match self.count_allocation(thread, bytes, Form::Given) {
             Ok(counted) => counted,
             Err(stop) => return self.stopped(stop),
         };
-        let entered = match counted.device {
-            Some(device) => self.enter(thread, device).map_err(Stop::Cuda),
+        let case = self.state.lock().client.case(&counted);
+        let entered = match case {
+            Some((device, _)) => self.enter(thread, device).map_err(Stop::Cuda),
             None => self.enter_foothold(thread),
         };
         if let Err(stop) = entered {
-            self.uncount_allocation(counted, bytes, true);
+            self.uncount_allocation(&counted, true);
             return self.stopped(stop);
         }
         let made = self.runtime.malloc_managed(bytes, flags);
-        self.record_allocation(counted, made, bytes, Origin::Program).into()
+        self.record_allocation(thread, &counted, made, Origin::Program).into()
     }
 
     /// `cudaFree`.
@@ -265,10 +208,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.note_watched(&state);
     }
 
-    /// Tells the daemon of freed memory.
+    /// Tells the daemon of a freed allocation.
+    pub(crate) fn uncount_freed(&self, found: &Found) {
+        self.give_back(|client, _| client.freed(&found.allocation, &mut self.outbox()));
+    }
+
+    /// Tells the daemon of freed memory without an address.
     pub(crate) fn uncount(&self, held: Held) {
-        let Held { owner, frame, bytes } = held;
-        self.give_back(self.state.lock(), owner, |account| account.give(frame, bytes));
+        self.give_back(|client, _| client.release(held, &mut self.outbox()));
     }
 
     /// Waits for the device of the task that owns the memory. Managed memory may have been allocated while another
@@ -289,62 +236,32 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         &self,
         thread: &mut Thread,
         bytes: u64,
-    ) -> Result<CountedAllocation, Stop> {
-        // Memory that cannot come by name is allocated now, which needs the task's device.
-        self.bind_own(thread)?;
-        let set_device = thread.program_device;
-        let (key, frame, taken, is_bound, terms) = loop {
-            let mut state = self.state.lock();
-            let (key, frame) = state.client.owner_of_new(&thread.sites);
-            let Some(task) = state.client.task_mut(key) else {
-                return Err(Stop::Cuda(CudaError::INITIALIZATION));
+        form: Form,
+    ) -> Result<Counted, Stop> {
+        loop {
+            let (wanted, next) = {
+                let state = &mut *self.state.lock();
+                let wanted = Wanted { bytes, form, is_captured: !state.captures.is_empty() };
+                (wanted, state.client.allocate(&mut thread.sites, &state.memory.ledger, wanted))
             };
-            if task.kind == Kind::Lazy {
-                thread.sites.lazy = Some(key);
-            }
-            match (task.phase, frame) {
-                (Phase::Refused(_), _) => {
-                    drop(state);
-                    return Err(self.out_of_memory());
-                }
-                (Phase::Asked(_), _) => {
-                    drop(state);
-                    self.settle(thread, key)?;
-                }
-                (Phase::Unbound, Some(frame)) => {
-                    drop(state);
-                    // A refused site's allocation: if it can never fit, it must fail here, not at the first launch.
-                    if let Some(taken) = self.bind_with(thread, key, frame, bytes)? {
-                        let terms = self.state.lock().client.task(key).map_or(NO_TERMS, |task| task.terms);
-                        return Ok(CountedAllocation::bound(key, Some(frame), taken, &terms, set_device));
+            match next {
+                Allocating::Refused => return Err(self.out_of_memory()),
+                Allocating::Needs(key) => self.await_device(thread, key)?,
+                // If it can never fit, it must fail here, not at the first launch.
+                Allocating::Asks(key, frame) => {
+                    if let Some(counted) = self.bind_with(thread, key, frame, wanted)? {
+                        return Ok(counted);
                     }
                 }
-                _ => break (key, frame, task.account.take(frame, bytes), task.is_bound(), task.terms),
-            }
-        };
-        if !is_bound {
-            return Ok(CountedAllocation {
-                key,
-                frame,
-                taken,
-                standing: Standing::Unbound,
-                device: None,
-                set_device,
-            });
-        }
-        match self.extend(thread, key, taken.more) {
-            Ok(()) => {
-                // The answer may have made the task over-subscribed; what it allocates from then on must be managed.
-                let terms = self.state.lock().client.task(key).map_or(terms, |task| task.terms);
-                Ok(CountedAllocation::bound(key, frame, taken, &terms, set_device))
-            }
-            Err(stop) => {
-                self.uncount_allocation(
-                    CountedAllocation::bound(key, frame, taken, &terms, set_device),
-                    bytes,
-                    false,
-                );
-                Err(stop)
+                Allocating::Counted(counted) if counted.more == 0 => return Ok(counted),
+                Allocating::Counted(counted) => {
+                    let asked = self.extend(thread, counted.key, counted.more);
+                    match &asked {
+                        Ok(()) => self.state.lock().client.granted(&counted),
+                        Err(_) => self.uncount_allocation(&counted, false),
+                    }
+                    return asked.map(|()| counted);
+                }
             }
         }
     }
@@ -428,40 +345,34 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Enters an allocation in the ledger, or uncounts it if it was not made.
     fn record_allocation<M: Made>(
         &self,
-        counted: CountedAllocation,
+        thread: &Thread,
+        counted: &Counted,
         made: CudaResult<M>,
-        bytes: u64,
         origin: Origin,
     ) -> CudaResult<M> {
-        if let Ok(made) = made {
-            let mut state = self.state.lock();
-            let buffer = state.memory.insert(made.start(), counted.allocation(bytes, origin));
-            if origin.is_rewritten()
-                && let Some(task) = state.client.task_mut(counted.key)
-            {
+        let Ok(start) = made.map(|made| made.start()) else {
+            self.uncount_allocation(counted, true);
+            return made;
+        };
+        let mut state = self.state.lock();
+        let allocation = Allocation { set_device: thread.program_device, ..counted.allocation(origin) };
+        let (is_of_site, buffer) = (allocation.frame.is_some(), state.memory.insert(start, allocation));
+        if origin.is_rewritten() {
+            if let Some(task) = state.client.task_mut(counted.key) {
                 // Its next launch looks whether the grant has room.
                 task.own.lacks_pages = true;
             }
-            if counted.frame.is_none()
-                && origin.is_rewritten()
-                && let Some(beliefs) = &mut state.beliefs
-            {
+            if let Some(beliefs) = state.beliefs.as_mut().filter(|_| !is_of_site) {
                 beliefs.allocated(buffer);
-                self.note_watched(&state);
             }
-        } else {
-            self.uncount_allocation(counted, bytes, true);
         }
+        self.note_watched(&state);
         made
     }
 
     /// Uncounts an allocation that was not made. Bytes requested for it are returned if they were granted; the whole
     /// task ends if nothing else is left of it.
-    pub(crate) fn uncount_allocation(&self, counted: CountedAllocation, bytes: u64, is_granted: bool) {
-        let CountedAllocation { key, frame, taken, .. } = counted;
-        self.undo(self.state.lock(), key, |account| {
-            let lost = account.untake(frame, bytes, taken);
-            lost.saturating_add(if is_granted { taken.more } else { 0 })
-        });
+    pub(crate) fn uncount_allocation(&self, counted: &Counted, is_granted: bool) {
+        self.give_back(|client, _| client.not_made(counted, is_granted, &mut self.outbox()));
     }
 }

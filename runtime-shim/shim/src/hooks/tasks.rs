@@ -4,7 +4,7 @@
 //! Trap: the client is entered under the state's lock, and the names in a request come from the pass's tables, which
 //! must be locked before the state.
 
-use crate::account::{FrameId, Requirement, Taken};
+use crate::account::{FrameId, Requirement};
 use crate::buffers;
 use crate::nvtx;
 use crate::program::Program;
@@ -17,7 +17,7 @@ use crate::trace;
 use eager_client::cell::{Cell, State as CellState};
 use eager_client::sites::{Beginning, Begun};
 use eager_client::task::Geometry;
-use eager_client::{Client, Decided, Step};
+use eager_client::{AllocationAsked, Client, Counted, Decided, Step, Wanted};
 use eager_units::shown;
 use std::sync::atomic::Ordering;
 
@@ -47,8 +47,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             requirement: requirement.into(),
             geometry,
             reuses: self.program.read().site(site).is_some_and(|site| site.reuses),
-            is_named: self.comes_by_name(site),
-            room: self.room(),
+            by_name: self.by_name(site),
         };
         // Otherwise the daemon is lost, and the site is not open.
         let _ = self.begin(thread, &beginning);
@@ -135,12 +134,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return;
         }
         self.sync_with_daemon(thread);
-        let program = self.program.read();
-        let same = |one, other| program.function(one) == program.function(other);
-        let mut state = self.state.lock();
-        let over = state.client.end_site(&mut thread.sites, site, same, &mut self.outbox());
-        drop(program);
-        self.dispose_unlocked(state, over);
+        let streams = {
+            let program = self.program.read();
+            let same = |one, other| program.function(one) == program.function(other);
+            let state = &mut *self.state.lock();
+            let over = state.client.end_site(&mut thread.sites, site, same, &mut self.outbox());
+            self.dispose(state, over)
+        };
+        self.destroy(streams);
     }
 
     /// Waits until `step` has nothing to wait for, and carries out each decision of the daemon that this thread is the
@@ -256,23 +257,23 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Binds the lazy task, which is unbound, for an allocation of `bytes` by a refused site. `None`: the task is not
+    /// Binds the lazy task, which is unbound, for an allocation by a refused site. `None`: the task is not
     /// unbound any more.
     pub(crate) fn bind_with(
         &self,
         thread: &mut Thread,
         key: TaskKey,
         frame: FrameId,
-        bytes: u64,
-    ) -> Result<Option<Taken>, Stop> {
-        let mut asked = None;
+        wanted: Wanted,
+    ) -> Result<Option<Counted>, Stop> {
+        let mut asked: Option<AllocationAsked> = None;
         let ask = |look: Look<'_>| {
             let Look { client, cell, program } = look;
             match &asked {
                 Some(asked) if client.is_refused(asked) => Step::Unasked,
                 Some(_) => client.look(key, cell, &mut self.outbox()),
                 None => {
-                    match client.ask_for_allocation(key, frame, bytes, cell, &mut self.asking(program, "")) {
+                    match client.ask_for_allocation(key, frame, wanted, cell, &mut self.asking(program, "")) {
                         Ok(new) => {
                             asked = Some(new);
                             Step::Wait
@@ -288,7 +289,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Err(self.out_of_memory());
         }
         self.place(key, None);
-        Ok(Some(asked.taken))
+        Ok(Some(asked.counted))
     }
 
     /// Makes memory that was allocated before the device was known prefer the device, and moves filled data in, data

@@ -7,14 +7,15 @@
 //! in one stream would otherwise seem to need all of them together.
 
 use crate::address_map::{Found, Memory};
-use crate::hooks::memory::CountedAllocation;
-use crate::ledger::{Held, Origin};
+use crate::ledger::{Allocation, Origin};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::{Thread, Unfreed};
 use crate::task::Phase;
+use eager_client::Counted;
+use eager_client::way::Form;
 use eager_units::shown;
 
 /// How the program's hint about the place of its memory is handled.
@@ -113,7 +114,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             })
         };
         self.malloc_plain(thread, bytes, make, |memory, counted, handle| {
-            memory.ledger.insert_array(handle, Held { owner: counted.key, frame: counted.frame, bytes });
+            memory.ledger.insert_array(handle, counted.held());
         })
     }
 
@@ -147,8 +148,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         bytes: u64,
         make: impl FnOnce() -> CudaResult<u64>,
     ) -> Outcome<()> {
+        let set_device = thread.program_device;
         self.malloc_plain(thread, bytes, make, |memory, counted, start| {
-            memory.insert(start, counted.allocation(bytes, Origin::Plain));
+            memory.insert(start, Allocation { set_device, ..counted.allocation(Origin::Plain) });
         })
     }
 
@@ -158,20 +160,20 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         thread: &mut Thread,
         bytes: u64,
         make: impl FnOnce() -> CudaResult<u64>,
-        count: impl FnOnce(&mut Memory, CountedAllocation, u64),
+        count: impl FnOnce(&mut Memory, &Counted, u64),
     ) -> Outcome<()> {
         match self.on_a_device(thread) {
             Outcome::PassThrough(Why::AsItIs) => {}
             outcome => return outcome,
         }
-        let counted = match self.count_allocation(thread, bytes) {
+        let counted = match self.count_allocation(thread, bytes, Form::Fixed) {
             Ok(counted) => counted,
             Err(stop) => return self.stopped(stop),
         };
         let made = make();
         match made {
-            Ok(handle) => count(&mut self.state.lock().memory, counted, handle),
-            Err(_) => self.uncount_allocation(counted, bytes, true),
+            Ok(handle) => count(&mut self.state.lock().memory, &counted, handle),
+            Err(_) => self.uncount_allocation(&counted, true),
         }
         made.map(drop).into()
     }

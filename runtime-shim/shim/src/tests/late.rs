@@ -93,6 +93,21 @@ fn while_memory_is_short_copies_wait_on_the_host_and_the_program_goes_on() {
 }
 
 #[test]
+fn what_is_allocated_while_memory_is_short_is_an_address_as_what_was_allocated_before() {
+    let mut bench = short_bench(ALL, 2000);
+    let a = bench.malloc(1000);
+    assert_eq!(bench.upload(a, 1000), Outcome::Handled(()));
+    bench.daemon.then(serve);
+    let b = bench.malloc(1000);
+    assert_eq!(bench.upload(b, 500), Outcome::Handled(()));
+    let expected = ["reserve 1008", "keep 1000", "reserve 1008", "keep 500"];
+    assert_eq!(bench.cuda.log(), expected, "announced, so it waits for nothing");
+    bench.malloc(10);
+    let requests = [begun(2000), RequestBody::TaskExtend { bytes: 10 }];
+    assert_eq!(bench.daemon.requests(), requests, "what was not announced waits for the device");
+}
+
+#[test]
 fn a_copy_after_the_grant_comes_behind_those_that_waited() {
     let mut bench = short_bench(ALL, 2000);
     let a = bench.malloc(1000);
