@@ -80,14 +80,12 @@ impl fmt::Display for Blocked {
     }
 }
 
-/// Owner of all buffers in a program's ledger, since a program has one task at a time.
-pub const OWNER: TaskKey = TaskKey { slot: Slot::FIRST, generation: 0 };
-
 /// One buffer with memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Buffer {
     /// In the program's ledger.
     pub id: BufferId,
+    pub owner: TaskKey,
     pub alloc: AllocId,
     pub bytes: u64,
     pub kind: AllocKind,
@@ -124,9 +122,10 @@ impl Default for Work {
 pub type Task = eager_client::task::Task<DeviceId, Work>;
 
 /// An allocation that has no memory yet.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Address {
-    pub bytes: u64,
+    /// In the program's ledger.
+    pub id: BufferId,
     /// Leading bytes staged in pinned host memory until the buffer gets memory.
     pub staged: u64,
 }

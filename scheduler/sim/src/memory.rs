@@ -4,13 +4,15 @@
 //! Trap: a buffer gives its memory back in stream order. A program that continues at once may want the next buffer's
 //! memory before the last buffer's is free, and then waits for its stream.
 
-use crate::client::{Address, Blocked, Buffer, OWNER, Queued};
+use crate::client::{Address, Blocked, Buffer, Queued};
 use crate::engine::{SimError, World, model_time};
 use crate::job::JobOp;
 use crate::lives;
 use crate::result::Outcome;
 use crate::steps::Step;
-use eager_client::ledger::{Allocation, BufferId, Origin, Part, Unwritten};
+use eager_client::ledger::{Allocation, Backing, BufferId, Origin, Part, Unwritten};
+use eager_client::way::{Form, Way};
+use eager_client::{Allocating, Wanted};
 use eager_core::event::Event;
 use eager_gpu_model::{Advice, AllocKind, Location, Op, Range};
 use eager_units::Bytes;
@@ -136,57 +138,61 @@ impl<'a> World<'a> {
     /// Gives memory to an address.
     fn place(&mut self, index: usize, name: &'a str) -> Result<Readiness, SimError> {
         let client = &mut self.clients[index];
-        let Some(address) = client.addresses.get(name).copied() else { return Ok(Readiness::Ready) };
-        let is_short = client.task().is_some_and(|task| task.account.is_short_of(address.bytes));
-        if is_short && client.releases_pending() {
+        let Some(Address { id, .. }) = client.addresses.get(name).copied() else {
+            return Ok(Readiness::Ready);
+        };
+        if client.releases_pending() && client.tasks.short_task(&client.ledger, id).is_some() {
             client.blocked = Blocked::Stream;
             return Ok(Readiness::Wait);
         }
         client.addresses.remove(name);
-        let has_memory = self.take_memory(index, name, address.bytes, true)?;
+        let coming = client.tasks.count_coming(&mut client.ledger, id);
+        if !self.extend(index, coming.map_or(0, |coming| coming.more))? {
+            return Ok(Readiness::Wait);
+        }
+        self.clients[index].ledger.set_backing(id, Backing::Present);
+        let has_memory = self.take_memory(index, name, id)?;
         let is_free = self.clients[index].blocked == Blocked::Not;
         Ok(if has_memory && is_free { Readiness::Ready } else { Readiness::Wait })
     }
 
-    /// Handles an allocation; where memory comes later, it gets an address only.
+    /// Handles an allocation; where memory comes later, it gets an address only. Returns false if the program waits or
+    /// ends. After true the program may still have to wait until the memory is free.
     pub(crate) fn alloc(&mut self, index: usize, name: &'a str, bytes: u64) -> Result<bool, SimError> {
         let client = &mut self.clients[index];
-        let habits = client.tasks.habits;
         if client.buffers.contains_key(name) {
             // Another buffer of this name has not given its memory back yet.
             client.blocked = Blocked::Stream;
             return Ok(false);
         }
-        if habits.late_reservation || habits.early_copies || habits.live_requirement {
-            return self.alloc_address(index, name, bytes);
-        }
-        self.take_memory(index, name, bytes, false)
-    }
-
-    /// Allocates an address without memory. A bound task requests what its site has not announced. Returns false if
-    /// the program waits or ends.
-    fn alloc_address(&mut self, index: usize, name: &'a str, bytes: u64) -> Result<bool, SimError> {
-        let client = &mut self.clients[index];
-        let Some(open) = client.tasks.innermost(&client.sites).copied() else { return Ok(true) };
-        if client.tasks.must_wait(open.key, open.frame, bytes) {
-            client.blocked = Blocked::Asked;
+        let Some(task) = client.task() else { return Ok(true) };
+        let has_memory_now = task.is_bound() && (task.by_name.is_none() || task.terms.managed);
+        if has_memory_now && !client.is_in_context() && !self.enter_context(index)? {
             return Ok(false);
         }
-        let beyond = client.tasks.expect(open.key, open.frame, bytes);
-        client.addresses.insert(name, Address { bytes, staged: 0 });
-        self.extend(index, beyond)
-    }
-
-    /// Requests the bytes that an allocation needs beyond the task's original request. Returns false if they are
-    /// refused, and the program ends.
-    fn make_room(&mut self, index: usize, bytes: u64, is_expected: bool) -> Result<bool, SimError> {
         let client = &mut self.clients[index];
-        let Some(open) = client.tasks.innermost(&client.sites).copied() else { return Ok(true) };
-        let Some(task) = client.tasks.task_mut(open.key) else { return Ok(true) };
-        let account = &mut task.account;
-        let beyond =
-            if is_expected { account.hold(bytes) } else { account.take(Some(open.frame), bytes).more };
-        self.extend(index, beyond)
+        let wanted = Wanted { bytes, form: Form::Linear, is_captured: false };
+        let Allocating::Counted(counted) = client.tasks.allocate(&mut client.sites, &client.ledger, wanted)
+        else {
+            // Asked for already: a task that is not asked for yet gives addresses.
+            client.blocked = Blocked::Asked;
+            return Ok(false);
+        };
+        if !self.extend(index, counted.more)? {
+            return Ok(false);
+        }
+        let client = &mut self.clients[index];
+        client.tasks.granted(&counted);
+        if let Some(reserved) = counted.by_name {
+            let origin = Origin::Mapped { reserved, backing: Backing::Awaited };
+            let id = client.ledger.insert(counted.allocation(origin));
+            client.addresses.insert(name, Address { id, staged: 0 });
+            return Ok(true);
+        }
+        let Some((_, case)) = client.tasks.case(&counted) else { return Ok(true) };
+        let origin = Way::choose(&case, || Some(1)).origin();
+        let id = client.ledger.insert(counted.allocation(origin));
+        self.take_memory(index, name, id)
     }
 
     /// Requests more bytes for the open task. Returns false if they are refused, and the program ends.
@@ -202,22 +208,15 @@ impl<'a> World<'a> {
         Ok(true)
     }
 
-    /// Allocates a buffer's memory. Returns false if it is refused, and the program ends. After true the program may
-    /// still have to wait until the memory is free.
-    fn take_memory(
-        &mut self,
-        index: usize,
-        name: &'a str,
-        bytes: u64,
-        is_expected: bool,
-    ) -> Result<bool, SimError> {
-        if !self.make_room(index, bytes, is_expected)? {
-            return Ok(false);
-        }
+    /// Makes the memory of a buffer that is counted. Returns false if the device has no room, and the program ends.
+    fn take_memory(&mut self, index: usize, name: &'a str, buffer: BufferId) -> Result<bool, SimError> {
         let client = &self.clients[index];
-        let (Some(context), Some(open)) = (client.context, client.task()) else { return Ok(true) };
-        let Some(task) = open.own.id else { return Ok(true) };
-        let kind = if open.terms.managed { AllocKind::Managed } else { AllocKind::Device };
+        let found = client.ledger.get(buffer).zip(client.task().and_then(|task| task.own.id));
+        let (Some(context), Some((&Allocation { bytes, owner, origin, .. }, task))) = (client.context, found)
+        else {
+            return Ok(true);
+        };
+        let kind = if origin.is_rewritten() { AllocKind::Managed } else { AllocKind::Device };
         let (id, now) = (client.id, model_time(self.now));
         let made = match self.model.alloc(now, context, bytes, kind) {
             Ok(made) => made,
@@ -232,9 +231,7 @@ impl<'a> World<'a> {
             self.judge("a buffer takes memory", taken)?;
         }
         let client = &mut self.clients[index];
-        let origin = if kind == AllocKind::Managed { Origin::REWRITTEN } else { Origin::Plain };
-        let buffer = client.ledger.insert(Allocation::new(bytes, OWNER, None, origin));
-        client.buffers.insert(name, Buffer { id: buffer, alloc, bytes, kind });
+        client.buffers.insert(name, Buffer { id: buffer, owner, alloc, bytes, kind });
         if let Some(op) = made.ready {
             client.blocked = Blocked::Operation(op);
             self.operations.insert(op, index);
@@ -259,7 +256,7 @@ impl<'a> World<'a> {
         let through_ring = client.tasks.habits.fast_copies;
         let Some(buffer) = client.buffers.get(name).copied() else { return Ok(true) };
         let whole = buffer.part(0, bytes);
-        let fits = client.launched == 0 && client.ledger.fits(OWNER, whole, client.grant_to_fill());
+        let fits = client.launched == 0 && client.ledger.fits(buffer.owner, whole, client.grant_to_fill());
         let is_pinned = match buffer.kind {
             AllocKind::Device => pinned || through_ring,
             AllocKind::Managed if fits => {
@@ -321,7 +318,7 @@ impl<'a> World<'a> {
         let others: Vec<BufferId> =
             client.buffers.values().map(|other| other.id).filter(|id| *id != buffer.id).collect();
         let grant = client.grant_to_fill();
-        let plan = client.ledger.plan_fetch(OWNER, grant, &[buffer.id], &others, Unwritten::Nothing);
+        let plan = client.ledger.plan_fetch(buffer.owner, grant, &[buffer.id], &others, Unwritten::Nothing);
         plan.into_iter().try_for_each(|Part { span, .. }| {
             let range = Range { offset: span.start, bytes: span.bytes };
             self.enqueue(index, Op::Prefetch { alloc: buffer.alloc, range, to: Location::Device })
@@ -362,20 +359,18 @@ impl<'a> World<'a> {
     }
 
     /// Drops an address that never got memory, and gives back what was reserved for it.
-    fn forget_address(&mut self, index: usize, name: &'a str) -> Result<(), SimError> {
-        let client = &mut self.clients[index];
-        let Some(address) = client.addresses.remove(name) else { return Ok(()) };
+    pub(crate) fn forget_address(&mut self, index: usize, name: &str) -> Result<(), SimError> {
+        let Some(address) = self.clients[index].addresses.remove(name) else { return Ok(()) };
         self.unstage(index, address.staged)?;
-        self.give_back(index, |account, frame| account.forgo(frame, address.bytes))
+        self.give_back(index, address.id)
     }
 
     pub(crate) fn release(&mut self, index: usize, name: &str) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         let Some(buffer) = client.buffers.remove(name) else { return Ok(()) };
-        client.ledger.remove(buffer.id);
         let id = client.id;
         self.auditor.returns(id, name);
         self.model.free(model_time(self.now), buffer.alloc)?;
-        self.give_back(index, |account, frame| account.give(frame, buffer.bytes))
+        self.give_back(index, buffer.id)
     }
 }

@@ -9,8 +9,9 @@ use crate::engine::{SimError, World};
 use crate::job::JobOp;
 use crate::result::{Outcome, TaskTimes};
 use crate::steps::Step;
-use eager_client::account::{Account, FrameId, Requirement};
+use eager_client::account::Requirement;
 use eager_client::cell::{Cell, State};
+use eager_client::ledger::BufferId;
 use eager_client::request::{Begin, Outbox, Request};
 use eager_client::sites::{Beginning, Begun};
 use eager_client::task::{Geometry, Slot, TaskKey};
@@ -87,7 +88,9 @@ impl World<'_> {
         let (tasks, sites, wire) = (&mut client.tasks, &mut client.sites, &mut client.wire);
         if let Begun::Asked(key) = tasks.begin(sites, &beginning, |_| false, |_, _| true, wire) {
             tasks.open(sites, key, wire);
-            if !client.tasks.habits.early_copies {
+            // Memory that comes by name may also come after the program has gone on.
+            let is_by_name = client.tasks.task(key).is_some_and(|task| task.by_name.is_some());
+            if !(is_by_name && client.tasks.habits.early_copies) {
                 client.blocked = Blocked::Asked;
             }
         }
@@ -235,8 +238,8 @@ impl World<'_> {
             client.blocked = Blocked::Stream;
             return Ok(false);
         }
-        let addresses = std::mem::take(&mut client.addresses);
-        self.unstage(index, addresses.values().map(|address| address.staged).sum())?;
+        let unused: Vec<&str> = client.addresses.keys().copied().collect();
+        unused.into_iter().try_for_each(|name| self.forget_address(index, name))?;
         let now = self.now;
         let client = &mut self.clients[index];
         let site = client.sites.open.last().map_or(0, |open| open.site);
@@ -246,17 +249,13 @@ impl World<'_> {
         Ok(true)
     }
 
-    /// Counts what the program's task does not need any more, and tells the core. `change` returns how many bytes that
-    /// is.
-    pub(crate) fn give_back(
-        &mut self,
-        index: usize,
-        change: impl FnOnce(&mut Account, Option<FrameId>) -> u64,
-    ) -> Result<(), SimError> {
+    /// A buffer is freed, or dead: counts what its task does not need any more, and tells the core.
+    pub(crate) fn give_back(&mut self, index: usize, buffer: BufferId) -> Result<(), SimError> {
         let now = self.now;
         let client = &mut self.clients[index];
-        let Some(open) = client.tasks.innermost(&client.sites).copied() else { return Ok(()) };
-        client.tasks.give_back(open.key, |account| change(account, Some(open.frame)), &mut client.wire);
+        let Some(freed) = client.ledger.remove(buffer) else { return Ok(()) };
+        let over = client.tasks.freed(&freed.allocation(), &mut client.wire);
+        over.into_iter().for_each(|task| client.note_end(&task, now));
         if client.task().is_some_and(|task| task.account.reserved() == 0) {
             client.note_release(now);
         }

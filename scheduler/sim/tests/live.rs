@@ -73,6 +73,13 @@ fn early_copies_let_the_host_go_on_and_are_limited_by_its_memory() {
 }
 
 #[test]
+fn early_copies_alone_do_nothing_as_only_memory_by_name_can_wait_for_its_data() {
+    let jobs = [job(&Shape { tail: 0.0, ..CYCLIC }), job(&Shape { tail: 0.0, host_before: 2.0, ..CYCLIC })];
+    let with = |early| run(&jobs, &case_with(|options| options.early_copies = Some(early))).unwrap().jobs;
+    assert_eq!(with(true), with(false));
+}
+
+#[test]
 fn a_live_requirement_lets_tasks_share_what_they_need_one_after_the_other() {
     // Two phases of 7 GiB each: 14 GiB in total, 7 GiB at once.
     let copy = |buffer: &str| JobOp::CopyToDevice { buffer: buffer.into(), bytes: 7 * GIB, pinned: true };

@@ -242,7 +242,7 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
 impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     /// Changes a task's bytes, and tells the daemon what that leaves unneeded. `change` returns how many bytes that
     /// is.
-    pub fn give_back(
+    fn give_back(
         &mut self,
         key: TaskKey,
         change: impl FnOnce(&mut Account) -> u64,
@@ -334,23 +334,5 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         }
         sites.open.retain(|open| self.is_open(open));
         over
-    }
-}
-
-/// Allocations that get memory later.
-impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
-    /// True if an allocation by this site makes its task wait for its device first: the site had not announced it, and
-    /// a task that waits cannot ask for more.
-    pub fn must_wait(&self, key: TaskKey, frame: FrameId, bytes: u64) -> bool {
-        let waits = self.task(key).filter(|task| matches!(task.phase, Phase::Asked(_)));
-        waits.is_some_and(|task| task.account.beyond(frame, bytes) > 0)
-    }
-
-    /// Counts an allocation that is an address so far; returns the bytes to ask for now. A task that has not been
-    /// asked for asks for them with the rest.
-    pub fn expect(&mut self, key: TaskKey, frame: FrameId, bytes: u64) -> u64 {
-        let Some(task) = self.task_mut(key) else { return 0 };
-        let beyond = task.account.expect(Some(frame), bytes).more;
-        if task.is_bound() { beyond } else { 0 }
     }
 }

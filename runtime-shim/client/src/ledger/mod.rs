@@ -7,6 +7,7 @@
 use crate::account::FrameId;
 use crate::spans::{Span, Spans};
 use crate::task::TaskKey;
+use crate::way::Way;
 use std::collections::BTreeMap;
 use sums::{Share, Sums};
 
@@ -73,6 +74,17 @@ impl Origin {
 
     pub fn is_rewritten(self) -> bool {
         matches!(self, Origin::Rewritten { .. })
+    }
+}
+
+impl Way {
+    /// What the ledger records of memory that is made so.
+    pub fn origin(self) -> Origin {
+        match self {
+            Way::Managed => Origin::REWRITTEN,
+            Way::Mapped { reserved } => Origin::Mapped { reserved, backing: Backing::Present },
+            Way::Plain => Origin::Plain,
+        }
     }
 }
 

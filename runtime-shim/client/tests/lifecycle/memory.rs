@@ -86,11 +86,7 @@ impl Program {
         let origin = match (counted.by_name, self.client.case(&counted)) {
             (Some(reserved), _) => Origin::Mapped { reserved, backing: Backing::Awaited },
             (None, None) => Origin::REWRITTEN,
-            (None, Some((_, case))) => match Way::choose(&case, || Some(1)) {
-                Way::Managed => Origin::REWRITTEN,
-                Way::Mapped { reserved } => Origin::Mapped { reserved, backing: Backing::Present },
-                Way::Plain => Origin::Plain,
-            },
+            (None, Some((_, case))) => Way::choose(&case, || Some(1)).origin(),
         };
         let id = self.ledger.insert(counted.allocation(origin));
         if let Some(buffer) = self.books.get(number) {

@@ -26,16 +26,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Reserves this many bytes of addresses and maps device memory to them; `None`: no room, or not possible now.
-    pub(crate) fn map_new(
-        &self,
-        thread: &mut Thread,
-        bytes: u64,
-        device: DeviceIndex,
-    ) -> Option<(u64, Origin)> {
+    pub(crate) fn map_new(&self, thread: &mut Thread, bytes: u64, device: DeviceIndex) -> Option<u64> {
         self.enter(thread, device).ok()?;
         let reserved = self.runtime.reserve(bytes).ok()?;
         if let Ok(Some(())) = self.runtime.map_memory(reserved, device) {
-            return Some((reserved.start, Origin::Mapped { reserved: bytes, backing: Backing::Present }));
+            return Some(reserved.start);
         }
         let _ = self.runtime.unreserve(reserved, false);
         None

@@ -110,7 +110,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         let way = Way::choose(&case, || self.piece_on(thread, device));
         let mapped = match way {
-            Way::Mapped { reserved } => self.map_new(thread, reserved, device),
+            Way::Mapped { reserved } => {
+                self.map_new(thread, reserved, device).map(|start| (start, way.origin()))
+            }
             Way::Managed | Way::Plain => None,
         };
         let (made, origin) = match mapped {
