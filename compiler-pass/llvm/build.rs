@@ -5,10 +5,11 @@
 
 use std::process::Command;
 
+const HEADER: &str = "src/analyses.h";
 const SOURCES: [&str; 4] = ["src/helpers.cpp", "src/optimise.cpp", "src/remarks.cpp", "src/llvm19.cpp"];
 
 fn main() {
-    for file in SOURCES {
+    for file in SOURCES.into_iter().chain([HEADER]) {
         println!("cargo:rerun-if-changed={file}");
     }
     println!("cargo:rerun-if-env-changed=LLVM_CONFIG");

@@ -1,8 +1,8 @@
 // What LLVM 22's C API has and LLVM 19's has not, under the same name.
+#include "analyses.h"
 #include "llvm-c/Transforms/PassBuilder.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/IR/Function.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/CBindingWrapping.h"
 
 #if LLVM_VERSION_MAJOR < 20
@@ -11,19 +11,11 @@ using namespace llvm;
 extern "C" LLVMErrorRef LLVMRunPassesOnFunction(LLVMValueRef function, const char *passes, LLVMTargetMachineRef,
                                                 LLVMPassBuilderOptionsRef) {
   PassBuilder builder;
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager components;
-  ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
+  Analyses analyses(builder);
   FunctionPassManager manager;
   if (Error error = builder.parsePassPipeline(manager, passes))
     return wrap(std::move(error));
-  manager.run(*unwrap<Function>(function), functions);
+  manager.run(*unwrap<Function>(function), analyses.functions);
   return LLVMErrorSuccess;
 }
 #endif

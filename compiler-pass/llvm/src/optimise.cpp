@@ -6,13 +6,13 @@
 // asks at run time that a number that counts the turns does not wrap. It drops the question for a narrow number, such as
 // the five bits of `(x - 1) & 31`, where it asks the same of a wider one, and takes memory at such an index to be in one
 // row. So where numbers of several widths count in one loop, all but the widest are made unknown to it here.
+#include "analyses.h"
 #include "llvm-c/Error.h"
 #include "llvm-c/TargetMachine.h"
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Analysis/ScalarEvolution.h"
 #include "llvm/Analysis/ScalarEvolutionExpressions.h"
 #include "llvm/IR/Instructions.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/CBindingWrapping.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Utils/LoopUtils.h"
@@ -141,18 +141,10 @@ extern "C" LLVMErrorRef eager_optimise(LLVMModuleRef module, const char *passes,
         manager.addPass(HideNarrowCounters());
         manager.addPass(FreeWidths());
       });
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager components;
-  ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
+  Analyses analyses(builder);
   ModulePassManager manager;
   if (Error error = builder.parsePassPipeline(manager, passes))
     return wrap(std::move(error));
-  manager.run(*unwrap(module), modules);
+  manager.run(*unwrap(module), analyses.modules);
   return LLVMErrorSuccess;
 }
