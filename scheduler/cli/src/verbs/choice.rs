@@ -28,8 +28,7 @@ impl Choice {
                 "several GPUs can be chosen among {BEGIN_BARRED_DEVICES} at most, and the daemon serves more"
             );
         }
-        let able = |device: &&DeviceRow| !device.lost && device.capacity_bytes >= memory.0;
-        let able: Vec<&DeviceRow> = devices.iter().filter(able).collect();
+        let able: Vec<&DeviceRow> = devices.iter().filter(|device| device.can_hold(memory)).collect();
         if able.len() < count {
             bail!("{count} GPUs with {memory} each: the daemon has {} that large", able.len());
         }

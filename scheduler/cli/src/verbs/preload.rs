@@ -45,15 +45,17 @@ pub struct Learnt {
 }
 
 impl Learnt {
-    /// Learns from programs of one user that have ended, oldest first. `None`: none of them tells, or they took more
-    /// than any device has now.
-    pub fn from(programs: &[ProgramRow], devices: &[DeviceRow], label: &str) -> Option<Learnt> {
+    /// Learns from programs of one user that have ended, oldest first. `None`: none of them tells.
+    pub fn from(programs: &[ProgramRow], label: &str) -> Option<Learnt> {
         let tells = |row: &&ProgramRow| row.label == label && row.end == "ended" && row.grown_bytes > 0;
         let took: Vec<u64> =
             programs.iter().rev().filter(tells).take(RUNS).map(|row| row.grown_bytes).collect();
-        let size = took.iter().copied().max()?;
-        let fits = |device: &DeviceRow| !device.lost && device.capacity_bytes >= size;
-        devices.iter().any(fits).then_some(Learnt { size: Size(size), runs: took.len() })
+        Some(Learnt { size: Size(took.iter().copied().max()?), runs: took.len() })
+    }
+
+    /// True if some device has that much now.
+    pub fn fits(&self, devices: &[DeviceRow]) -> bool {
+        devices.iter().any(|device| device.can_hold(self.size))
     }
 }
 
@@ -166,7 +168,10 @@ mod tests {
             ..ProgramRow::default()
         };
         let devices = [DeviceRow { capacity_bytes: 16 << 30, ..DeviceRow::default() }];
-        let learnt = |programs: &[ProgramRow]| Learnt::from(programs, &devices, "a");
+        let on = |devices: &[DeviceRow], programs: &[ProgramRow]| {
+            Learnt::from(programs, "a").filter(|learnt| learnt.fits(devices))
+        };
+        let learnt = |programs: &[ProgramRow]| on(&devices, programs);
         let told = |programs: &[ProgramRow]| learnt(programs).map(|learnt| learnt.to_string());
         assert_eq!(learnt(&[row("b", 9, "ended"), row("a", 0, "ended"), row("a", 9, "limit")]), None);
         let two = [row("a", 6 << 30, "ended"), row("a", 5 << 30, "ended"), row("a", 0, "ended")];
@@ -177,7 +182,7 @@ mod tests {
         let many = [vec![row("a", 9 << 30, "ended")], vec![row("a", 1 << 30, "ended"); RUNS]].concat();
         assert_eq!(learnt(&many), Some(Learnt { size: Size(1 << 30), runs: RUNS }));
         assert_eq!(learnt(&[row("a", 17 << 30, "ended")]), None, "no device has that");
-        assert_eq!(Learnt::from(&two, &[], "a"), None);
+        assert_eq!(on(&[], &two), None);
     }
 
     #[test]

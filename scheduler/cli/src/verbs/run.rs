@@ -46,8 +46,8 @@ const EXIT_NOT_FOUND: u8 = 127;
 /// Status for a program that failed but ended with 0: the one that most programs use (specification S-644).
 const EXIT_FAULT_IGNORED: u8 = 1;
 
-/// Programs of the user that are searched for earlier runs of this one: a second's worth of the daemon's answers at most,
-/// and more than most people run in a day.
+/// Programs of the user that are searched for earlier runs of this one. Limits the daemon's answer, in which each takes
+/// some hundred bytes.
 const LEARNT_FROM_MAX: u32 = 500;
 
 #[derive(Debug, Clone, Default, Args)]
@@ -232,13 +232,12 @@ fn learnt(flags: &RunFlags, place: &DaemonPlace) -> Option<Learnt> {
     if !flags.preload || is_said {
         return None;
     }
-    let own = Some(nix::unistd::getuid().as_raw());
-    let ended = place.ask_briefly(&AdminRequest::History { uid: own, programs_max: LEARNT_FROM_MAX });
-    let info = place.ask_briefly(&AdminRequest::Info);
-    let (Ok(AdminReply::History { programs }), Ok(AdminReply::Info { devices, .. })) = (ended, info) else {
-        return None;
-    };
-    Learnt::from(&programs, &devices, &Hello::new(&label(flags)).label())
+    let uid = Some(nix::unistd::getuid().as_raw());
+    let history = AdminRequest::History { uid, programs_max: LEARNT_FROM_MAX };
+    let AdminReply::History { programs } = place.ask_briefly(&history).ok()? else { return None };
+    let learnt = Learnt::from(&programs, &Hello::new(&label(flags)).label())?;
+    let AdminReply::Info { devices, .. } = place.ask_briefly(&AdminRequest::Info).ok()? else { return None };
+    learnt.fits(&devices).then_some(learnt)
 }
 
 /// Returns the label by the shim's rule: the flag, else the environment, else the executable's name.

@@ -3,6 +3,7 @@
 //! Trap: these are the schema of `--json`. Only add fields, each with a default, and never rename one, so that programs
 //! of one admin version understand each other.
 
+use eager_units::Size;
 use serde::{Deserialize, Serialize};
 
 /// One task as people see it.
@@ -279,6 +280,13 @@ pub struct DaemonRow {
     pub history_problem: String,
     #[serde(default)]
     pub ended_problem: String,
+}
+
+impl DeviceRow {
+    /// True if its memory is large enough, in use or not.
+    pub fn can_hold(&self, memory: Size) -> bool {
+        !self.lost && self.capacity_bytes >= memory.0
+    }
 }
 
 impl DaemonRow {
