@@ -147,7 +147,7 @@ hooks! { declared;
     };
     fn cudaMemGetInfo(free: *mut usize, total: *mut usize) = |shim, thread| {
         let outcome = shim.on_own_device(thread);
-        if outcome != Outcome::PassThrough(Why::AsItIs) || free.is_null() {
+        if outcome != Outcome::PassThrough(Why::AsItIs) || free.is_null() || !shim.has_declared_size() {
             return outcome;
         }
         // SAFETY: the program's own arguments.

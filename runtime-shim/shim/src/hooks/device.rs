@@ -68,6 +68,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.on_some_device(thread)
     }
 
+    /// True if the program's user declared its size.
+    pub fn has_declared_size(&self) -> bool {
+        self.config.declared.is_some()
+    }
+
     /// The free memory that `cudaMemGetInfo` tells a program of a declared size, of `free` bytes on the device: what the
     /// program may still allocate of that size. The rest of the device is not promised to it; and where it starts
     /// over-subscribed, less may be free.
