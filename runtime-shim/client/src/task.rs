@@ -102,8 +102,6 @@ pub struct Task<D, W> {
     pub terms: Told<D>,
     /// Set if its memory comes with the first call that names the address.
     pub by_name: Option<ByName>,
-    /// It must not start over-subscribed.
-    pub(crate) whole: bool,
     /// Announced by its site, for the request.
     pub(crate) site: u64,
     pub(crate) geometry: Geometry,
@@ -136,7 +134,6 @@ impl<D: Default, W: Default> Task<D, W> {
             account: Account::default(),
             terms: Told { sequence: 0, reason: 0, extend_refused: false, terms },
             by_name: None,
-            whole: false,
             site: 0,
             geometry: Geometry::UNKNOWN,
             beside: None,

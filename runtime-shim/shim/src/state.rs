@@ -1,8 +1,8 @@
 //! The shim's knowledge of its process, under one lock: tasks, allocations, the program's streams.
 //!
 //! Traps: the lock must not be held over a call to CUDA or a wait for the daemon's answer. A decision is made under
-//! it and carried out without it; a key ([`TaskKey`]) that became stale meanwhile finds no task. Begins,
-//! shrinks, ends, busy and idle are *sent* under it (sending waits only while the ring is full), because their order matters. The
+//! it and carried out without it; a key ([`TaskKey`]) that became stale meanwhile finds no task. Begins, shrinks, ends,
+//! busy and idle are *sent* under it (sending waits only while the ring is full), because their order matters. The
 //! pass's tables ([`crate::shim::Shim::program`]) must be locked *before* the state: a module that registers waits
 //! for the readers, and new readers wait behind it, so that the other order deadlocks.
 

@@ -25,7 +25,9 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
                 (bytes, geometry, BeginFlags { managed: bytes > 0, ..BeginFlags::LAZY })
             }
             Phase::Deferred => {
-                let flags = BeginFlags { whole: task.whole, ..BeginFlags::NONE };
+                // Memory that comes by name is never over-subscribed.
+                let whole = task.by_name.is_some() || self.declared.is_some_and(|declared| declared.whole);
+                let flags = BeginFlags { whole, ..BeginFlags::NONE };
                 (task.account.reserved(), task.geometry, flags)
             }
             _ => return self.look(key, cell, out),
@@ -71,9 +73,8 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         refused.is_some_and(|refused| has_reached(refused, asked.sequence))
     }
 
-    /// A thread needs a device for a context: that of the lazy or declared task (`key`), or
-    /// [`Client::foothold`]. If there is
-    /// neither, one is asked for in the lazy task's slot, without memory.
+    /// A thread needs a device for a context: that of the lazy or declared task (`key`), or [`Client::foothold`]. If
+    /// there is neither, one is asked for in the lazy task's slot, without memory.
     pub fn need_foothold(&mut self, key: TaskKey, cell: &Cell<D>, out: &mut impl Outbox) -> Step<D, W> {
         if !self.is_unbound(key) {
             // A declared task is asked for now.

@@ -63,8 +63,7 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         if by_name.is_some() && habits.live_requirement {
             task.account.ask_for(requirement.live_bytes);
         }
-        (task.by_name, task.whole, task.site) = (by_name, by_name.is_some(), site);
-        (task.geometry, task.beside) = (geometry, beside);
+        (task.by_name, task.site, task.geometry, task.beside) = (by_name, site, geometry, beside);
         if by_name.is_some() && habits.late_reservation && beside.is_none() {
             sites.push(site, key, frame);
             return Begun::Open;

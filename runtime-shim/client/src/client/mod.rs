@@ -145,7 +145,6 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         if let Some(task) = self.task_mut(key) {
             // Kept open, so that the task has its memory until the program ends.
             task.account.open(Announced { site: NO_SITE, bytes: declared.bytes, reuses: true });
-            task.whole = declared.whole;
         }
         key
     }
@@ -176,6 +175,7 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         sites.open.iter().rev().find_map(|open| self.task_of_open(open))
     }
 
+    /// The lazy task, or the declared one, if there is one.
     pub fn lazy_task(&self) -> Option<&Task<D, W>> {
         self.tasks[lazy_slot().index()].as_ref()
     }
