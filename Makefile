@@ -51,8 +51,8 @@ live: ## policy eager-live against CASE, simulated; report in target/live/
 # Tests wait for half of their time, so twice as many run at once as there are processors.
 test: export RUST_TEST_THREADS ?= $(shell expr 2 '*' $$(nproc))
 test: setup ## every test (about 20 minutes on two cores, besides the build)
-	# With the features that the tests switch on: otherwise cargo builds the core, and all that uses it, twice.
-	cargo build --locked --workspace --features eager-core/test-tools,eagerd/faulty-policies,eagerd/test-tools
+	# Executables and tests at once: cargo gives a build without tests other features, and would build our crates twice.
+	cargo build --locked --workspace --lib --bins --tests
 	cargo test --locked --workspace --no-fail-fast
 
 test-long: setup ## tests that take long: an hour of mixed load, upgrades, every interleaving of the shared pages, random programs
