@@ -239,3 +239,55 @@ fn a_program_with_reserved_devices_runs_on_these_and_sees_no_other() {
     let printed = run_ok(plain.env("EAGER_VGPU_VISIBLE", "1"));
     assert!(printed.contains("01:00.0") && printed.contains("02:00.0"), "not taken over: {printed}");
 }
+
+const RANK: &str = r#"
+#include <cstdio>
+#include <cstdlib>
+#include <cuda_runtime.h>
+__global__ void fill(int *p) { p[threadIdx.x] = threadIdx.x; }
+int main(int, char **words) {
+  int rank = atoi(words[1]), last = 0, *p;
+  char bus[16];
+  if (cudaSetDevice(rank) || cudaDeviceGetPCIBusId(bus, sizeof bus, rank)) return 1;
+  if (cudaMalloc(&p, 3u << 30)) return 2;
+  fill<<<1, 64>>>(p);
+  if (cudaMemcpy(&last, p + 63, sizeof last, cudaMemcpyDeviceToHost)) return 3;
+  printf("rank %d: %d on %s\n", rank, last, bus);
+  fflush(stdout);
+  getchar();
+  return 0;
+}
+"#;
+
+/// Under a launcher, the processes that use the memory are not the one that reserved it: each rank has the GPU of its
+/// number, and what it uses is counted once.
+#[test]
+fn ranks_of_a_launcher_have_a_reserved_gpu_each_and_their_memory_is_the_reservations() {
+    if !has_toolchain("ranks of a launcher") {
+        return;
+    }
+    let daemon = Daemon::start(&["--virtual", "3xV100-16GB"]);
+    run_ok(&mut daemon.verb(&["drain", "1"]));
+    let folder = tempfile::tempdir().expect("folder");
+    let program = compiled(folder.path(), "rank", RANK);
+    let script = format!("exec 3<&0; {0} 1 <&3 & {0} 0 <&3; wait", program.display());
+    let mut launcher = daemon.script(&["--mem", "8GiB", "-n", "2"], &script);
+    let launcher = launcher.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut launcher = Holder(launcher.expect("start"));
+    let lines = BufReader::new(launcher.0.stdout.take().expect("stdout")).lines().take(2);
+    let mut ranks: Vec<String> = lines.map(|line| line.expect("a line")).collect();
+    ranks.sort();
+    assert_eq!(ranks, ["rank 0: 63 on 0000:01:00.0", "rank 1: 63 on 0000:03:00.0"]);
+    let pinned = || -> Vec<u64> {
+        let tasks = daemon.json(&["ps"])["tasks"].take();
+        let tasks = tasks.as_array().expect("tasks").iter();
+        tasks.map(|task| task["pinned_bytes"].as_u64().unwrap_or_default() >> 30).collect()
+    };
+    until(|| if pinned() == [3, 3] { Ok(()) } else { Err(format!("{:?} GiB", pinned())) });
+    let devices = daemon.json(&["info"])["devices"].take();
+    let foreign = |device: &Value| device["foreign_bytes"].as_u64();
+    let foreign: Vec<_> = devices.as_array().expect("devices").iter().map(foreign).collect();
+    assert_eq!(foreign, [Some(0), Some(0), Some(0)]);
+    drop(launcher.0.stdin.take());
+    assert!(launcher.0.wait().expect("its end").success());
+}

@@ -19,6 +19,19 @@ pub fn started(pid: i32) -> u64 {
     start_field(&stat).unwrap_or(0)
 }
 
+/// When a process started, in the kernel's ticks since boot, and the id of its parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    pub started: u64,
+    pub parent: i32,
+}
+
+/// Where the process comes from; none where `/proc` does not tell.
+pub fn origin(pid: i32) -> Option<Origin> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(Origin { started: start_field(&stat)?, parent: parent_field(&stat)? })
+}
+
 /// True if `/proc` shows the process as stopped by a signal or a debugger.
 pub fn is_stopped(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -42,6 +55,11 @@ pub fn real_uid(pid: i32) -> Option<u32> {
 /// Field 3 of `/proc/PID/stat`: the state.
 fn state_field(stat: &str) -> Option<&str> {
     stat[stat.rfind(')')? + 1..].split_ascii_whitespace().next()
+}
+
+/// Field 4 of `/proc/PID/stat`: the parent's process id.
+fn parent_field(stat: &str) -> Option<i32> {
+    stat[stat.rfind(')')? + 1..].split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// Field 22 of `/proc/PID/stat` (proc(5)): the start time. The second field is the command's name in parentheses, which
@@ -87,6 +105,7 @@ mod tests {
         let stat = "7 (a) 9 9) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1000 1\n";
         assert_eq!(start_field(stat), Some(4242));
         assert_eq!((state_field(stat), state_field("")), (Some("S"), None));
+        assert_eq!((parent_field(stat), parent_field("")), (Some(1), None));
         assert_eq!(start_field(""), None);
         assert_eq!(start_field("7 (a) S"), None);
     }

@@ -5,6 +5,7 @@
 
 pub mod after;
 pub mod drains;
+mod family;
 pub mod records;
 pub mod restore;
 pub mod steer;

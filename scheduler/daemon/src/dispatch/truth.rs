@@ -1,11 +1,13 @@
 //! Compares the ledger with what the devices report, and tells the core which process uses what where the two differ.
 //!
 //! A process is matched to a client by the process id that the kernel gave when the client connected. Ids are reused,
-//! but not while the client's process lives, and when it ends the client is removed.
+//! but not while the client's process lives, and when it ends the client is removed. A process without a client may be a
+//! child of a reservation's ([`super::family`]).
 
 use crate::devices::minutes::Minutes;
 use crate::devices::nvml;
 use crate::devices::usage::{Fault, Observation, ObserverReport, ProcessUse};
+use crate::dispatch::family::Families;
 use crate::dispatch::{Client, Dispatch};
 use eager_core::action::{Ending, Reason};
 use eager_core::event::{ClientUse, Event};
@@ -63,6 +65,8 @@ pub struct Truth {
     failed_observations: u32,
     /// Since when a client's process has been seen stopped beside an idle device.
     pub(crate) stopped_since: BTreeMap<ClientId, Nanos>,
+    /// Processes that reservations have started.
+    pub(crate) families: Families,
     /// How often a program used more than it declared.
     pub overruns: u64,
     /// How often a task had its device for longer than permitted.
@@ -126,17 +130,17 @@ impl Truth {
     }
 }
 
-/// Sums up what processes use, by device and client.
-fn sum_by_device(uses: &[ProcessUse], clients: &BTreeMap<i32, ClientId>) -> BTreeMap<DeviceId, DeviceUse> {
+/// Sums up what processes use, by device and client. `owners`: the client of each process that has one.
+fn sum_by_device(uses: &[ProcessUse], owners: &BTreeMap<i32, ClientId>) -> BTreeMap<DeviceId, DeviceUse> {
     let mut devices: BTreeMap<DeviceId, DeviceUse> = BTreeMap::new();
     for used in uses {
         let device = devices.entry(used.device).or_default();
-        let sum = match clients.get(&used.pid) {
+        let sum = match owners.get(&used.pid) {
             Some(&client) => device.clients.entry(client).or_default(),
             None => &mut device.foreign,
         };
         *sum = sum.saturating_add(used.pinned);
-        if let Some(&client) = clients.get(&used.pid) {
+        if let Some(&client) = owners.get(&used.pid) {
             let sum = device.managed.entry(client).or_default();
             *sum = sum.saturating_add(used.managed);
         }
@@ -170,9 +174,9 @@ impl Dispatch {
             Ok(seen) => seen,
             Err(problem) => return self.observation_failed(&problem.to_string()),
         };
-        let clients = self.clients.iter().map(|(id, client)| (client.peer.pid, *id)).collect();
+        let owners = self.owners(&uses);
         let devices: Vec<DeviceId> = self.core.scheduler.devices().map(|device| device.device).collect();
-        let mut seen = sum_by_device(&uses, &clients);
+        let mut seen = sum_by_device(&uses, &owners);
         (self.truth.paged, self.truth.utilization, self.truth.seen_at) =
             (paged, utilization, Some(self.now()));
         (self.truth.celsius, self.truth.watts) = (celsius, watts);
@@ -322,9 +326,9 @@ mod tests {
             pinned: Bytes(bytes),
             managed: Bytes(100 * bytes),
         };
-        let clients = BTreeMap::from([(7, ClientId(1)), (8, ClientId(2))]);
+        let owners = BTreeMap::from([(7, ClientId(1)), (8, ClientId(2))]);
         let uses = [used(0, 7, 5), used(0, 9, 2), used(0, 7, 1), used(1, 8, 3), used(0, 10, 4)];
-        let devices = sum_by_device(&uses, &clients);
+        let devices = sum_by_device(&uses, &owners);
         let on = |device| &devices[&DeviceId(device)];
         assert_eq!((on(0).clients[&ClientId(1)], on(0).foreign), (Bytes(6), Bytes(6)));
         assert_eq!((on(1).clients[&ClientId(2)], on(1).foreign), (Bytes(3), Bytes::ZERO));

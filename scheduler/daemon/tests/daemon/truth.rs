@@ -5,11 +5,16 @@
 
 use crate::support::{Daemon, Hostile, MIB, answer, begin, begin_whole, command, slot, wait_until, wants};
 use eager_proto::admin::AdminRequest;
+use eager_proto::hello::Hello;
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, STATE_BOUND, STATE_WAITING, TaskCell, gate,
 };
 use eager_proto::request::{BeginFlags, RequestBody};
+use eager_shm::client::ClientConnection;
 use nix::sys::signal::Signal;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Starts a daemon that reads what is in use from a file, at first nothing.
 fn start(arguments: &[&str]) -> Daemon {
@@ -129,6 +134,48 @@ fn foreign_use_is_not_given_away_and_comes_back() {
     let (_, said) = daemon.end();
     assert_eq!(said.lines().count(), 2, "{said}");
     assert!(said.contains("600 MiB are used by programs that Eager does not schedule"), "{said}");
+}
+
+/// A process that is no child of the test's, and ends with it.
+struct Process(i32);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.0), Signal::SIGKILL);
+    }
+}
+
+/// `eager run --mem` with a shell or a launcher: those that use the memory are not the process that reserved it.
+#[test]
+fn what_a_reservations_children_use_is_the_reservations() {
+    let mut daemon = start(&[]);
+    let hello = Hello::new("launcher").held_by_process();
+    let launcher =
+        ClientConnection::connect(&daemon.socket(), &hello, Duration::from_secs(20)).expect("connect");
+    let asked = begin_whole(&launcher, slot(0), 500);
+    assert_eq!(answer(&launcher, slot(0), asked).state, STATE_BOUND);
+    let mut shell = Command::new("sh");
+    let mut shell =
+        shell.args(["-c", "sleep 1000 & echo $!; wait"]).stdout(Stdio::piped()).spawn().expect("sh");
+    let mut said = String::new();
+    BufReader::new(shell.stdout.take().expect("stdout")).read_line(&mut said).expect("a line");
+    let ends_with_test = Process(said.trim().parse().expect("a pid"));
+    let rank = ends_with_test.0;
+    uses(&daemon, &[(rank, 400), (1, 100)]);
+    daemon.until(|_| daemon.tasks()[0].pinned_bytes == Some(400 * MIB));
+    assert_eq!(daemon.device().foreign_bytes, 100 * MIB);
+    // The rank outlives the shell: init is its parent now.
+    shell.kill().expect("kill");
+    shell.wait().expect("its end");
+    uses(&daemon, &[(rank, 700), (1, 100)]);
+    counts(&daemon, 300);
+    assert_eq!((daemon.row().overruns, daemon.device().foreign_bytes), (1, 100 * MIB));
+    let ended = launcher.send(RequestBody::TaskEnd, slot(0)).expect("send");
+    answer(&launcher, slot(0), ended);
+    daemon.until(|_| daemon.device().foreign_bytes == 800 * MIB);
+    daemon.signal(Signal::SIGTERM);
+    let (_, said) = daemon.end();
+    assert!(said.contains("uses 700 MiB on GPU 0 and declared 500 MiB (launcher, pid "), "{said}");
 }
 
 #[test]
