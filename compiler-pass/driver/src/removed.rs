@@ -40,6 +40,8 @@ pub const NAMES: &[&str] = &[
     "cudaThreadSetLimit",
     "cudaThreadSynchronize",
     "cudaWaitExternalSemaphoresAsync_v2",
+    "multi_grid_group",
+    "this_multi_grid",
 ];
 
 /// Removed fields of `cudaDeviceProp`; they count only if the program also names `cudaDeviceProp`.
