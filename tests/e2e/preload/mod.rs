@@ -3,6 +3,7 @@
 mod front;
 mod libraries;
 mod programs;
+mod python;
 mod sizes;
 
 use eager_tests::daemon::Daemon;

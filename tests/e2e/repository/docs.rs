@@ -103,7 +103,7 @@ fn session(page: &Page) -> String {
     script
 }
 
-/// Runs the blocks of one page with these programs, and these sources for the page's `$EAGER_SOURCE`.
+/// Runs the blocks of one page with these programs, and these sources for the page's `$SOURCE`.
 pub(super) fn play_from(page: &Path, programs: &Path, sources: &Path) {
     play(page, &session(&read(page)), programs, sources);
 }
@@ -113,7 +113,7 @@ fn play(page: &Path, script: &str, programs: &Path, sources: &Path) {
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("PATH"));
     let mut bash = Command::new("bash");
     bash.arg("-c").arg(script).current_dir(folder.path()).env("PATH", path);
-    bash.env("XDG_RUNTIME_DIR", folder.path()).env("EAGER_SOURCE", sources).env_remove("EAGER_VGPU_SOCKET");
+    bash.env("XDG_RUNTIME_DIR", folder.path()).env("SOURCE", sources).env_remove("EAGER_VGPU_SOCKET");
     let output = run(&mut bash);
     assert!(output.status.success(), "{}: {}\n{script}\n{}", page.display(), output.status, text(&output));
 }

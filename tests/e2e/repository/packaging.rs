@@ -61,9 +61,13 @@ fn an_installation_has_all_that_its_units_and_shells_ask_for() {
         "share/doc/eager/eagerd.toml",
         "share/doc/eager/third-party.txt",
         "share/man/man1/eager-run.1",
+        "share/eager/python/pyproject.toml",
     ] {
         assert!(prefix.join(file).is_file(), "{file} is not installed");
     }
+    let package = prefix.join("share/eager/python/src");
+    let python = ["-B", "-c", "import eager, eager.__main__; assert not eager.is_scheduled()"];
+    run_ok(Command::new("python3").args(python).env("PYTHONPATH", package));
     let programs = files(&prefix.join("bin"));
     assert_eq!(programs, ["eager", "eager-eval", "eager-sim", "eagercc", "eagerd"]);
     for program in programs {
