@@ -174,7 +174,7 @@ impl WarpText<'_> {
             None => !stop.has(Part::Mask),
         };
         let parts = |stop: &Stop| {
-            let recorded = matches!(ops::code(stop, ""), Code::Recorded);
+            let recorded = matches!(ops::code(stop, "", self.inlined), Code::Recorded);
             !stop.is_block_barrier() && (recorded || !names_all(stop))
         };
         self.cut.regions.iter().any(|region| region.next.len() > 1) || self.cut.stops.iter().any(parts)
@@ -310,7 +310,7 @@ impl WarpText<'_> {
                  %{p}.more = or i32 %{p}.some, 1\n  store i32 %{p}.more, ptr %some\n  br label %warp.end\n"
             );
         }
-        let Code::Array(code) = ops::code(stop, &p) else {
+        let Code::Array(code) = ops::code(stop, &p, self.inlined) else {
             return format!("{p}:\n  br label %{slow}\n{apart}");
         };
         let code = code + &format!("  br label %r{number}.begin\n");

@@ -10,6 +10,7 @@
 mod block;
 mod branches;
 mod helpers;
+mod known;
 mod lanes;
 mod ops;
 mod unroll;
@@ -40,6 +41,8 @@ pub(crate) struct Stop {
     pub row: Suspension,
     /// Values of the arguments that are known, in the row's order.
     pub known: Vec<Option<u64>>,
+    /// Low five bits of a shuffle's argument for each lane of a warp in one row, if they are known but not common.
+    pub by_lane: Option<Vec<u32>>,
     /// Number of the place in the program.
     pub place: u64,
 }
@@ -161,7 +164,10 @@ pub(crate) fn mark_stops(
         let row = rows.iter().find(|row| row.name == name).ok_or_else(|| format!("{name} has no row"))?;
         let arguments = if barrier { Vec::new() } else { call.call_arguments() };
         let known = arguments.iter().map(|argument| argument.constant_integer()).collect();
-        let stop = Stop { number, row: row.clone(), known, place };
+        let place_of = |part| row.params.iter().position(|(_, of)| *of == part);
+        let argument = place_of(Part::Argument).map(|at| arguments[at]).filter(|a| !a.is_constant());
+        let by_lane = argument.and_then(|argument| known::low_bits_by_lane(argument, function));
+        let stop = Stop { number, row: row.clone(), known, by_lane, place };
         let builder = context.builder();
         builder.before(call);
         let places = [place, ops::left_as_arrays(&stop)].map(|n| context.int_type(32).constant(n));

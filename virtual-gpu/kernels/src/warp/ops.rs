@@ -127,13 +127,14 @@ pub(crate) enum Code {
     Recorded,
 }
 
-/// Code of a stop at which 32 lanes are together, all named by the mask. Names begin with `p`.
-pub(crate) fn code(stop: &Stop, p: &str) -> Code {
+/// Code of a stop at which 32 lanes are together, all named by the mask. Names begin with `p`. `in_row`: the warp is in
+/// one row that begins at a multiple of 32.
+pub(crate) fn code(stop: &Stop, p: &str, in_row: bool) -> Code {
     let (row, kind) = (&stop.row, stop.row.kind);
     match kind {
         BARRIER => Code::Recorded,
         ACTIVE_MASK => Code::Array(String::new()),
-        UP..=INDEX => Code::Array(shuffle(stop, p)),
+        UP..=INDEX => Code::Array(shuffle(stop, p, in_row)),
         9..=12 => Code::Array(vote(kind, p)),
         MATCH_ANY => {
             let wide = row.params.iter().any(|(ty, _)| *ty == "i64");
@@ -162,12 +163,14 @@ fn store(p: &str, name: &str, offset: u64, value: &str) -> String {
     )
 }
 
-fn shuffle(stop: &Stop, p: &str) -> String {
+fn shuffle(stop: &Stop, p: &str, in_row: bool) -> String {
     let kind = stop.row.kind;
     let way = ["up", "down", "bfly", "idx"][(kind - UP) as usize];
     let both = stop.row.result.starts_with('{');
     let control = stop.known(Part::Control);
-    let (Some(argument), Some(control)) = (stop.known(Part::Argument), control) else {
+    let common = stop.known(Part::Argument).map(|argument| vec![argument as u32; 32]);
+    let by_lane = stop.by_lane.clone().filter(|_| in_row);
+    let (Some(arguments), Some(control)) = (common.or(by_lane), control) else {
         let known = control.is_some();
         let control = control.unwrap_or(0);
         let mut text = String::new();
@@ -178,7 +181,7 @@ fn shuffle(stop: &Stop, p: &str) -> String {
         let _ = writeln!(text, "  call void @eagerwarp.shfl.{way}{which}(ptr %op, i32 {control})");
         return text;
     };
-    let source = |lane| shuffle_source(kind, lane, argument as u32, control as u32);
+    let source = |lane: u32| shuffle_source(kind, lane, arguments[lane as usize], control as u32);
     let lanes = vector("i32", |lane| source(lane).0.into());
     let mut text = load(p, "v", at::VALUE, "<32 x i32>");
     let _ = writeln!(

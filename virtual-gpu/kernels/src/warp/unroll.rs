@@ -183,7 +183,8 @@ fn evaluate(value: Value, known: &BTreeMap<Value, u64>, depth: u32) -> Option<u6
     Some(cut(number))
 }
 
-fn compare(predicate: LLVMIntPredicate, left: u64, right: u64, bits: u32) -> bool {
+/// Result of a comparison of two integers of `bits` bits.
+pub(super) fn compare(predicate: LLVMIntPredicate, left: u64, right: u64, bits: u32) -> bool {
     use LLVMIntPredicate::*;
     let cut = |number: u64| number & (u64::MAX >> (64 - bits));
     let signed = |number: u64| (number << (64 - bits)).cast_signed() >> (64 - bits);
