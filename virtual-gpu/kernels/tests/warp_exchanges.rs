@@ -197,3 +197,34 @@ fn warps_exchange_elements_of_arrays_as_a_loop_over_their_threads_does() {
         }
     }
 }
+
+/// An array that stays one is an element for each lane, not a value: a transpose by these steps took 18 times as long.
+#[test]
+fn arrays_indexed_by_a_bit_of_the_lane_are_as_good_as_values() {
+    let Some(cuda) = toolchain() else { return };
+    let size = |steps: &str| {
+        let source = format!(
+            "__global__ void k(int *x) {{ int t = threadIdx.x, lane = t & 31, a[8]; unsigned live = ~0u; int r[8];
+#pragma unroll
+  for (int k = 0; k < 8; ++k) a[k] = x[k * 32 + t];
+  {steps}
+#pragma unroll
+  for (int k = 0; k < 8; ++k) x[k * 32 + t] = r[k]; }}"
+        );
+        Program::build(&cuda, &source, &Options::default()).converted.bitcode.len()
+    };
+    let mut by_values = String::new();
+    for d in [4, 2, 1] {
+        for k in (0..8).filter(|k| k & d == 0) {
+            let other = k | d;
+            let _ = write!(
+                by_values,
+                "{{ int up = lane & {d}, got = __shfl_xor_sync(live, up ? a[{k}] : a[{other}], {d});
+                   a[{k}] = up ? got : a[{k}]; a[{other}] = up ? a[{other}] : got; }}"
+            );
+        }
+    }
+    by_values.push_str("for (int k = 0; k < 8; ++k) r[k] = a[k];");
+    let (indexed, values) = (size(&STEPS.replace("BITS", "lane")), size(&by_values));
+    assert!(indexed < values * 5 / 4, "{indexed} bytes, {values} without an array");
+}

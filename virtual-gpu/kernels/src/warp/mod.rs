@@ -10,6 +10,7 @@
 mod block;
 mod branches;
 mod helpers;
+mod indexed;
 mod known;
 mod lanes;
 mod ops;

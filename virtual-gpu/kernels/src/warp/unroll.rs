@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::indexed;
 use crate::Mode;
 use crate::import::Imported;
 use crate::llvm::{Block, Context, LLVMIntPredicate, Opcode, Value};
@@ -22,6 +23,8 @@ const BLOCKS_MAX: usize = 512;
 const DEPTH_MAX: u32 = 8;
 const PASSES: &str = "function(loop-unroll<O2;no-partial;no-peeling;no-runtime;no-upperbound;full-unroll-max=0>,\
     instcombine<no-verify-fixpoint>,simplifycfg,sroa<modify-cfg>,gvn,instcombine<no-verify-fixpoint>,simplifycfg)";
+/// Makes values of arrays that are no longer indexed by more than constants.
+const PROMOTE: &str = "function(sroa<modify-cfg>,gvn,instcombine<no-verify-fixpoint>,simplifycfg)";
 /// Limit on nested loops, which are unrolled from the inside out.
 const DEPTH_OF_LOOPS_MAX: usize = 4;
 
@@ -37,7 +40,18 @@ pub(crate) fn unroll(lowering: Lowering, imported: &Imported) -> Result<(), Stri
             break;
         }
     }
+    let kernels = imported.kernels.iter().filter_map(|kernel| imported.module.function(kernel));
+    let waiting = kernels.filter(|kernel| kernel.instructions().iter().any(|i| waits(lowering, i)));
+    let resolved = waiting.map(|kernel| indexed::resolve(lowering, kernel)).filter(|&resolved| resolved);
+    if resolved.count() > 0 {
+        imported.module.run_passes(PROMOTE, lowering.machine)?;
+    }
     Ok(())
+}
+
+fn waits(lowering: Lowering, instruction: &Value) -> bool {
+    let call = instruction.opcode() == Some(Opcode::LLVMCall);
+    call && instruction.callee().is_some_and(|callee| lowering.runtime.suspends(&callee.name()))
 }
 
 /// Unrolls innermost loops; returns false if there was none to unroll.
@@ -61,10 +75,7 @@ fn unroll_inner(lowering: Lowering, imported: &Imported) -> Result<bool, String>
 
 /// Terminators of the loops to unroll.
 fn latches<'m>(lowering: Lowering<'m>, kernel: Value<'m>) -> Vec<Value<'m>> {
-    let waits = |i: &Value| {
-        let callee = (i.opcode() == Some(Opcode::LLVMCall)).then(|| i.callee()).flatten();
-        callee.is_some_and(|callee| lowering.runtime.suspends(&callee.name()))
-    };
+    let waits = |i: &Value| waits(lowering, i);
     let blocks = kernel.blocks();
     if blocks.len() > BLOCKS_MAX || !kernel.instructions().iter().any(waits) {
         return Vec::new();
