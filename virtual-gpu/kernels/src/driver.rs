@@ -35,6 +35,7 @@ pub(crate) fn driver(bodies: &[Body], imported: &Imported, options: &Options) ->
          declare i32 @llvm.umin.i32(i32, i32)\ndeclare i32 @llvm.umax.i32(i32, i32)\n\
          declare void @eager.check(ptr, i32, i32, i32, ptr, i64, ptr, i64, ptr, i32)\ndeclare void @eager.flush(ptr, ptr)\n\
          declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\ndeclare i32 @eager.ready_lanes(ptr, i32)\ndeclare i1 @eager.next_round(ptr)\n\
+         declare void @llvm.lifetime.start.p0(i64, ptr)\ndeclare void @llvm.lifetime.end.p0(i64, ptr)\n\
          declare i32 @llvm.cttz.i32(i32, i1)\ndeclare i32 @llvm.ctlz.i32(i32, i1)\ndeclare i1 @llvm.coro.done(ptr)\ndeclare void @llvm.coro.resume(ptr)\n\n",
     );
     for body in bodies {
@@ -103,7 +104,8 @@ fn declarations(body: &Body) -> String {
     };
     let types: String = body.params.iter().fold(String::new(), |types, p| types + ", " + &p.ty);
     let regions = body.cut.iter().flat_map(|cut| &cut.regions).filter_map(|region| region.guard);
-    let guards: BTreeSet<usize> = body.guard.into_iter().chain(regions).collect();
+    let warps = body.warp.iter().flat_map(|cut| &cut.regions).filter_map(|region| Some(region.guard?.guard));
+    let guards: BTreeSet<usize> = body.guard.into_iter().chain(regions).chain(warps).collect();
     let mut text =
         format!("declare {result} @\"{}\"(ptr, i32, i32, i32, ptr, i1{own}{types})\n", escaped(&body.symbol));
     for guard in guards {

@@ -16,6 +16,7 @@ use crate::pure;
 use crate::runtime::{Runtime, helper};
 use crate::stretches::WIDTHS;
 use crate::thread::{Lowering, PART};
+use crate::warp::{self, WarpGuard};
 
 /// Types of a guard function's parameters, which precede the kernel's own: block context, index, the end of the row,
 /// and the address of the values common to all threads.
@@ -29,6 +30,9 @@ pub(crate) fn part_number(guard: Option<usize>, part: Part) -> usize {
         _ => 0,
     }
 }
+
+/// Added to these numbers in the form `Warp`, whose smaller ones say whether lanes are together.
+pub(crate) const WARP_PARTS: usize = 2;
 
 pub(crate) fn symbol(kernel: &str, guard: usize) -> String {
     format!("{kernel}.guard.{guard}")
@@ -44,6 +48,8 @@ struct Guarded<'a> {
     own: u32,
     /// Memory that is not written while the kernel runs.
     fixed: Vec<Value<'a>>,
+    /// Added to what [`part_number`] returns.
+    parts: usize,
 }
 
 /// Finds a guard for each loop over the threads of `body`, and emits the guard functions.
@@ -52,13 +58,27 @@ pub(crate) fn find(lowering: Lowering, function: Value, body: &mut Body) {
     let mut starts = fission::first_blocks(&graph.blocks);
     starts.insert(0, graph.blocks[0].terminator().successors()[0]);
     let cut = body.cut.is_some();
+    let is_cut = body.form.is_cut();
     let guarded = Guarded {
         function,
         kernel: &body.kernel,
         common: cut.then_some(fission::UNIFORM),
-        own: if cut { fission::OWN } else { PART + 1 },
+        own: if is_cut { fission::OWN } else { PART + 1 },
         fixed: fixed_memory(lowering, function, &body.params),
+        parts: if body.warp.is_some() { WARP_PARTS } else { 0 },
     };
+    if let Some(cut) = &mut body.warp {
+        let mut branches: Vec<Branch> = Vec::new();
+        for region in cut.regions.iter_mut().filter(|region| !region.is_straight) {
+            let start = graph.number[&starts[&region.number]];
+            let Some(branch) = best_guard(&guarded, &graph, start) else { continue };
+            let guard = add(&mut branches, branch);
+            let straight = |inside| is_straight(&guarded, &graph, start, branch, inside);
+            region.guard = Some(WarpGuard { guard, is_straight: [true, false].map(straight) });
+        }
+        make_functions(lowering, &guarded, &branches);
+        return;
+    }
     let Some(cut) = &mut body.cut else {
         let branch = best_guard(&guarded, &graph, 0);
         make_functions(lowering, &guarded, branch.as_slice());
@@ -69,14 +89,40 @@ pub(crate) fn find(lowering: Lowering, function: Value, body: &mut Body) {
     for region in cut.regions.iter_mut().filter(|region| !region.once) {
         let start = graph.number[&starts[&region.number]];
         let Some(branch) = best_guard(&guarded, &graph, start) else { continue };
-        let known = branches.iter().position(|known| known.condition == branch.condition);
-        region.guard = known.or(Some(branches.len()));
-        match known {
-            Some(known) => branches[known].always &= branch.always,
-            None => branches.push(branch),
-        }
+        region.guard = Some(add(&mut branches, branch));
     }
     make_functions(lowering, &guarded, &branches);
+}
+
+/// Adds a guard, unless its condition is there; returns its number.
+fn add<'m>(branches: &mut Vec<Branch<'m>>, branch: Branch<'m>) -> usize {
+    let known = branches.iter().position(|known| known.condition == branch.condition);
+    match known {
+        Some(known) => branches[known].always &= branch.always,
+        None => branches.push(branch),
+    }
+    known.unwrap_or(branches.len() - 1)
+}
+
+/// True if each lane takes a path through the region that is known in advance where the guard's outcome is.
+fn is_straight(guarded: &Guarded, graph: &Graph, region: usize, branch: Branch, inside: bool) -> bool {
+    let condition = branch.condition;
+    let holds = guarded.read(condition, branch.always).expect("best_guard could read it").inside == inside;
+    let (mut open, mut found) = (vec![region], BTreeSet::from([region]));
+    while let Some(block) = open.pop() {
+        let end = graph.blocks[block].terminator();
+        let decided = graph.next[block].len() == 2 && end.operand(0) == condition;
+        let next = match decided {
+            true => &graph.next[block][usize::from(!holds)..][..1],
+            false => &graph.next[block][..],
+        };
+        open.extend(next.iter().filter(|&&to| found.insert(to)));
+        let others: Vec<Value> = if decided { Vec::new() } else { vec![end] };
+        if !warp::is_straight(&graph.blocks[block].instructions(), &others, guarded.function) {
+            return false;
+        }
+    }
+    true
 }
 
 /// A branch that is chosen as a guard.
@@ -374,7 +420,8 @@ fn stretch<'m>(
 fn apply_guard(lowering: Lowering, guarded: &Guarded, condition: Value, inside: bool, number: usize) {
     let i32 = lowering.context.int_type(32);
     let [holds, fails] = if inside { [Part::Inside, Part::Outside] } else { [Part::Outside, Part::Inside] };
-    let [holds, fails] = [holds, fails].map(|part| i32.constant(part_number(Some(number), part) as u64));
+    let number = |part| (part_number(Some(number), part) + guarded.parts) as u64;
+    let [holds, fails] = [holds, fails].map(|part| i32.constant(number(part)));
     let part = guarded.function.params()[PART as usize];
     let builder = lowering.context.builder();
     builder.before(condition.next_instruction());

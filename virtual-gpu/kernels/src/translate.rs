@@ -15,6 +15,8 @@ use crate::{driver, fission, guards, lockstep, out_of_line, places, polls, varia
 
 /// `always-inline` first, so that no body is split into a coroutine before its helpers are in it.
 const OPTIMISE: &str = "always-inline,globaldce,default<O3>";
+/// Removes what lanes leave in arrays for each other once operations of the warp are vectors, which O3 looks at before.
+const LAST_OF_WARPS: &str = "function(dse)";
 /// Passes for modules with a kernel that is too large for `-O3`.
 const OPTIMISE_LITTLE: &str = "always-inline,globaldce,default<O1>";
 
@@ -117,7 +119,11 @@ fn generate<'m>(
 fn optimise(module: &Module, machine: &Machine, bodies: &[Body]) -> Result<(), String> {
     let any = |holds: fn(&Body) -> bool| bodies.iter().any(holds);
     let passes = if any(|body| body.economy.little_optimised) { OPTIMISE_LITTLE } else { OPTIMISE };
-    module.optimise(passes, machine, !any(|body| body.economy.no_slp))
+    module.optimise(passes, machine, !any(|body| body.economy.no_slp))?;
+    match any(|body| body.form == Form::Warp) {
+        true => module.run_passes(LAST_OF_WARPS, machine),
+        false => Ok(()),
+    }
 }
 
 /// Notes to the user on kernels that are too large for an optimisation, or whose threads wait for each other.
@@ -175,7 +181,12 @@ fn finish_loops(lowering: Lowering, bodies: &mut [Body]) -> Result<(), String> {
         return Ok(());
     }
     let may_be_guarded = |body: &&mut Body| {
-        matches!(body.form, Form::Plain | Form::Fission) && !body.is_large && !body.economy.no_guards
+        let can_be = match body.form {
+            Form::Plain | Form::Fission => true,
+            Form::Warp => body.warp.as_ref().is_some_and(|cut| !cut.apart),
+            _ => false,
+        };
+        can_be && !body.is_large && !body.economy.no_guards
     };
     for body in bodies.iter_mut().filter(may_be_guarded) {
         guards::find(lowering, thread_function(body)?, body);

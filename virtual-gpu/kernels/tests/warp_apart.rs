@@ -94,6 +94,18 @@ const PARTED: &[(&str, &str)] = &[
         "bool done = false; while (!done) { if (atomicCAS(all, 0, 1) == 0) { all[1] = all[1] * 3 + v; __threadfence(); atomicExch(all, 0); done = true; } __syncwarp(__activemask()); } o[0] = 1;",
     ),
     (
+        "guards",
+        "int x = threadIdx.x; if (x < 37) v += in[n - 1 - x] + 1; v += __shfl_xor_sync(live, v, 1); if (x == 70) v *= 5; else o[1] = v; v ^= __shfl_up_sync(live, v, 2); if (x >= 33 && x < 90) { o[2] = v; v += 3; } o[0] = __shfl_down_sync(live, v, 3);",
+    ),
+    (
+        "guarded_ends",
+        "__shared__ int s[256]; int x = threadIdx.x, first = t & ~31; s[t] = v; if (x <= 40) v += __popc(__activemask()); __syncthreads(); if (x > 63) { o[3] = v; return; } int u = x < n / 32 ? s[t] : 7; u += __shfl_xor_sync(__activemask(), u, 4); if (x < 32) u += __shfl_down_sync(live, u, 1); o[0] = u + s[first]; if (t == 0) o[1] = u;",
+    ),
+    (
+        "guarded_floats",
+        "int x = threadIdx.x; float f = v * 0.3f; if (x < 45) atomicAdd((float *)all, f); v += __shfl_xor_sync(live, v, 1); if (x != 33) atomicAdd((float *)all + 1, v * 1.1f); __syncwarp(live); if (x >= 30) atomicAdd((float *)all + 2, f * v); o[0] = v;",
+    ),
+    (
         "steps",
         "__shared__ volatile int s[256 + 32]; int b = t & ~31; s[b + lane] = v; if (lane + 1 < __popc(live)) s[b + lane] += s[b + lane + 1]; if (lane + 2 < __popc(live)) s[b + lane] += s[b + lane + 2]; o[0] = s[b + lane];",
     ),

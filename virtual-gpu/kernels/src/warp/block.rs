@@ -10,13 +10,13 @@
 use std::fmt::Write;
 
 use super::ops::{self, Answer, Code, at};
-use super::{Region, Stop, WarpCut};
-use crate::Budget;
+use super::{Region, Stop, WarpCut, WarpGuard};
 use crate::body::Body;
 use crate::llvm::escaped;
-use crate::loops::DIMENSIONS;
+use crate::loops::{DIMENSIONS, Part as Way};
 use crate::suspend::{ACTIVE_MASK, BARRIER, BEHIND_STEPS, EXITED, Part};
 use crate::thread_call::{Marks, load_arguments, parallel};
+use crate::{Budget, guards};
 
 /// Metadata of loops over lanes: they are not unrolled before they are vectorised, and loops without branches become
 /// operations on 32 lanes.
@@ -50,6 +50,7 @@ pub(crate) fn block_function(
         text,
         "  %sums = getelementptr i8, ptr %ctx, i64 96\n  %some = alloca i32\n  \
          %op = alloca [{op} x i8], align 64\n  %lanes = alloca [{lanes} x i8], align 64\n  \
+         %op.parted = alloca [{op} x i8], align 64\n  %lanes.parted = alloca [{lanes} x i8], align 64\n  \
          %out = alloca [4 x i64]\n  call void @llvm.memset.p0.i64(ptr %out, i8 0, i64 32, i1 false)\n  \
          %n = call i64 @eager.threads(ptr %ctx)\n  %n.up = add i64 %n, 31\n  %warps = lshr i64 %n.up, 5\n  \
          %state.bytes = mul i64 %warps, 192\n  %frame.bytes = mul i64 %warps, {frame}\n  \
@@ -70,10 +71,14 @@ pub(crate) fn block_function(
     text.push_str(&block.warps(marks));
     if inlined {
         text.push_str(&block.regions_and_stops());
-        text.push_str("at0:\n  store i32 0, ptr %state.at\n  br label %warp.end\n");
+        let end = block.alive("end");
+        let _ = write!(text, "at0:\n{end}  store i32 0, ptr %state.at\n  br label %warp.end\n");
         if block.may_part() {
-            let call = block.call_apart(marks, "-2", "%lanes", "%op");
-            let _ = write!(text, "part:\n  %part.state = {call}  br label %apart.end\n");
+            let call = block.call_apart(marks, "-2", "%lanes.parted", "%op.parted");
+            let copies = block.arrays().map(|(array, bytes)| {
+                format!("  call void @llvm.memcpy.p0.p0.i64(ptr %{array}.parted, ptr %{array}, i64 {bytes}, i1 false)\n")
+            });
+            let _ = write!(text, "part:\n{}  %part.state = {call}  br label %apart.end\n", copies.concat());
         }
     }
     text.push_str(&block.rounds());
@@ -191,7 +196,7 @@ impl WarpText<'_> {
             "  br label %round\n\
              round:\n  %is.first = phi i1 [ true, %entry ], [ false, %again ]\n  store i32 0, ptr %some\n  \
              br label %warp\n\
-             warp:\n  %w = phi i64 [ 0, %round ], [ %w.next, %warp.end ]\n  %first = shl nuw nsw i64 %w, 5\n  \
+             warp:\n  %w = phi i64 [ 0, %round ], [ %w.next, %warp.end ]\n{begin}  %first = shl nuw nsw i64 %w, 5\n  \
              %first.narrow = trunc i64 %first to i32\n  \
              %left = sub i64 %n, %first\n  %live = call i64 @llvm.umin.i64(i64 %left, i64 32)\n  \
              %due.at = mul i64 %w, 192\n  %due = getelementptr i8, ptr %dues, i64 %due.at\n  \
@@ -211,12 +216,14 @@ impl WarpText<'_> {
              dispatch:\n  switch i32 %state, label %other [ {cases}]\n\
              other:\n  %how = phi i32 [ 0, %begins ], {more}[ %state, %waited ], [ %state, %dispatch ]\n  \
              %other.state = {call}  br label %apart.end\n\
-             apart.end:\n  %new.state = phi i32 [ %other.state, %other ]{part}\n  store i32 %new.state, ptr %state.at\n  \
+             apart.end:\n  %new.state = phi i32 [ %other.state, %other ]{part}\n{end}  store i32 %new.state, ptr %state.at\n  \
              %new.ended = icmp eq i32 %new.state, 0\n  %new.apart = icmp slt i32 %new.state, 0\n  \
              %new.kind = select i1 %new.apart, i32 2, i32 1\n  %new.bit = select i1 %new.ended, i32 0, i32 %new.kind\n  \
              %new.some = load i32, ptr %some\n  %new.all = or i32 %new.some, %new.bit\n  \
              store i32 %new.all, ptr %some\n  br label %warp.end\n",
             frame = self.cut.frames() + self.cut.lanes(),
+            begin = self.alive("start"),
+            end = self.alive("end"),
             // Both edges of a branch lead there.
             more = if self.inlined { "" } else { "[ 0, %begins ], " },
             call = self.call_apart(marks, "%how", "null", "null"),
@@ -236,34 +243,63 @@ impl WarpText<'_> {
                 self.behind(&p, region)
             );
         }
+        let behind = self.behind(&p, region);
+        let Some(WarpGuard { guard, is_straight }) = region.guard else {
+            let lanes = self.lanes(region, &p, 1, region.is_straight);
+            return format!("{p}.begin:\n  br label %{p}.lanes\n{lanes}{behind}");
+        };
+        // The lanes of most warps all go one way.
+        let function = escaped(&guards::symbol(&self.body.kernel, guard));
+        let part = |part| guards::part_number(Some(guard), part) + guards::WARP_PARTS;
+        let ways = [
+            self.lanes(region, &format!("{p}.in"), part(Way::Inside), is_straight[0]),
+            self.lanes(region, &format!("{p}.out"), part(Way::Outside), is_straight[1]),
+            self.lanes(region, &format!("{p}.mixed"), 1, false),
+        ];
+        format!(
+            "{p}.begin:\n  %{p}.way = call i64 @\"{function}\"(ptr %ctx, i32 %x0, i32 %y0, i32 %z0, i32 %nx, ptr null{arguments})\n  \
+             %{p}.others = lshr i64 %{p}.way, 1\n  %{p}.all = icmp ugt i64 %{p}.others, 30\n  \
+             %{p}.holds = trunc i64 %{p}.way to i1\n  \
+             br i1 %{p}.all, label %{p}.alike, label %{p}.mixed.lanes\n\
+             {p}.alike:\n  br i1 %{p}.holds, label %{p}.in.lanes, label %{p}.out.lanes\n{}{behind}",
+            ways.concat(),
+            arguments = self.arguments,
+        )
+    }
+
+    /// Text of a loop over the lanes of a warp that runs a region. Names begin with `q`; `part` says what is known of
+    /// the guard.
+    fn lanes(&self, region: &Region, q: &str, part: usize, is_straight: bool) -> String {
+        let number = region.number;
+        let (symbol, p) = (&self.symbol, format!("r{number}"));
+        let state = if number == 0 { -1 } else { number.cast_signed() };
         let [group, _] = parallel(self.body, 0, self.budget);
         let many = region.accesses > self.budget.vectorised_accesses;
         let metadata = match () {
             () if group.is_empty() => "!22",
             () if many => "!23",
-            () if region.is_straight => "!21",
+            () if is_straight => "!21",
             () => "!20",
         };
         let keep = if region.next.len() > 1 {
             format!(
-                "  %{p}.next.at = getelementptr i8, ptr %op, i64 {}\n  \
-                 %{p}.next.in = getelementptr i32, ptr %{p}.next.at, i64 %{p}.l\n  \
-                 store i32 %{p}.next, ptr %{p}.next.in{group}\n",
+                "  %{q}.next.at = getelementptr i8, ptr %op, i64 {}\n  \
+                 %{q}.next.in = getelementptr i32, ptr %{q}.next.at, i64 %{q}.l\n  \
+                 store i32 %{q}.next, ptr %{q}.next.in{group}\n",
                 at::NEXT
             )
         } else {
             String::new()
         };
         format!(
-            "{p}.begin:\n  br label %{p}.lane\n\
-             {p}.lane:\n  %{p}.l = phi i64 [ 0, %{p}.begin ], [ %{p}.l.next, %{p}.lane ]\n  \
-             %{p}.l.narrow = trunc i64 %{p}.l to i32\n  %{p}.x = or disjoint i32 %x0, %{p}.l.narrow\n  \
-             %{p}.next = call i32 @\"{symbol}\"(ptr %ctx, i32 %{p}.x, i32 %y0, i32 %z0, ptr %out, i1 false, i32 1, \
-             ptr %frames, i64 %{p}.l, i64 32, i32 {state}, ptr %lanes, ptr %op{arguments}){group}\n{keep}  \
-             %{p}.l.next = add nuw nsw i64 %{p}.l, 1\n  %{p}.more = icmp ne i64 %{p}.l.next, 32\n  \
-             br i1 %{p}.more, label %{p}.lane, label %{p}.behind, !llvm.loop {metadata}\n{behind}",
+            "{q}.lanes:\n  br label %{q}.lane\n\
+             {q}.lane:\n  %{q}.l = phi i64 [ 0, %{q}.lanes ], [ %{q}.l.next, %{q}.lane ]\n  \
+             %{q}.l.narrow = trunc i64 %{q}.l to i32\n  %{q}.x = or disjoint i32 %x0, %{q}.l.narrow\n  \
+             %{q}.next = call i32 @\"{symbol}\"(ptr %ctx, i32 %{q}.x, i32 %y0, i32 %z0, ptr %out, i1 false, i32 {part}, \
+             ptr %frames, i64 %{q}.l, i64 32, i32 {state}, ptr %lanes, ptr %op{arguments}){group}\n{keep}  \
+             %{q}.l.next = add nuw nsw i64 %{q}.l, 1\n  %{q}.more = icmp ne i64 %{q}.l.next, 32\n  \
+             br i1 %{q}.more, label %{q}.lane, label %{p}.behind, !llvm.loop {metadata}\n",
             arguments = self.arguments,
-            behind = self.behind(&p, region),
         )
     }
 
@@ -306,8 +342,9 @@ impl WarpText<'_> {
         }
         if stop.is_block_barrier() {
             return format!(
-                "{p}:\n  store i32 {number}, ptr %state.at\n  %{p}.some = load i32, ptr %some\n  \
-                 %{p}.more = or i32 %{p}.some, 1\n  store i32 %{p}.more, ptr %some\n  br label %warp.end\n"
+                "{p}:\n{}  store i32 {number}, ptr %state.at\n  %{p}.some = load i32, ptr %some\n  \
+                 %{p}.more = or i32 %{p}.some, 1\n  store i32 %{p}.more, ptr %some\n  br label %warp.end\n",
+                self.alive("end"),
             );
         }
         let Code::Array(code) = ops::code(stop, &p, self.inlined) else {
@@ -395,6 +432,21 @@ impl WarpText<'_> {
              %more = call i1 @eager.next_round(ptr %ctx)\n  br i1 %more, label %again, label %finish\n\
              again:\n  br label %round\n"
             .to_owned()
+    }
+
+    /// The arrays of a warp whose lanes are together, and their bytes. No function but this one has their addresses, so
+    /// that their elements can become values.
+    fn arrays(&self) -> [(&'static str, u64); 2] {
+        [("op", at::END), ("lanes", (self.cut.lane_bytes * 32).max(1))]
+    }
+
+    /// Text that says where the contents of the warp's arrays begin or end to count; another warp does not read them.
+    fn alive(&self, part: &str) -> String {
+        self.arrays()
+            .map(|(array, bytes)| {
+                format!("  call void @llvm.lifetime.{part}.p0(i64 {bytes}, ptr %{array})\n")
+            })
+            .concat()
     }
 }
 

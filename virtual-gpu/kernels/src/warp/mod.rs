@@ -111,6 +111,16 @@ pub(crate) struct Region {
     pub accesses: usize,
     /// Each lane takes a path through it that is known in advance, without calls.
     pub is_straight: bool,
+    pub guard: Option<WarpGuard>,
+}
+
+/// A comparison of the thread's index that all lanes of most warps answer alike (`guards.rs`): such a warp runs a copy
+/// of the region without the branch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WarpGuard {
+    pub guard: usize,
+    /// The copy for the outcome "inside", and the one for "outside", have no other branches.
+    pub is_straight: [bool; 2],
 }
 
 /// True if this form supports all waits of `kernel`, and there are not too many.
@@ -268,7 +278,6 @@ pub(crate) fn cut(lowering: Lowering, function: Value, stops: Vec<Stop>, apart: 
 
 fn describe(function: Value, starts: &BTreeMap<u64, Block>) -> Vec<Region> {
     let graph = Graph::new(function);
-    let marks = function.params()[5];
     let describe = |(&number, start): (&u64, &Block)| {
         let blocks: Vec<Block> =
             graph.reached(graph.number[start], None).into_iter().map(|block| graph.blocks[block]).collect();
@@ -276,27 +285,46 @@ fn describe(function: Value, starts: &BTreeMap<u64, Block>) -> Vec<Region> {
         let returned = ends.iter().filter(|end| end.opcode() == Some(Opcode::LLVMRet));
         let next = returned.filter_map(|end| end.operand(0).constant_integer()).collect();
         let instructions: Vec<Value> = blocks.iter().flat_map(|block| block.instructions()).collect();
-        let parts = |end: &Value| {
-            end.successors().len() > 1
-                && end.operand(0) != marks
-                && !branches::is_known_of_lanes(end.operand(0), function)
-        };
-        let calls = |i: &Value| i.opcode() == Some(Opcode::LLVMCall) && !is_plain_call(*i);
-        let atomic = |i: &Value| {
-            matches!(i.opcode(), Some(Opcode::LLVMAtomicRMW | Opcode::LLVMAtomicCmpXchg | Opcode::LLVMFence))
-        };
-        let is_straight = !ends.iter().any(parts) && !instructions.iter().any(|i| calls(i) || atomic(i));
-        Region { number, next, accesses: count_accesses(&instructions), is_straight }
+        let is_straight = is_straight(&instructions, &ends, function);
+        Region { number, next, accesses: count_accesses(&instructions), is_straight, guard: None }
     };
     starts.iter().map(describe).collect()
 }
 
+/// True if each lane's path through `instructions`, with these ends of blocks, is known in advance.
+pub(crate) fn is_straight(instructions: &[Value], ends: &[Value], function: Value) -> bool {
+    let marks = function.params()[5];
+    // Where only the next region is decided, there is nothing to step over.
+    let returns = |to: &Block| {
+        to.instructions().iter().all(|i| i.opcode() == Some(Opcode::LLVMRet) || is_plain_call(*i))
+    };
+    let parts = |end: &Value| {
+        let next = end.successors();
+        next.len() > 1
+            && !next.iter().all(returns)
+            && end.operand(0) != marks
+            && !branches::is_known_of_lanes(end.operand(0), function)
+    };
+    let calls = |i: &Value| i.opcode() == Some(Opcode::LLVMCall) && !is_plain_call(*i);
+    let atomic = |i: &Value| {
+        matches!(i.opcode(), Some(Opcode::LLVMAtomicRMW | Opcode::LLVMAtomicCmpXchg | Opcode::LLVMFence))
+    };
+    !ends.iter().any(parts) && !instructions.iter().any(|i| calls(i) || atomic(i))
+}
+
 /// True for a call that vectorises, or that vanishes once it is inlined.
 fn is_plain_call(call: Value) -> bool {
-    call.callee().is_some_and(|callee| {
-        let name = callee.name();
-        let own =
-            ["eager.lane.", "eager.nvvm.read.", "eager.count", "eager.flush", "eager.mark", "eager.shared"];
-        own.iter().any(|start| name.starts_with(start)) || name.starts_with("llvm.")
-    })
+    call.opcode() == Some(Opcode::LLVMCall)
+        && call.callee().is_some_and(|callee| {
+            let name = callee.name();
+            let own = [
+                "eager.lane.",
+                "eager.nvvm.read.",
+                "eager.count",
+                "eager.flush",
+                "eager.mark",
+                "eager.shared",
+            ];
+            own.iter().any(|start| name.starts_with(start)) || name.starts_with("llvm.")
+        })
 }
