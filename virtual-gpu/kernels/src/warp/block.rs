@@ -14,7 +14,7 @@ use super::{Region, Stop, WarpCut, WarpGuard};
 use crate::body::Body;
 use crate::llvm::escaped;
 use crate::loops::{DIMENSIONS, Part as Way};
-use crate::suspend::{ACTIVE_MASK, BARRIER, BEHIND_STEPS, EXITED, Part};
+use crate::suspend::Part;
 use crate::thread_call::{Marks, load_arguments, parallel};
 use crate::{Budget, guards};
 
@@ -24,6 +24,9 @@ pub(crate) const LOOPS: &str = "!20 = distinct !{!20, !2, !24}\n!21 = distinct !
      !22 = distinct !{!22, !24}\n!23 = distinct !{!23, !2, !24, !5}\n!24 = !{!\"llvm.loop.unroll.disable\"}\n\
      !25 = !{!\"llvm.loop.vectorize.enable\", i1 true}\n!26 = !{!\"llvm.loop.vectorize.width\", i32 32}\n\
      !27 = !{!\"llvm.loop.interleave.count\", i32 1}\n";
+
+/// Value of a region's parameter `together` for lanes that have diverged and are in arrays: results lie there for each.
+const ARRAYS: u32 = 2;
 
 /// Context shared by the parts of a function that runs warps.
 struct WarpText<'a> {
@@ -89,7 +92,7 @@ pub(crate) fn block_function(
 /// multiples of 32, or accesses are marked. It returns the state of the warp. `%how` is the present state: 0 (nothing
 /// has run), the number of a region (all 32 lanes continue with it), -1 (lanes have written wait records), or -2 (lanes
 /// have written arrays, and continue at different places).
-fn apart_function(body: &Body, cut: &WarpCut, params: &str, passed: &str) -> String {
+pub(super) fn apart_function(body: &Body, cut: &WarpCut, params: &str, passed: &str) -> String {
     let symbol = escaped(&body.symbol);
     let budget = Budget::default();
     let block = WarpText { body, cut, symbol, inlined: false, budget: &budget, arguments: passed.to_owned() };
@@ -107,7 +110,7 @@ fn apart_function(body: &Body, cut: &WarpCut, params: &str, passed: &str) -> Str
          start:\n  call void @eagerwarp.start(i64 %live, ptr %due)\n  \
          %start.wide = shl i64 1, %live\n  %start.bits = trunc i64 %start.wide to i32\n  \
          %start.mask = sub i32 %start.bits, 1\n  \
-         call void @\"{symbol}.run\"(i32 %start.mask, {all})\n  br label %apart\n",
+         call void @\"{symbol}.run\"(i32 %start.mask, i32 0, {all})\n  br label %apart\n",
         symbol = block.symbol,
         op = at::END,
         lanes = lanes_apart(cut),
@@ -372,21 +375,38 @@ impl WarpText<'_> {
         }
     }
 
-    /// Text in which lanes write wait records, and continue one by one as the executor decides, until they are together
-    /// again.
+    /// Text in which lanes continue some at a time: with their arrays as long as these tell which, then with wait records as
+    /// the executor decides, until they are together again.
     fn apart(&self) -> String {
         let symbol = &self.symbol;
         let join = if self.cut.apart { "joined:\n  br label %some.go\n".to_owned() } else { self.join() };
+        let cases: String =
+            self.cut.stops.iter().map(|stop| format!("i32 {0}, label %at{0} ", stop.number)).collect();
+        let again = match self.cut.apart {
+            true => "  br label %part\n".to_owned(),
+            false => format!(
+                "  %part.at = call i32 @eagerwarp.agree(ptr %part.nexts)\n  \
+                 switch i32 %part.at, label %part [ {cases}]\n"
+            ),
+        };
         format!(
             "at0:\n  ret i32 0\n\
-             part:\n  call void @\"{symbol}.part\"(ptr %ctx, i64 %first, ptr %op, ptr %due)\n  br label %apart\n\
+             part:\n  %can = call i32 @eagerwarp_ready(ptr %op, ptr @\"{symbol}.places\", i32 {count})\n  \
+             %can.none = icmp eq i32 %can, 0\n  br i1 %can.none, label %part.slow, label %part.some\n\
+             part.some:\n  %part.nexts = getelementptr i8, ptr %op, i64 {next}\n  \
+             call void @\"{symbol}.run\"(i32 %can, i32 {ARRAYS}, ptr %ctx, i64 %first, i1 %marks, ptr %frames, ptr %lanes, \
+             ptr %op, ptr %part.nexts{arguments})\n{again}\
+             part.slow:\n  call void @\"{symbol}.part\"(ptr %ctx, i64 %first, ptr %op, ptr %due)\n  br label %apart\n\
              apart:\n  %ready = call i32 @eager.ready_lanes(ptr %ctx, i32 %w.narrow)\n  \
              switch i32 %ready, label %some.go [ i32 0, label %waits i32 -1, label %joined ]\n{join}\
-             some.go:\n  call void @\"{symbol}.run\"(i32 %ready, {})\n  br label %apart\n\
+             some.go:\n  call void @\"{symbol}.run\"(i32 %ready, i32 0, {passed})\n  br label %apart\n\
              waits:\n  %waits.left = call i32 @eagerwarp.left(i64 %live, ptr %due)\n  \
              %waits.none = icmp eq i32 %waits.left, 0\n  br i1 %waits.none, label %at0, label %waits.on\n\
              waits.on:\n  ret i32 -1\n",
-            self.passed()
+            count = self.cut.stops.len(),
+            next = at::NEXT,
+            arguments = self.arguments,
+            passed = self.passed(),
         )
     }
 
@@ -449,156 +469,3 @@ impl WarpText<'_> {
             .concat()
     }
 }
-
-/// Functions for diverged lanes, used by all versions of a block function.
-pub(crate) fn functions(body: &Body, cut: &WarpCut) -> String {
-    let symbol = escaped(&body.symbol);
-    let (mut params, mut passed) = (String::new(), String::new());
-    for (index, param) in body.params.iter().enumerate() {
-        let _ = write!(params, ", {} %p{index}", param.ty);
-        let _ = write!(passed, ", {} %p{index}", param.ty);
-    }
-    let lane = "ptr %ctx, i64 %first, i1 %marks, ptr %frames, ptr %lanes, ptr %op, ptr %due";
-    let one = |l: &str, together: u32, state: &str| {
-        format!(
-            "  %next = call i32 @\"{symbol}.one\"(ptr %ctx, i64 %first, i1 %marks, ptr %frames, i64 {l}, i32 {together}, \
-             i32 {state}, ptr %lanes, ptr %op{passed})\n"
-        )
-    };
-    let mut text = format!(
-        "define internal i32 @\"{symbol}.one\"(ptr %ctx, i64 %first, i1 %marks, ptr %frames, i64 %l, i32 %together, i32 %state, \
-         ptr %lanes, ptr %op{params}) noinline {{\nentry:\n{DIMENSIONS}  %wide = add i64 %first, %l\n  \
-         %i = trunc i64 %wide to i32\n  %ny.nz = mul i32 %ny, %nz\n  %one.row = icmp eq i32 %ny.nz, 1\n  \
-         br i1 %one.row, label %placed, label %divide\n\
-         divide:\n  %x.of = urem i32 %i, %nx\n  %row = udiv i32 %i, %nx\n  %y.of = urem i32 %row, %ny\n  \
-         %z.of = udiv i32 %row, %ny\n  br label %placed\n\
-         placed:\n  %x = phi i32 [ %i, %entry ], [ %x.of, %divide ]\n  %y = phi i32 [ 0, %entry ], [ %y.of, %divide ]\n  \
-         %z = phi i32 [ 0, %entry ], [ %z.of, %divide ]\n  %is.apart = icmp eq i32 %together, 0\n  \
-         %waits.at = getelementptr i8, ptr %ctx, i64 136\n  %waits = load ptr, ptr %waits.at, !invariant.load !0\n  \
-         %offset = shl i64 %wide, 5\n  %record = getelementptr i8, ptr %waits, i64 %offset\n  \
-         %place = select i1 %is.apart, ptr %record, ptr %op\n  br label %go\n\
-         go:\n  %at = phi i32 [ %state, %placed ], [ %next, %go ]\n  %sums = getelementptr i8, ptr %ctx, i64 96\n  \
-         %next = call i32 @\"{symbol}\"(ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %sums, i1 %marks, i32 %together, \
-         ptr %frames, i64 %l, i64 32, i32 %at, ptr %lanes, ptr %place{passed})\n  \
-         %is.branch = icmp ugt i32 %next, {stops}\n  \
-         %on = and i1 %is.apart, %is.branch\n  br i1 %on, label %go, label %done\ndone:\n  ret i32 %next\n}}\n",
-        // After a branch at which a region ends, a diverged lane continues at once.
-        stops = cut.stops.len(),
-    );
-    let _ = write!(
-        text,
-        "define internal void @\"{symbol}.together\"(i32 %state, {lane}{params}) noinline {{\nentry:\n  \
-         %nexts = getelementptr i8, ptr %op, i64 {}\n  br label %lane\n\
-         lane:\n  %l = phi i64 [ 0, %entry ], [ %l.next, %lane ]\n{}  \
-         %at = getelementptr i32, ptr %nexts, i64 %l\n  store i32 %next, ptr %at\n  \
-         %l.next = add nuw nsw i64 %l, 1\n  %more = icmp ne i64 %l.next, 32\n  br i1 %more, label %lane, label %done\n\
-         done:\n  ret void\n}}\n",
-        at::NEXT,
-        one("%l", 1, "%state"),
-    );
-    let _ = write!(
-        text,
-        "define internal void @\"{symbol}.run\"(i32 %ready, {lane}{params}) noinline {{\nentry:\n  br label %lane\n\
-         lane:\n  %left = phi i32 [ %ready, %entry ], [ %left.next, %lane ]\n  \
-         %bit = call i32 @llvm.cttz.i32(i32 %left, i1 true)\n  %l = zext i32 %bit to i64\n  \
-         %at = getelementptr i32, ptr %due, i64 %l\n  %state = load i32, ptr %at\n{}  store i32 %next, ptr %at\n  \
-         %below = sub i32 %left, 1\n  %left.next = and i32 %left, %below\n  \
-         %last = icmp eq i32 %left.next, 0\n  br i1 %last, label %done, label %lane\ndone:\n  ret void\n}}\n",
-        one("%l", 0, "%state"),
-    );
-    text.push_str(&part(&symbol, cut));
-    text + &apart_function(body, cut, &params, &passed)
-}
-
-/// Function that writes the wait records of lanes that were together until now.
-fn part(symbol: &str, cut: &WarpCut) -> String {
-    let mut cases = String::new();
-    let mut texts = String::new();
-    for stop in &cut.stops {
-        let number = stop.number;
-        let _ = write!(cases, "i32 {number}, label %s{number} ");
-        let _ = write!(texts, "s{number}:\n{}  br label %lane.end\n", record(stop));
-    }
-    format!(
-        "define internal void @\"{symbol}.part\"(ptr %ctx, i64 %first, ptr %op, ptr %due) noinline {{\nentry:\n  \
-         %waits.at = getelementptr i8, ptr %ctx, i64 136\n  %waits = load ptr, ptr %waits.at\n  \
-         %nexts = getelementptr i8, ptr %op, i64 {}\n  br label %lane\n\
-         lane:\n  %l = phi i64 [ 0, %entry ], [ %l.next, %lane.end ]\n  %i = add i64 %first, %l\n  \
-         %offset = shl i64 %i, 5\n  %record = getelementptr i8, ptr %waits, i64 %offset\n  \
-         %next.at = getelementptr i32, ptr %nexts, i64 %l\n  %next = load i32, ptr %next.at\n  \
-         %at = getelementptr i32, ptr %due, i64 %l\n  store i32 %next, ptr %at\n  \
-         switch i32 %next, label %free [ i32 0, label %exited {cases}]\n\
-         free:\n  store i32 0, ptr %record\n  br label %lane.end\n\
-         exited:\n  store i32 {EXITED}, ptr %record\n  br label %lane.end\n{texts}\
-         lane.end:\n  %l.next = add nuw nsw i64 %l, 1\n  %more = icmp ne i64 %l.next, 32\n  \
-         br i1 %more, label %lane, label %done, !llvm.loop !22\ndone:\n  ret void\n}}\n",
-        at::NEXT
-    )
-}
-
-/// Writes the same values to `%record` as `eager.before…` of the stop.
-fn record(stop: &Stop) -> String {
-    let s = format!("s{}", stop.number);
-    let mut text = format!("  store i32 {}, ptr %record\n", stop.row.kind);
-    let write = |text: &mut String, offset: u32, value: &str| {
-        let _ = write!(
-            text,
-            "  %{s}.at{offset} = getelementptr i8, ptr %record, i64 {offset}\n  store i32 {value}, ptr %{s}.at{offset}\n"
-        );
-    };
-    for (offset, part, array) in
-        [(4, Part::Mask, at::MASK), (16, Part::Argument, at::ARGUMENT), (20, Part::Control, at::CONTROL)]
-    {
-        let value = match (stop.has(part), stop.known(part)) {
-            (true, Some(known)) => (known as u32).to_string(),
-            (true, None) => {
-                let _ = write!(
-                    text,
-                    "  %{s}.array{offset} = getelementptr i8, ptr %op, i64 {array}\n  \
-                     %{s}.in{offset} = getelementptr i32, ptr %{s}.array{offset}, i64 %l\n  \
-                     %{s}.part{offset} = load i32, ptr %{s}.in{offset}\n"
-                );
-                format!("%{s}.part{offset}")
-            }
-            (false, _) if stop.is_barrier() && offset == 20 => stop.row.reduction.to_string(),
-            (false, _) if stop.is_barrier() => "0".to_owned(),
-            (false, _) if stop.row.kind == ACTIVE_MASK && offset == 16 => {
-                (stop.place | u64::from(BEHIND_STEPS)).to_string()
-            }
-            (false, _) => continue,
-        };
-        write(&mut text, offset, &value);
-    }
-    let value = stop.row.params.iter().find(|(_, part)| *part == Part::Value);
-    if let Some((ty, _)) = value {
-        let [array, element] = if *ty == "i1" { ["800", "i8"] } else { ["0", "i32"] };
-        debug_assert_eq!(at::VOTE, 800);
-        let _ = write!(
-            text,
-            "  %{s}.values = getelementptr i8, ptr %op, i64 {array}\n  \
-             %{s}.value.in = getelementptr {element}, ptr %{s}.values, i64 %l\n  \
-             %{s}.value = load {element}, ptr %{s}.value.in\n  %{s}.low = zext {element} %{s}.value to i64\n"
-        );
-        let high = if *ty == "i64" {
-            let _ = write!(
-                text,
-                "  %{s}.highs = getelementptr i8, ptr %op, i64 {}\n  \
-                 %{s}.high.in = getelementptr i32, ptr %{s}.highs, i64 %l\n  \
-                 %{s}.high = load i32, ptr %{s}.high.in\n  %{s}.high.wide = zext i32 %{s}.high to i64\n  \
-                 %{s}.high.up = shl i64 %{s}.high.wide, 32\n",
-                at::HIGH
-            );
-            format!("%{s}.high.up")
-        } else {
-            "0".to_owned()
-        };
-        let _ = write!(
-            text,
-            "  %{s}.whole = or i64 %{s}.low, {high}\n  %{s}.at8 = getelementptr i8, ptr %record, i64 8\n  \
-             store i64 %{s}.whole, ptr %{s}.at8\n"
-        );
-    }
-    text
-}
-
-const _: () = assert!(EXITED == 1 && BARRIER == 2);

@@ -35,8 +35,11 @@ pub(crate) fn text() -> String {
         text.push_str(&ask_text(&row));
         text.push_str(&answer_text(&row));
     }
-    text + &ops::text()
+    text + &ops::text() + &TOGETHER.replace(") {", ") noinline {")
 }
+
+/// `together.c` as LLVM IR.
+const TOGETHER: &str = include_str!("together.ll");
 
 fn ask_text(row: &Suspension) -> String {
     let params: String =
@@ -97,26 +100,37 @@ fn answer_text(row: &Suspension) -> String {
         return text + "  ret void\n}\n";
     }
     text.push_str("  %yes = icmp ne i32 %together, 0\n  br i1 %yes, label %arrays, label %record\narrays:\n");
-    let place = |name: &str, offset: u64, element: &str, own: bool| {
-        let index = if own { "%lane" } else { "0" };
+    // Of lanes that have diverged (2) each has its own, common or not.
+    let place = |name: &str, common: Option<u64>, own: u64, element: &str| {
+        let from = if common.is_some() { "in" } else { "own" };
+        let common = common.map_or_else(String::new, |offset| {
+            format!(
+                "  %{name}.common = getelementptr i8, ptr %op, i64 {offset}\n  \
+                 %{name}.alone = icmp eq i32 %together, 2\n  \
+                 %{name}.in = select i1 %{name}.alone, ptr %{name}.own, ptr %{name}.common\n"
+            )
+        });
         format!(
-            "  %{name}.at = getelementptr i8, ptr %op, i64 {offset}\n  \
-             %{name}.in = getelementptr {element}, ptr %{name}.at, i64 {index}\n  \
-             %{name} = load {element}, ptr %{name}.in\n"
+            "  %{name}.at = getelementptr i8, ptr %op, i64 {own}\n  \
+             %{name}.own = getelementptr {element}, ptr %{name}.at, i64 %lane\n{common}  \
+             %{name} = load {element}, ptr %{name}.{from}\n"
         )
     };
     match ops::answer(row) {
-        Answer::AllLanes => text.push_str("  %bits = add i32 0, -1\n"),
-        Answer::Common => text.push_str(&place("bits", at::UNIFORM, "i32", false)),
-        Answer::Own | Answer::None => text.push_str(&place("bits", at::RESULT, "i32", true)),
+        Answer::AllLanes => text.push_str(&format!(
+            "{}  %alone = icmp eq i32 %together, 2\n  %bits = select i1 %alone, i32 %some, i32 -1\n",
+            place("some", None, at::RESULT, "i32")
+        )),
+        Answer::Common => text.push_str(&place("bits", Some(at::UNIFORM), at::RESULT, "i32")),
+        Answer::Own | Answer::None => text.push_str(&place("bits", None, at::RESULT, "i32")),
     }
     let float = ty.contains("float");
     text.push_str(if float { "  %value = bitcast i32 %bits to float\n" } else { "" });
     let value = if float { "float %value" } else { "i32 %bits" };
     if ty.starts_with('{') {
         match ops::answer(row) {
-            Answer::Common => text.push_str(&place("flag", at::COMMON_PREDICATE, "i8", false)),
-            _ => text.push_str(&place("flag", at::PREDICATE, "i8", true)),
+            Answer::Common => text.push_str(&place("flag", Some(at::COMMON_PREDICATE), at::PREDICATE, "i8")),
+            _ => text.push_str(&place("flag", None, at::PREDICATE, "i8")),
         }
         let _ = write!(
             text,

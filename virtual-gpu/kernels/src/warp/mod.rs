@@ -9,6 +9,7 @@
 
 mod block;
 mod branches;
+mod diverged;
 mod helpers;
 mod indexed;
 mod known;
@@ -27,7 +28,8 @@ use crate::suspend::{self, BARRIER, Part, Suspension};
 use crate::thread::{Lowering, PART, Thread};
 use crate::{Mode, recompute};
 
-pub(crate) use block::{LOOPS, block_function, functions};
+pub(crate) use block::{LOOPS, block_function};
+pub(crate) use diverged::functions;
 pub(crate) use helpers::text;
 pub(crate) use ops::declarations;
 pub(crate) use unroll::unroll;

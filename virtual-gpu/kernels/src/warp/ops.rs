@@ -261,7 +261,7 @@ pub(crate) fn declarations() -> String {
         );
     }
     text + lanes::DECLARATIONS
-        + "declare i1 @eagerwarp.tiles(ptr)\n\
+        + "declare i1 @eagerwarp.tiles(ptr)\ndeclare i32 @eagerwarp_ready(ptr, ptr, i32)\n\
            declare void @eagerwarp.match.any(ptr, i1)\ndeclare void @eagerwarp.match.all(ptr, i1)\n"
 }
 
