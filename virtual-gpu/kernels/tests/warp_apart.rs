@@ -94,6 +94,26 @@ const PARTED: &[(&str, &str)] = &[
         "bool done = false; while (!done) { if (atomicCAS(all, 0, 1) == 0) { all[1] = all[1] * 3 + v; __threadfence(); atomicExch(all, 0); done = true; } __syncwarp(__activemask()); } o[0] = 1;",
     ),
     (
+        "not_named",
+        "o[0] = __shfl_down_sync(0xffff, v, 9); o[1] = __shfl_sync(0x00ff00f1, v, lane * 7 + 3); o[2] = __ballot_sync(0x0f0f, v & 1) + __all_sync(0xff, v > 3); o[3] = __reduce_add_sync(0xffff, v) + __match_any_sync(0xff, v & 3);",
+    ),
+    (
+        "not_named_own_mask",
+        "unsigned b = __ballot_sync(live, v & 1), m = v & 1 ? b & 0xffff : ~b & live & 0xf0f0f0f0; o[0] = __shfl_up_sync(m, v, 3); o[1] = __shfl_xor_sync(m, v, lane & 6, 16); o[2] = __ballot_sync(m, v & 2); o[3] = __reduce_max_sync(m, v);",
+    ),
+    (
+        "different_operations",
+        "unsigned m = __match_any_sync(live, v % 3); if (v % 3 == 0) { o[0] = __ballot_sync(m, v & 1); o[1] = __popc(__activemask()); } else if (v % 3 == 1) { o[0] = __shfl_sync(m, v, 31 - __clz(m)); o[1] = __any_sync(m, v > 90) + 2 * __uni_sync(m, v & 4); } else { o[0] = __reduce_xor_sync(m, v); o[1] = __reduce_min_sync(m, v - 50); o[2] = __reduce_and_sync(m, v | 1); } o[3] = __shfl_xor_sync(live, o[0], 1);",
+    ),
+    (
+        "wide_values",
+        "unsigned m = __ballot_sync(live, v & 1); if (v & 1) { long long l = (long long)(v & 6) << 33 | (v & 8); int p; o[0] = __match_any_sync(m, l); o[1] = __match_all_sync(m, l & 1, &p) + p; double d = v * 0.5; d += __shfl_down_sync(m, d, 2); o[2] = (int)(d * 2); o[3] = __match_all_sync(m, l, &p) - p; } else o[0] = __activemask();",
+    ),
+    (
+        "leaves_in_operations",
+        "unsigned m = live; for (int i = 0; i < 6; ++i) { bool stays = v % 7 >= i; unsigned next = __ballot_sync(m, stays); if (!stays) { o[0] = i; break; } m = next; v += __shfl_down_sync(m, v, 1) & 3; o[1] = __reduce_or_sync(m, v & 48); } o[2] = v; __syncwarp(live); o[3] = __shfl_up_sync(live, v, 5);",
+    ),
+    (
         "guards",
         "int x = threadIdx.x; if (x < 37) v += in[n - 1 - x] + 1; v += __shfl_xor_sync(live, v, 1); if (x == 70) v *= 5; else o[1] = v; v ^= __shfl_up_sync(live, v, 2); if (x >= 33 && x < 90) { o[2] = v; v += 3; } o[0] = __shfl_down_sync(live, v, 3);",
     ),

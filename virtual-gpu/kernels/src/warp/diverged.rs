@@ -30,7 +30,7 @@ pub(crate) fn functions(body: &Body, cut: &WarpCut) -> String {
     };
     let mut text = format!(
         "define internal i32 @\"{symbol}.one\"(ptr %ctx, i64 %first, i1 %marks, ptr %frames, i64 %l, i32 %together, i32 %state, \
-         ptr %lanes, ptr %op{params}) noinline {{\nentry:\n{DIMENSIONS}  %wide = add i64 %first, %l\n  \
+         ptr %lanes, ptr %op{params}) {{\nentry:\n{DIMENSIONS}  %wide = add i64 %first, %l\n  \
          %i = trunc i64 %wide to i32\n  %ny.nz = mul i32 %ny, %nz\n  %one.row = icmp eq i32 %ny.nz, 1\n  \
          br i1 %one.row, label %placed, label %divide\n\
          divide:\n  %x.of = urem i32 %i, %nx\n  %row = udiv i32 %i, %nx\n  %y.of = urem i32 %row, %ny\n  \
@@ -51,13 +51,12 @@ pub(crate) fn functions(body: &Body, cut: &WarpCut) -> String {
     let _ = write!(
         text,
         "define internal void @\"{symbol}.together\"(i32 %state, {lane}{params}) noinline {{\nentry:\n  \
-         %nexts = getelementptr i8, ptr %op, i64 {}\n  br label %lane\n\
-         lane:\n  %l = phi i64 [ 0, %entry ], [ %l.next, %lane ]\n{}  \
-         %at = getelementptr i32, ptr %nexts, i64 %l\n  store i32 %next, ptr %at\n  \
-         %l.next = add nuw nsw i64 %l, 1\n  %more = icmp ne i64 %l.next, 32\n  br i1 %more, label %lane, label %done\n\
-         done:\n  ret void\n}}\n",
+         %nexts = getelementptr i8, ptr %op, i64 {}\n  %one = insertelement <32 x i32> poison, i32 %state, i64 0\n  \
+         %all = shufflevector <32 x i32> %one, <32 x i32> poison, <32 x i32> zeroinitializer\n  \
+         store <32 x i32> %all, ptr %nexts, align 64\n  \
+         call void @\"{symbol}.run\"(i32 -1, i32 1, ptr %ctx, i64 %first, i1 %marks, ptr %frames, ptr %lanes, ptr %op, \
+         ptr %nexts{passed})\n  ret void\n}}\n",
         at::NEXT,
-        one("%l", "1", "%state"),
     );
     let _ = write!(
         text,
