@@ -35,10 +35,10 @@ pub(crate) fn text() -> String {
         text.push_str(&ask_text(&row));
         text.push_str(&answer_text(&row));
     }
-    text + &ops::text() + &TOGETHER.replace(") {", ") noinline {")
+    text + &ops::text() + &TOGETHER.replace(") {", ") noinline optsize {")
 }
 
-/// `together.c` as LLVM IR.
+/// `together.c` as LLVM IR. It is small code (`optsize`): unrolled, its loops took longer to compile than small kernels.
 const TOGETHER: &str = include_str!("together.ll");
 
 fn ask_text(row: &Suspension) -> String {
