@@ -25,7 +25,7 @@ const FLAGS: [&str; 9] = [
 ];
 
 /// Words that are left out everywhere, together with an argument if they have one: `captures(none)`.
-const WORDS: [&str; 13] = [
+const WORDS: [&str; 14] = [
     "dso_local",
     "local_unnamed_addr",
     "unnamed_addr",
@@ -39,6 +39,7 @@ const WORDS: [&str; 13] = [
     "nofpclass",
     "memory",
     "nonnull",
+    "samesign",
 ];
 
 /// Length of the parenthesised text at the start.

@@ -591,7 +591,7 @@ define internal x86_fp80 @bessel_i(i32 %0, x86_fp80 %1) {
   %28 = fmul x86_fp80 %22, %27
   %29 = fadd x86_fp80 %21, %28
   %30 = add nuw nsw i32 %23, 1
-  %31 = icmp samesign ult i32 %23, 199
+  %31 = icmp ult i32 %23, 199
   %32 = fmul x86_fp80 %29, 0xK3FBC8000000000000000
   %33 = fcmp ogt x86_fp80 %28, %32
   %34 = select i1 %31, i1 %33, i1 false

@@ -356,7 +356,7 @@ define i32 @eagerwarp_ready(ptr %0, ptr %1, i32 %2) {
   %256 = and i32 %254, %255
   %257 = or i32 %253, %256
   %258 = add nuw nsw i32 %247, %252
-  %259 = icmp samesign ule i32 %258, %257
+  %259 = icmp ule i32 %258, %257
   %260 = select i1 %259, i32 %258, i32 %252
   %261 = getelementptr inbounds nuw i32, ptr %6, i64 %244
   store i32 %260, ptr %261, align 4
@@ -383,7 +383,7 @@ define i32 @eagerwarp_ready(ptr %0, ptr %1, i32 %2) {
   %279 = and i32 %277, %278
   %280 = or i32 %276, %279
   %281 = xor i32 %270, %275
-  %282 = icmp samesign ule i32 %281, %280
+  %282 = icmp ule i32 %281, %280
   %283 = select i1 %282, i32 %281, i32 %275
   %284 = getelementptr inbounds nuw i32, ptr %6, i64 %267
   store i32 %283, ptr %284, align 4
@@ -409,7 +409,7 @@ define i32 @eagerwarp_ready(ptr %0, ptr %1, i32 %2) {
   %301 = or i32 %300, %298
   %302 = and i32 %299, %292
   %303 = or i32 %302, %298
-  %304 = icmp samesign ule i32 %303, %301
+  %304 = icmp ule i32 %303, %301
   %305 = select i1 %304, i32 %303, i32 %297
   %306 = getelementptr inbounds nuw i32, ptr %6, i64 %290
   store i32 %305, ptr %306, align 4
