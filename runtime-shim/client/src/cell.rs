@@ -81,6 +81,11 @@ impl<D: Copy> Cell<D> {
         matches!(self.state, State::Waiting)
     }
 
+    /// True if it shows a task whose kernels must pass the gate.
+    pub fn is_gated(&self) -> bool {
+        matches!(self.state, State::Bound { terms: Terms { gated: true, .. }, .. })
+    }
+
     /// The terms of a bound task.
     pub fn told(&self) -> Option<Told<D>> {
         let Cell { sequence, reason, .. } = *self;

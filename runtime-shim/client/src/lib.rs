@@ -17,4 +17,6 @@ pub mod spans;
 pub mod task;
 pub mod way;
 
-pub use client::{Allocating, AllocationAsked, Client, Coming, Counted, Dead, Decided, Over, Step, Wanted};
+pub use client::{
+    Allocating, AllocationAsked, AtGate, Client, Coming, Counted, Dead, Decided, Over, Step, Wanted,
+};

@@ -5,6 +5,7 @@
 
 use crate::task::{Geometry, Slot};
 use eager_proto::request::BeginFlags;
+use eager_units::AccessClass;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
@@ -14,6 +15,21 @@ pub enum Request {
     AllLaunched,
     /// The slot may be used again once this is answered.
     End,
+    /// The gate holds this kernel.
+    Held(Kernel),
+    /// A watched task has kernels on its device, or has none any more.
+    Busy,
+    Idle,
+}
+
+/// A launch as the gate judges it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kernel {
+    /// Bytes that it touches.
+    pub footprint: u64,
+    /// Sum of the sizes of the allocations in its arguments.
+    pub static_size: u64,
+    pub access: AccessClass,
 }
 
 /// A task asks for a device.

@@ -8,7 +8,7 @@
 use crate::account::{Account, FrameId, Taken};
 use crate::cell::Told;
 use crate::way::ByName;
-use eager_units::Terms;
+use eager_units::{AccessClass, Terms};
 
 pub use eager_proto::request::Slot;
 
@@ -110,6 +110,10 @@ pub struct Task<D, W> {
     /// Sequence of the last refused request for an allocation.
     pub(crate) refused_last: Option<u32>,
     pub(crate) sent_all_launched: bool,
+    /// Class of the last kernel that the gate held.
+    pub(crate) held_last: Option<AccessClass>,
+    /// Busy or idle, as the daemon was last told while it watches. `None` has it told again.
+    pub told_busy: Option<bool>,
     pub own: W,
 }
 
@@ -139,6 +143,8 @@ impl<D: Default, W: Default> Task<D, W> {
             beside: None,
             refused_last: None,
             sent_all_launched: false,
+            held_last: None,
+            told_busy: None,
             own: W::default(),
         }
     }

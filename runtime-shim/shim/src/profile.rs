@@ -5,6 +5,7 @@
 //! keeping the smaller measured value for a larger run would let a kernel through the gate that does not fit.
 
 use crate::whole_file;
+use eager_client::request::Kernel;
 use eager_units::AccessClass;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -66,17 +67,6 @@ pub struct Profile {
     kernels: BTreeMap<String, Measured>,
 }
 
-/// Size of a launch for the gate, in bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KernelSize {
-    pub name: String,
-    /// Sum of the sizes of the allocations in its arguments.
-    pub static_size: u64,
-    /// The measured footprint, scaled; without a measurement the static size.
-    pub footprint: u64,
-    pub access: AccessClass,
-}
-
 impl ProfileFile {
     pub fn new(kernels: BTreeMap<String, Measured>, measured_by: Option<Method>) -> ProfileFile {
         ProfileFile { version: VERSION, measured_by, kernels }
@@ -101,9 +91,9 @@ impl Profile {
         Ok(Profile { kernels: file.kernels })
     }
 
-    /// Size of a launch of kernel `name` whose arguments hold `static_size` bytes. `access`: the class that its code
-    /// shows, for kernels that were not measured.
-    pub fn size(&self, name: &str, static_size: u64, access: AccessClass) -> KernelSize {
+    /// A launch of kernel `name` whose arguments hold `static_size` bytes, with its measured footprint, scaled; without a
+    /// measurement with its static size. `access`: the class that its code shows, for kernels that were not measured.
+    pub fn size(&self, name: &str, static_size: u64, access: AccessClass) -> Kernel {
         let measured = self.kernels.get(name);
         let footprint = measured.map_or(static_size, |measured| {
             let scaled = u128::from(measured.footprint_bytes) * u128::from(static_size);
@@ -111,7 +101,7 @@ impl Profile {
             u64::try_from(footprint).unwrap_or(u64::MAX).min(static_size)
         });
         let access = measured.map_or(access, |measured| measured.access);
-        KernelSize { name: name.into(), static_size, footprint, access }
+        Kernel { static_size, footprint, access }
     }
 }
 

@@ -23,7 +23,7 @@ use crate::visible::Visible;
 use crate::wait_message::WaitMessage;
 use eager_client::Client;
 use eager_client::cell::{Cell, Told};
-use eager_client::request::{Begin, Outbox, Request};
+use eager_client::request::{Begin, Kernel, Outbox, Request};
 use eager_proto::request::{RequestBody, Slot};
 use eager_units::DeviceId;
 use parking_lot::{Mutex, RwLock};
@@ -192,16 +192,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         mut read: impl FnMut(&Cell) -> Option<T>,
     ) -> Result<T, Stop> {
         let mut unheard = Duration::ZERO;
-        let mut message = self.config.shows_waits.then(WaitMessage::new);
+        let mut message: Option<WaitMessage> = None;
         loop {
             let cell = self.cell(slot)?;
             let found = read(&cell);
-            if let Some(message) = &mut message {
-                match &found {
-                    Some(_) => message.end(),
-                    None if cell.is_waiting() => message.show(|| self.reason(slot, cell.reason)),
-                    None => {}
+            match &found {
+                Some(_) => message.iter_mut().for_each(WaitMessage::end),
+                None if self.config.shows_waits && cell.is_waiting() => {
+                    // Made here, since it asks the system for the terminal.
+                    message.get_or_insert_with(WaitMessage::new).show(|| self.reason(slot, cell.reason));
                 }
+                None => {}
             }
             match found {
                 Some(found) => return Ok(found),
@@ -440,14 +441,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// is gone.
     pub(crate) fn send_activity(&self) {
         let Some(scheduler) = &self.scheduler else { return };
-        let mut state = self.state.lock();
-        for task in state.client.tasks_mut().filter(|task| task.is_bound()) {
-            let Some(busy) = task.own.activity_to_send(task.terms.watched) else { continue };
-            let body = if busy { RequestBody::Busy } else { RequestBody::Idle };
-            if scheduler.send(task.key.slot, body).is_err() {
-                task.own.sent_busy = None;
-            }
-        }
+        let send = |slot, request| scheduler.send(slot, body(request, 0, "")).is_ok();
+        self.state.lock().client.tell_activity(|work| work.in_flight.busy(), send);
     }
 
     /// Makes a change by which the daemon may hold less, or a task may end.
@@ -466,7 +461,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Sends shrinks and ends, which need no names. Used under the state's lock, so that the daemon gets the messages
     /// in the order of the decisions.
     pub(crate) fn outbox(&self) -> impl Outbox {
-        |slot: Slot, request: Request| self.send(slot, &body(request, 0, "")).unwrap_or(0)
+        self.outbox_about("")
+    }
+
+    /// The same for requests about this kernel.
+    pub(crate) fn outbox_about<'a>(&'a self, kernel: &'a str) -> impl Outbox + 'a {
+        move |slot: Slot, request: Request| self.send(slot, &body(request, 0, kernel)).unwrap_or(0)
     }
 
     /// The same for requests that may begin a task. `kernel`: the lazy task's first.
@@ -509,8 +509,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 }
 
-/// A request on the wire. `more`: bytes that a task's first request includes beside its own.
-fn body(request: Request, more: u64, function: &str) -> RequestBody {
+/// A request on the wire. `more`: bytes that a task's first request includes beside its own. `name`: of the function or
+/// the kernel that it is about.
+fn body(request: Request, more: u64, name: &str) -> RequestBody {
     match request {
         Request::Begin(Begin { site, bytes, geometry, flags }) => RequestBody::TaskBegin {
             requirement: bytes.saturating_add(more),
@@ -518,10 +519,15 @@ fn body(request: Request, more: u64, function: &str) -> RequestBody {
             blocks: geometry.blocks,
             threads_per_block: geometry.threads_per_block,
             flags,
-            function: function.to_owned(),
+            function: name.to_owned(),
         },
         Request::Shrink(bytes) => RequestBody::TaskShrink { bytes },
         Request::AllLaunched => RequestBody::AllLaunched,
         Request::End => RequestBody::TaskEnd,
+        Request::Held(Kernel { footprint, static_size, access }) => {
+            RequestBody::KernelHeld { footprint, static_size, access, kernel: name.to_owned() }
+        }
+        Request::Busy => RequestBody::Busy,
+        Request::Idle => RequestBody::Idle,
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::runtime::{DeviceIndex, StreamId};
 use eager_client::cell::Told;
-use eager_units::AccessClass;
 use std::collections::BTreeMap;
 
 pub use eager_client::task::{Kind, Phase, TaskKey};
@@ -103,23 +102,9 @@ pub struct Work {
     /// Stream on which promoted data is moved in, beside the kernels.
     pub copy_stream: Option<StreamId>,
     pub in_flight: InFlight,
-    /// Busy or idle, as last sent to the daemon while it watched.
-    pub sent_busy: Option<bool>,
-    /// Class of the kernel for which the gate was last requested.
-    pub asked_for: Option<AccessClass>,
 }
 
 impl Work {
-    /// Busy or idle, if the daemon watches and has not been told yet.
-    pub fn activity_to_send(&mut self, is_watched: bool) -> Option<bool> {
-        if !is_watched {
-            self.sent_busy = None;
-            return None;
-        }
-        let busy = self.in_flight.busy();
-        (self.sent_busy.replace(busy) != Some(busy)).then_some(busy)
-    }
-
     /// All streams that the shim made for the task.
     pub fn into_streams(self) -> impl Iterator<Item = StreamId> {
         let own = self.stream.map(|stream| stream.id);

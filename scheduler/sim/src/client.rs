@@ -8,14 +8,16 @@ use crate::lives::Lives;
 use crate::result::{JobResult, Outcome};
 use crate::steps::{Step, unroll};
 use crate::tasks::Wire;
+use eager_client::AtGate;
 use eager_client::ledger::{BufferId, Ledger, Part};
+use eager_client::request;
 use eager_client::sites::Sites;
 use eager_client::spans::Span;
 use eager_client::task::{Phase, Slot, TaskKey};
 use eager_core::action::Gate;
-use eager_core::event::{Estimate, TaskRequest};
+use eager_core::event::{Estimate, KernelRequest, TaskRequest};
 use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Moved, Op, OpId, Range};
-use eager_units::{AccessClass, ClientId, DeviceId, Habits, Nanos, TaskId, Terms};
+use eager_units::{Bytes, ClientId, DeviceId, Habits, Nanos, TaskId, Terms};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
@@ -55,6 +57,7 @@ pub enum Blocked {
     Operation(OpId),
     Gate {
         since: Nanos,
+        at_gate: AtGate,
     },
     /// Waits for room in the launch queue.
     Queue,
@@ -106,16 +109,12 @@ pub struct Work {
     pub asked: Option<Nanos>,
     pub bound: Option<Nanos>,
     pub gate: Gate,
-    /// Activity last reported while the task is watched.
-    pub reported_busy: Option<bool>,
-    /// Access class of the last kernel that the gate was asked for.
-    pub asked_for: Option<AccessClass>,
 }
 
 impl Default for Work {
     fn default() -> Work {
         let (id, asked, bound) = (None, None, None);
-        Work { id, asked, bound, gate: Gate::Ungated, reported_busy: None, asked_for: None }
+        Work { id, asked, bound, gate: Gate::Ungated }
     }
 }
 
@@ -272,11 +271,6 @@ impl<'a> Client<'a> {
         self.tasks.innermost_task(&self.sites)
     }
 
-    pub fn task_mut(&mut self) -> Option<&mut Task> {
-        let key = self.task()?.key;
-        self.tasks.task_mut(key)
-    }
-
     /// True if the core has bound a task of the program to a device, whether the program has seen it or not.
     pub fn has_device(&self) -> bool {
         self.tasks.tasks().any(|task| task.own.bound.is_some())
@@ -365,21 +359,14 @@ impl<'a> Client<'a> {
         self.stream.is_empty() && self.in_flight.is_none()
     }
 
-    /// True if the gate lets this kernel start.
-    pub fn admits(&self, kernel: &KernelOp) -> bool {
-        match self.task().map(|task| task.own.gate) {
-            Some(Gate::Hold) => false,
-            Some(Gate::Go { allowed: Some(allowed) }) => kernel.footprint <= allowed.0,
-            _ => true,
-        }
-    }
-
-    /// True if the gate was last opened for a kernel that may over-subscribe more than this kernel. A gate has no
-    /// class, so its allowance does not apply to this kernel, and the gate is asked again, as the shim does.
-    pub fn was_opened_for_less(&self, kernel: &KernelOp) -> bool {
-        let streams = |class: AccessClass| matches!(class, AccessClass::OnePass | AccessClass::Sparse);
-        let asked_for = self.task().and_then(|task| task.own.asked_for);
-        self.gated() && !streams(kernel.access_class) && asked_for.is_some_and(streams)
+    /// The kernel of the current step, which the gate holds, with its name.
+    pub fn named(&self, held: request::Kernel) -> KernelRequest {
+        let name = match self.steps.get(self.at) {
+            Some(Step::Launch { kernel, .. }) => kernel.name.clone(),
+            _ => String::new(),
+        };
+        let request::Kernel { footprint, static_size, access } = held;
+        KernelRequest { name, footprint: Bytes(footprint), static_size: Bytes(static_size), access }
     }
 
     pub fn gated(&self) -> bool {
@@ -428,9 +415,11 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Static size of a kernel in bytes: the sum of its buffers.
-    pub fn static_size(&self, kernel: &KernelOp) -> u64 {
+    /// A kernel as the gate judges it; its static size is the sum of its buffers.
+    pub fn at_gate(&self, kernel: &KernelOp) -> AtGate {
         let names: BTreeSet<&str> = kernel.accesses.iter().map(|a| a.buffer.as_str()).collect();
-        names.into_iter().filter_map(|name| self.buffers.get(name)).map(|buffer| buffer.bytes).sum()
+        let buffers = names.into_iter().filter_map(|name| self.buffers.get(name));
+        let static_size = buffers.map(|buffer| buffer.bytes).sum();
+        AtGate::new(request::Kernel { footprint: kernel.footprint, static_size, access: kernel.access_class })
     }
 }

@@ -369,7 +369,8 @@ impl<'a> World<'a> {
             Action::SetGate { gate, .. } => {
                 (open.terms.terms.gated, open.own.gate) = (*gate != Gate::Ungated, *gate);
             }
-            Action::Watch { on, .. } => (open.terms.terms.watched, open.own.reported_busy) = (*on, None),
+            // A daemon reads the program's launch counters now, so that the core knows its activity.
+            Action::Watch { on, .. } => (open.terms.terms.watched, open.told_busy) = (*on, None),
         }
         self.ready.push_back(index);
     }

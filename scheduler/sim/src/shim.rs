@@ -3,17 +3,17 @@
 //! Trap: this must follow the shim: gate before launch, shrink at free, prefetch within the grant, report busy and
 //! idle only while watched.
 
-use crate::client::{Blocked, InFlight, Queued, Work, piece};
+use crate::client::{Blocked, InFlight, Queued, piece};
 use crate::engine::{SimError, World, model_time};
 use crate::job::{JobOp, KernelOp};
 use crate::memory::Readiness;
 use crate::result::{Outcome, Span};
 use crate::steps::Step;
+use eager_client::request::Outbox;
 use eager_client::task::Geometry;
-use eager_core::action::Gate;
-use eager_core::event::{Event, KernelRequest, TaskRequest};
+use eager_core::event::{Event, TaskRequest};
 use eager_gpu_model::{AllocKind, Completion, Location, ModelError, Op, OpId, Pattern, Range};
-use eager_units::{Bytes, Nanos};
+use eager_units::Nanos;
 
 /// Stream priorities (CUDA: lower is more urgent).
 const PRIORITY_HIGH: i32 = -1;
@@ -65,19 +65,16 @@ impl<'a> World<'a> {
             Blocked::Stream => client.stream_empty(),
             Blocked::Kernels => client.launches_pending() == 0,
             Blocked::Queue => client.queue_has_room(),
-            Blocked::Gate { since } => {
-                let open = client.task().map_or(Gate::Ungated, |task| task.own.gate);
-                let admitted = match client.steps.get(client.at) {
-                    Some(Step::Launch { kernel, .. }) => client.admits(kernel),
-                    _ => open != Gate::Hold,
-                };
-                if admitted {
-                    client.result.held.0 += now.0 - since.0;
+            Blocked::Gate { since, at_gate } => {
+                let passes = self.pass_gate(index, at_gate)?.is_none();
+                if passes {
+                    let result = &mut self.clients[index].result;
+                    result.held.0 += now.0 - since.0;
                     if timeline && now > since {
-                        client.result.held_spans.push(Span { from: since, to: now });
+                        result.held_spans.push(Span { from: since, to: now });
                     }
                 }
-                admitted
+                passes
             }
         };
         if free {
@@ -202,19 +199,12 @@ impl<'a> World<'a> {
 
     /// Puts launches into the stream, as many as gate and queue admit.
     fn launch(&mut self, index: usize, kernel: &'a KernelOp, launches: u32) -> Result<bool, SimError> {
-        let now = self.now;
-        let asked = self.clients[index].was_opened_for_less(kernel);
-        if asked {
-            self.ask_for(index, kernel)?;
-        }
-        let client = &mut self.clients[index];
-        if !client.admits(kernel) {
-            client.blocked = Blocked::Gate { since: now };
-            if !asked {
-                self.ask_for(index, kernel)?;
-            }
+        let at_gate = self.clients[index].at_gate(kernel);
+        if let Some(at_gate) = self.pass_gate(index, at_gate)? {
+            self.clients[index].blocked = Blocked::Gate { since: self.now, at_gate };
             return Ok(false);
         }
+        let client = &mut self.clients[index];
         let diagonal = kernel.accesses.iter().any(|access| access.pattern == Pattern::Diagonal);
         let rest = launches - client.launched;
         // A diagonal is one walk over all its launches, so it is not split.
@@ -232,21 +222,6 @@ impl<'a> World<'a> {
         self.start_next(index)?;
         self.report_activity(index)?;
         Ok(finished)
-    }
-
-    /// Reports the kernel that stands at the gate.
-    fn ask_for(&mut self, index: usize, kernel: &KernelOp) -> Result<(), SimError> {
-        let client = &mut self.clients[index];
-        let request = KernelRequest {
-            name: kernel.name.clone(),
-            footprint: Bytes(kernel.footprint),
-            static_size: Bytes(client.static_size(kernel)),
-            access: kernel.access_class,
-        };
-        if let Some(task) = client.task_mut() {
-            task.own.asked_for = Some(kernel.access_class);
-        }
-        self.send_event(index, |task| Event::KernelHeld { task, kernel: request })
     }
 
     pub(crate) fn enqueue(&mut self, index: usize, op: Op) -> Result<(), SimError> {
@@ -332,19 +307,18 @@ impl<'a> World<'a> {
         self.send_event(index, |task| Event::Promoted { task })
     }
 
-    /// Reports busy or idle if the task is watched and the state has changed.
+    /// Reports busy or idle if the state of a watched task has changed.
     pub(crate) fn report_activity(&mut self, index: usize) -> Result<(), SimError> {
         let client = &mut self.clients[index];
-        let busy = client.launches_pending() > 0;
-        let watched = client.task_mut().filter(|task| task.terms.watched && task.own.bound.is_some());
-        let Some(Work { id: Some(task), reported_busy, .. }) = watched.map(|task| &mut task.own) else {
-            return Ok(());
-        };
-        let task = *task;
-        if reported_busy.replace(busy) == Some(busy) {
-            return Ok(());
-        }
-        self.step(if busy { Event::Busy { task } } else { Event::Idle { task } })
+        let (busy, wire) = (client.launches_pending() > 0, &mut client.wire);
+        client.tasks.tell_activity(
+            |_| busy,
+            |slot, request| {
+                wire.send(slot, request);
+                true
+            },
+        );
+        self.send_requests(index)
     }
 
     /// Steps the core with an event of the client's open task, if it has one.

@@ -16,7 +16,8 @@ use eager_client::request::{Begin, Outbox, Request};
 use eager_client::sites::{Beginning, Begun};
 use eager_client::task::{Geometry, Slot, TaskKey};
 use eager_client::way::ByName;
-use eager_client::{Decided, Step as Next};
+use eager_client::{AtGate, Decided, Step as Next};
+use eager_core::action::Gate;
 use eager_core::event::{Event, TaskRequest};
 use eager_units::{Bytes, DeviceId, TaskId};
 use std::collections::BTreeMap;
@@ -158,6 +159,32 @@ impl World<'_> {
         }
     }
 
+    /// Returns the kernel if the gate holds it.
+    pub(crate) fn pass_gate(
+        &mut self,
+        index: usize,
+        mut at_gate: AtGate,
+    ) -> Result<Option<AtGate>, SimError> {
+        let Some(task) = self.clients[index].task() else { return Ok(None) };
+        let key = task.key;
+        // The core may open the gate as soon as it is told of the kernel.
+        for _ in 0..2 {
+            let cell = self.cell(index, key);
+            let client = &mut self.clients[index];
+            let gate = client.task().map_or(Gate::Ungated, |task| task.own.gate);
+            let is_open_to = |footprint| match gate {
+                Gate::Hold => false,
+                Gate::Go { allowed: Some(allowed) } => footprint <= allowed.0,
+                Gate::Go { allowed: None } | Gate::Ungated => true,
+            };
+            if client.tasks.pass_gate(key, &mut at_gate, &cell, is_open_to, &mut client.wire) {
+                return Ok(None);
+            }
+            self.send_requests(index)?;
+        }
+        Ok(Some(at_gate))
+    }
+
     /// What a daemon would show of a task.
     fn cell(&self, index: usize, key: TaskKey) -> Cell {
         let client = &self.clients[index];
@@ -185,6 +212,12 @@ impl World<'_> {
                     self.step(Event::TaskShrink { task, bytes: Bytes(bytes) })?;
                 }
                 (Request::AllLaunched, Some(task)) => self.step(Event::AllLaunched { task })?,
+                (Request::Held(held), Some(task)) => {
+                    let kernel = self.clients[index].named(held);
+                    self.step(Event::KernelHeld { task, kernel })?;
+                }
+                (Request::Busy, Some(task)) => self.step(Event::Busy { task })?,
+                (Request::Idle, Some(task)) => self.step(Event::Idle { task })?,
                 (Request::End, Some(task)) => {
                     let client = &mut self.clients[index];
                     client.ids.retain(|(of, _)| *of != slot);
@@ -194,7 +227,7 @@ impl World<'_> {
                     }
                     self.step(Event::TaskEnd { task })?;
                 }
-                (Request::Shrink(_) | Request::AllLaunched | Request::End, None) => {}
+                (_, None) => {}
             }
         }
         Ok(())

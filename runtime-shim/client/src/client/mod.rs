@@ -22,8 +22,10 @@ const NO_SITE: u64 = 0;
 
 mod asked;
 mod begin;
+mod gate;
 mod memory;
 
+pub use gate::AtGate;
 pub use memory::{Allocating, Coming, Counted, Dead, Wanted};
 
 /// What a thread that needs a task does next.

@@ -72,7 +72,7 @@ impl Outbox for Daemon {
                 sent.bytes = sent.bytes.saturating_sub(bytes);
                 false
             }
-            Request::AllLaunched => false,
+            Request::AllLaunched | Request::Held(_) | Request::Busy | Request::Idle => false,
             Request::End if self.drops_ends => true,
             Request::End => {
                 *sent = Sent { ended: Some(self.sequence), ..Sent::default() };
@@ -132,6 +132,7 @@ impl Daemon {
             }
             Request::Shrink(bytes) => is_bound && bytes > 0,
             Request::AllLaunched => is_bound && slot != lazy_slot(),
+            Request::Held(_) | Request::Busy | Request::Idle => is_bound,
             Request::End => state != State::Free,
         };
         if !is_sensible {
@@ -141,7 +142,7 @@ impl Daemon {
             Request::Begin(_) if rng.random_bool(0.4) => self.show(slot, State::Waiting, None),
             Request::Begin(_) => self.decide(rng, slot, sequence, false),
             Request::End => self.show(slot, State::Free, Some(sequence)),
-            Request::Shrink(_) | Request::AllLaunched => self.show(slot, state, Some(sequence)),
+            _ => self.show(slot, state, Some(sequence)),
         }
     }
 

@@ -9,17 +9,15 @@ use crate::address_map::Found;
 use crate::buffers;
 use crate::ledger::{BufferId, Unwritten};
 use crate::outcome::{Outcome, Why};
-use crate::profile::KernelSize;
 use crate::runtime::{CudaResult, Launch, Runtime, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop};
 use crate::state::{State, Thread};
 use crate::task::{Kind, Lane, Phase, Task, TaskKey, Terms};
+use eager_client::AtGate;
 use eager_client::task::lazy_slot;
 use eager_proto::reply::{FLAG_WATCH, gate};
-use eager_proto::request::RequestBody;
 use eager_units::AccessClass;
-use std::time::Duration;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaLaunchKernel`. Returns when the kernel is queued; before that it may wait for the task's binding or gate.
@@ -265,64 +263,49 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(())
     }
 
-    /// Waits until the gate admits this kernel (specification S-211, S-215). The daemon is told once which kernel is
-    /// held; it opens the gate by a larger allowance, or by making the task normal.
+    /// Waits until the gate admits this kernel.
     fn pass_gate(&self, thread: &mut Thread, key: TaskKey, launch: &Launch) -> Result<(), Stop> {
-        let mut size: Option<KernelSize> = None;
-        let mut asked: Option<u32> = None;
-        let mut unheard = Duration::ZERO;
-        loop {
-            let cell = self.cell(key.slot)?;
-            let is_gated = cell.told().is_some_and(|told| told.gated);
-            let Some(scheduler) = self.scheduler.as_ref().filter(|_| is_gated) else { return Ok(()) };
-            let kernel = size.get_or_insert_with(|| self.kernel_size(key, launch));
-            let speaks_of_it = match asked {
-                Some(sequence) => cell.answers(sequence),
-                None => !self.was_opened_for_less(key, kernel.access),
-            };
-            if speaks_of_it && gate::admits(scheduler.gate(key.slot), kernel.footprint) {
-                return Ok(());
+        let mut held: Option<(AtGate, String)> = None;
+        self.await_cell(key.slot, |cell| {
+            if held.is_some() {
+                // The wait may be over since the task was promoted.
+                self.observe(thread);
             }
-            if asked.is_none() {
-                let held = RequestBody::KernelHeld {
-                    footprint: kernel.footprint,
-                    static_size: kernel.static_size,
-                    access: kernel.access,
-                    kernel: kernel.name.clone(),
-                };
-                let access = kernel.access;
-                asked = Some(self.send(key.slot, &held)?);
-                if let Some(task) = self.state.lock().client.task_mut(key) {
-                    task.own.asked_for = Some(access);
-                }
+            let scheduler = self.scheduler.as_ref().filter(|_| cell.is_gated());
+            let Some(scheduler) = scheduler else { return Some(()) };
+            let (at_gate, name) = held.get_or_insert_with(|| self.at_gate(key, launch));
+            let word = scheduler.gate(key.slot);
+            let is_open_to = |footprint| gate::admits(word, footprint);
+            let (cell, out) = (&cell.on(|device| self.device(device)), &mut self.outbox_about(name));
+            let passes = self.state.lock().client.pass_gate(key, at_gate, cell, is_open_to, out);
+            if !passes {
+                self.send_activity();
             }
-            self.send_activity();
-            self.sleep(key.slot, cell.sequence, &mut unheard)?;
-            self.observe(thread);
-        }
+            passes.then_some(())
+        })
     }
 
-    /// True if the gate was last opened for a kernel that may over-subscribe more than one of this class. The gate's
-    /// word has no class, so its allowance does not hold for this kernel then.
-    fn was_opened_for_less(&self, key: TaskKey, access: AccessClass) -> bool {
-        let asked_for = self.state.lock().client.task(key).and_then(|task| task.own.asked_for);
-        !access.streams() && asked_for.is_some_and(AccessClass::streams)
-    }
-
-    /// Sizes of a launch that the gate needs. A kernel that no module registered may touch all memory of its task.
-    fn kernel_size(&self, key: TaskKey, launch: &Launch) -> KernelSize {
+    /// A launch as the gate needs it, with its kernel's name. A kernel that no module registered may touch all memory of
+    /// its task.
+    fn at_gate(&self, key: TaskKey, launch: &Launch) -> (AtGate, String) {
         let program = self.program.read();
-        let Some(kernel) = program.kernel(launch.stub) else {
-            let live = self.state.lock().client.task(key).map_or(0, |task| task.account.live());
-            let name = program.kernel_name(launch.stub).unwrap_or("unknown");
-            return self.profile.size(name, live, AccessClass::Unknown);
+        let name = program.kernel_name(launch.stub).unwrap_or("unknown");
+        let (bytes, access) = match program.kernel(launch.stub) {
+            None => {
+                let live = self.state.lock().client.task(key).map_or(0, |task| task.account.live());
+                (live, AccessClass::Unknown)
+            }
+            Some(kernel) => {
+                let words = self.runtime.argument_words(launch.args, &kernel.argument_sizes);
+                let flags =
+                    buffers::flags_by_word(&kernel.argument_sizes, &kernel.argument_flags, words.len());
+                let state = self.state.lock();
+                let buffer = |&word: &u64| state.memory.find(word).map(|found| (found.id, found.bytes));
+                let used = buffers::used(words.iter().map(buffer).zip(flags));
+                (used.bytes, used.access)
+            }
         };
-        let words = self.runtime.argument_words(launch.args, &kernel.argument_sizes);
-        let state = self.state.lock();
-        let flags = buffers::flags_by_word(&kernel.argument_sizes, &kernel.argument_flags, words.len());
-        let buffer = |&word: &u64| state.memory.find(word).map(|found| (found.id, found.bytes));
-        let used = buffers::used(words.iter().map(buffer).zip(flags));
-        self.profile.size(&kernel.name, used.bytes, used.access)
+        (AtGate::new(self.profile.size(name, bytes, access)), name.to_owned())
     }
 
     /// The stream for a kernel. Launches on the legacy default stream go to the task's own stream, in program order

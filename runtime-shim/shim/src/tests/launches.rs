@@ -9,7 +9,9 @@ use crate::program::Kernel;
 use crate::runtime::{CudaError, StreamFlags, StreamId};
 use eager_abi::{ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_UNUSED, ARG_ACCESS_SHIFT, ARG_POINTER};
 use eager_client::task::Geometry;
-use eager_proto::reply::{FLAG_GATED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, FLAG_WATCH, gate};
+use eager_proto::reply::{
+    CLASS_PROMOTED, FLAG_GATED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, FLAG_WATCH, TaskCell, gate,
+};
 use eager_proto::request::RequestBody;
 use eager_units::AccessClass;
 
@@ -42,6 +44,21 @@ fn a_gate_holds_what_is_too_large_and_says_so_once() {
     assert_eq!(bench.daemon.requests(), [held]);
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()), "an open gate costs no request");
     assert_eq!(bench.daemon.requests(), []);
+}
+
+#[test]
+fn a_kernel_that_a_promotion_frees_from_the_gate_runs_under_the_new_terms() {
+    let mut bench = Bench::new();
+    let a = eager_and_gated(&mut bench, 0);
+    let promote = |cell: &mut TaskCell| {
+        (cell.class, cell.grant, cell.flags) = (CLASS_PROMOTED, 4000, FLAG_MANAGED | FLAG_HIGH_PRIORITY);
+    };
+    bench.daemon.then(move |daemon| daemon.change(first_slot(), promote));
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    let requests = bench.daemon.requests();
+    assert!(matches!(requests[..], [RequestBody::KernelHeld { .. }, RequestBody::Promoted]), "{requests:?}");
+    let log = bench.cuda.log();
+    assert!(log.iter().any(|line| line.ends_with("Highest")), "the kernel's stream: {log:?}");
 }
 
 #[test]
