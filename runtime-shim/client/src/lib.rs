@@ -18,5 +18,6 @@ pub mod task;
 pub mod way;
 
 pub use client::{
-    Allocating, AllocationAsked, AtGate, Client, Coming, Counted, Dead, Decided, Over, Step, Wanted,
+    Allocating, AllocationAsked, AtGate, Client, Coming, Counted, Dead, Decided, News, Occasion, Over, Step,
+    Wanted,
 };

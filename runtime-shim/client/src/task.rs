@@ -110,6 +110,8 @@ pub struct Task<D, W> {
     /// Sequence of the last refused request for an allocation.
     pub(crate) refused_last: Option<u32>,
     pub(crate) sent_all_launched: bool,
+    /// Set for managed memory that is made for a bound task, until the pages for which its grant has room are made.
+    pub lacks_pages: bool,
     /// Class of the last kernel that the gate held.
     pub(crate) held_last: Option<AccessClass>,
     /// Busy or idle, as the daemon was last told while it watches. `None` has it told again.
@@ -143,6 +145,7 @@ impl<D: Default, W: Default> Task<D, W> {
             beside: None,
             refused_last: None,
             sent_all_launched: false,
+            lacks_pages: false,
             held_last: None,
             told_busy: None,
             own: W::default(),

@@ -4,7 +4,7 @@
 //! Trap: another thread may free an allocation and get its address again for the next one, so an address may be kept
 //! only while the lock is held. What outlasts the lock is a [`BufferId`], which then names nothing.
 
-use crate::ledger::{Allocation, Backing, BufferId, Ledger, Origin, Part, Removed, Unwritten};
+use crate::ledger::{Allocation, Backing, BufferId, Ledger, Origin, Part, Removed};
 use crate::runtime::Span;
 use crate::task::TaskKey;
 use std::collections::BTreeMap;
@@ -200,7 +200,7 @@ impl Memory {
     }
 
     /// The part of an allocation that is all of `span`.
-    fn part(&self, span: Span) -> Option<Part> {
+    pub fn part(&self, span: Span) -> Option<Part> {
         let found = self.find_span(span)?;
         Some(Part { buffer: found.id, span: Span { start: span.start - found.start, bytes: span.bytes } })
     }
@@ -219,23 +219,9 @@ impl Memory {
         }
     }
 
-    /// True if `grant` has room for `span`, of an allocation of `owner`, beside what was moved in before.
-    pub fn fits(&self, owner: TaskKey, span: Span, grant: u64) -> bool {
-        self.part(span).is_some_and(|part| self.ledger.fits(owner, part, grant))
-    }
-
-    /// As [`Ledger::plan_fetch`], in addresses.
-    pub fn plan_fetch(
-        &mut self,
-        owner: TaskKey,
-        grant: u64,
-        first: &[BufferId],
-        not: &[BufferId],
-        unwritten: Unwritten,
-    ) -> Vec<Span> {
-        let plan = self.ledger.plan_fetch(owner, grant, first, not, unwritten);
-        let address = |part: Part| Span { start: self.start_of(part.buffer) + part.span.start, ..part.span };
-        plan.into_iter().map(address).collect()
+    /// The addresses of a part of a live allocation.
+    pub fn span_of(&self, part: Part) -> Span {
+        Span { start: self.start_of(part.buffer) + part.span.start, ..part.span }
     }
 }
 
@@ -248,6 +234,7 @@ fn in_order(found: impl Iterator<Item = Found>) -> Vec<Found> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::Unwritten;
     use eager_proto::request::Slot;
     use proptest::prelude::*;
 
@@ -282,9 +269,9 @@ mod tests {
         let mut memory = two_buffers();
         memory.filled(Span { start: 1010, bytes: 20 });
         let owner = memory.find(1010).expect("allocated").owner;
-        let plan = memory.plan_fetch(owner, 15, &[], &[], Unwritten::Nothing);
-        assert_eq!(plan, [Span { start: 1010, bytes: 15 }]);
-        assert!(memory.fits(owner, Span { start: 1000, bytes: 25 }, 25), "partly there already");
+        let plan = memory.ledger.plan_fetch(owner, 15, &[], &[], Unwritten::Nothing);
+        let spans: Vec<Span> = plan.into_iter().map(|part| memory.span_of(part)).collect();
+        assert_eq!(spans, [Span { start: 1010, bytes: 15 }]);
     }
 
     #[test]

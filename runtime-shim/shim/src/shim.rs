@@ -8,22 +8,22 @@
 use crate::buffers;
 use crate::config::Config;
 use crate::host_memory::HostMemory;
-use crate::ledger::{BufferId, Ledger, Unwritten};
+use crate::ledger::{BufferId, Ledger};
 use crate::measure::Measurement;
 use crate::profile::Profile;
 use crate::program::Program;
 use crate::reporter::Reporter;
 use crate::ring::Ring;
-use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, StreamFlags, StreamId};
+use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, Span, StreamFlags, StreamId};
 use crate::scheduler::{Habits, Scheduler, Unsent, Wake};
 use crate::standing::Standing;
 use crate::state::{Mark, State, Thread};
 use crate::task::{OwnStream, Task, TaskKey, Terms, Work};
 use crate::visible::Visible;
 use crate::wait_message::WaitMessage;
-use eager_client::Client;
 use eager_client::cell::{Cell, Told};
 use eager_client::request::{Begin, Kernel, Outbox, Request};
+use eager_client::{Client, News, Occasion};
 use eager_proto::request::{RequestBody, Slot};
 use eager_units::DeviceId;
 use parking_lot::{Mutex, RwLock};
@@ -276,32 +276,23 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Applies new terms of a bound task. A larger grant moves more data in; a promotion moves in the rest, beside
-    /// the running kernels, and switches to the high-priority stream (specification S-208, S-210).
+    /// the running kernels, and switches to the high-priority stream.
     pub(crate) fn adopt_terms(&self, thread: &mut Thread, key: TaskKey, terms: Terms) {
-        let before = {
+        let news = {
             let mut state = self.state.lock();
             if !state.captures.is_empty() {
                 // New terms move data and make streams, which a capture forbids; the cell still holds them after it.
                 return;
             }
-            let Some(task) = state.client.task_mut(key) else { return };
-            if !terms.is_newer_than(&task.terms) {
-                return;
-            }
-            std::mem::replace(&mut task.terms, terms)
+            state.client.adopt(key, terms)
         };
-        let promoted = terms.promoted_since(&before);
-        if terms.grant <= before.grant && !promoted {
-            return;
-        }
-        if self.enter(thread, terms.device).is_err() {
+        if !matches!(news, Some(News::Grant | News::Promotion)) || self.enter(thread, terms.device).is_err() {
             return;
         }
         if let Some(stream) = self.copy_stream(key) {
-            self.fetch(key, stream, &buffers::Order::default(), Unwritten::Nothing);
+            self.fetch(key, stream, &buffers::Order::default(), Occasion::Grown);
         }
-        self.state.lock().note_pages(key);
-        if promoted {
+        if news == Some(News::Promotion) {
             let had_stream = self.state.lock().client.task(key).is_some_and(|task| task.own.stream.is_some());
             if had_stream {
                 self.own_stream(key);
@@ -310,22 +301,21 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Moves data on the host in, and makes the pages of memory that was never written, as far as the grant allows. A
-    /// failed prefetch is no error: the pages move by faults, later and slower.
+    /// Moves data in, and makes pages, as far as the grant allows. A failed prefetch is no error: the pages move by
+    /// faults, later and slower.
     pub(crate) fn fetch(
         &self,
         key: TaskKey,
         stream: StreamId,
         order: &buffers::Order<BufferId>,
-        unwritten: Unwritten,
+        occasion: Occasion,
     ) {
         let (plan, device) = {
-            let mut state = self.state.lock();
-            let Some(terms) = state.client.task(key).map(|task| task.terms) else { return };
-            // Data of a task with its full grant is moved in whole, however it is used.
-            let not: &[BufferId] = if terms.is_eager() { &order.sparse } else { &[] };
-            let plan = state.memory.plan_fetch(key, terms.grant.0, &order.first, not, unwritten);
-            (plan, terms.device)
+            let state = &mut *self.state.lock();
+            let Some(device) = state.client.task(key).map(|task| task.terms.device) else { return };
+            let plan = state.client.plan_fetch(&mut state.memory.ledger, key, order, occasion);
+            let spans: Vec<Span> = plan.into_iter().map(|part| state.memory.span_of(part)).collect();
+            (spans, device)
         };
         for span in plan {
             if let Err(error) = self.runtime.prefetch(span, device, stream) {

@@ -163,15 +163,6 @@ impl State {
         self.staged.iter().map(|staged| staged.data.bytes()).sum()
     }
 
-    /// Notes whether the task has managed memory whose pages the next kernel would have to make.
-    pub fn note_pages(&mut self, key: TaskKey) {
-        let Some(grant) = self.client.task(key).map(|task| task.terms.grant.0) else { return };
-        let lacks_pages = self.memory.ledger.lacks_pages(key, grant);
-        if let Some(task) = self.client.task_mut(key) {
-            task.own.lacks_pages = lacks_pages;
-        }
-    }
-
     /// True if the program has streams that the legacy default stream waits for. Default-stream launches then stay
     /// there, since they would lose that order on a stream of the shim's.
     pub fn has_blocking_streams(&self) -> bool {
@@ -194,9 +185,7 @@ impl State {
         for task in self.client.tasks() {
             let settled = match task.phase {
                 Phase::Bound => {
-                    task.terms.sequence == sequence(task.key.slot)
-                        && !task.terms.watched
-                        && !task.own.lacks_pages
+                    task.terms.sequence == sequence(task.key.slot) && !task.terms.watched && !task.lacks_pages
                 }
                 Phase::Unbound | Phase::Deferred | Phase::Asked(_) => task.account.live() == 0,
                 Phase::Refused(_) => true,

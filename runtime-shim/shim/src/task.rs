@@ -97,8 +97,6 @@ pub struct Work {
     pub stream: Option<OwnStream>,
     /// Streams used before a change of priority: kernels may still run there.
     pub old_streams: Vec<StreamId>,
-    /// True if it has managed memory without pages for which its grant has room: its launches look for it.
-    pub lacks_pages: bool,
     /// Stream on which promoted data is moved in, beside the kernels.
     pub copy_stream: Option<StreamId>,
     pub in_flight: InFlight,

@@ -8,16 +8,17 @@ use crate::lives::Lives;
 use crate::result::{JobResult, Outcome};
 use crate::steps::{Step, unroll};
 use crate::tasks::Wire;
-use eager_client::AtGate;
+use eager_client::buffers::Order;
 use eager_client::ledger::{BufferId, Ledger, Part};
 use eager_client::request;
 use eager_client::sites::Sites;
 use eager_client::spans::Span;
 use eager_client::task::{Phase, Slot, TaskKey};
+use eager_client::{AtGate, Occasion};
 use eager_core::action::Gate;
 use eager_core::event::{Estimate, KernelRequest, TaskRequest};
-use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Moved, Op, OpId, Range};
-use eager_units::{Bytes, ClientId, DeviceId, Habits, Nanos, TaskId, Terms};
+use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Location, Moved, Op, OpId, Range};
+use eager_units::{Bytes, ClientId, DeviceId, Habits, Nanos, TaskId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
@@ -373,11 +374,18 @@ impl<'a> Client<'a> {
         self.task().is_some_and(|task| task.terms.gated)
     }
 
-    /// Bytes of its buffers' data that may be on the device: all for a task that has its whole requirement, else its
-    /// grant (specification S-202).
-    pub fn grant_to_fill(&self) -> u64 {
-        let given = |terms: &Terms| if terms.is_eager() { terms.grant.0 } else { u64::MAX };
-        self.task().map_or(0, |task| given(&task.terms))
+    /// Prefetches of what of a buffer's data moves in. Data of other buffers that the grant had no room for is moved in at
+    /// the promotion.
+    pub fn plan_fetch(&mut self, buffer: &Buffer) -> Vec<Op> {
+        let others = self.buffers.values().map(|other| other.id).filter(|id| *id != buffer.id);
+        let order = Order { first: vec![buffer.id], sparse: others.collect() };
+        let plan = self.tasks.plan_fetch(&mut self.ledger, buffer.owner, &order, Occasion::Filled);
+        let op = |part: Part| {
+            let buffer = self.buffers.values().find(|buffer| buffer.id == part.buffer)?;
+            let range = Range { offset: part.span.start, bytes: part.span.bytes };
+            Some(Op::Prefetch { alloc: buffer.alloc, range, to: Location::Device })
+        };
+        plan.into_iter().filter_map(op).collect()
     }
 
     /// Converts a kernel to the model's form.

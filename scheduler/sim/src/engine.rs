@@ -12,6 +12,8 @@ use crate::job::{Job, JobError};
 use crate::options::{Kill, SimOptions, Submission};
 use crate::result::{DeviceResult, Outcome, SimResult};
 use crate::sentences::sentence;
+use eager_client::News;
+use eager_client::cell::Told;
 use eager_client::task::Kind;
 use eager_core::Scheduler;
 use eager_core::action::{Action, Gate, Reason};
@@ -352,16 +354,15 @@ impl<'a> World<'a> {
             | Action::Stranded { .. }
             | Action::Reinstated { .. } => return,
             Action::Regrant { grant, class, reason, .. } => {
-                let before = open.terms.terms;
-                open.terms.terms = terms(before);
-                let promoted = open.terms.promoted_since(&before);
+                let (key, told) = (open.key, Told { terms: terms(open.terms.terms), ..open.terms });
+                let news = client.tasks.adopt(key, told);
                 client.result.grant_bytes_max = client.result.grant_bytes_max.max(grant.0);
                 // A promotion by freeing grants no memory, so it is not a change of class in the result.
                 let by_freeing = matches!(reason, Reason::PromotedByShrinking { .. });
                 if !by_freeing && client.result.classes.last().map(|last| last.1) != Some(*class) {
                     client.result.classes.push((now, *class));
                 }
-                if promoted {
+                if news == Some(News::Promotion) {
                     self.promotions += u64::from(!by_freeing);
                     self.move_in(index);
                 }

@@ -10,11 +10,11 @@ use crate::job::JobOp;
 use crate::lives;
 use crate::result::Outcome;
 use crate::steps::Step;
-use eager_client::ledger::{Allocation, Backing, BufferId, Origin, Part, Unwritten};
+use eager_client::ledger::{Allocation, Backing, BufferId, Origin};
 use eager_client::way::{Form, Way};
 use eager_client::{Allocating, Wanted};
 use eager_core::event::Event;
-use eager_gpu_model::{Advice, AllocKind, Location, Op, Range};
+use eager_gpu_model::{Advice, AllocKind, Op, Range};
 use eager_units::Bytes;
 use std::collections::BTreeSet;
 
@@ -256,7 +256,7 @@ impl<'a> World<'a> {
         let through_ring = client.tasks.habits.fast_copies;
         let Some(buffer) = client.buffers.get(name).copied() else { return Ok(true) };
         let whole = buffer.part(0, bytes);
-        let fits = client.launched == 0 && client.ledger.fits(buffer.owner, whole, client.grant_to_fill());
+        let fits = client.launched == 0 && client.tasks.has_room_for(&client.ledger, whole);
         let is_pinned = match buffer.kind {
             AllocKind::Device => pinned || through_ring,
             AllocKind::Managed if fits => {
@@ -295,7 +295,10 @@ impl<'a> World<'a> {
         }
         let edge = |number: u32| (u64::from(number) * FILL_PIECE_BYTES).min(bytes);
         if let Some(filled) = client.launched.checked_sub(1) {
-            self.fetch_piece(index, name, edge(filled), edge(filled + 1))?;
+            let client = &mut self.clients[index];
+            client.ledger.filled(buffer.part(edge(filled), edge(filled + 1)));
+            let ops = client.plan_fetch(&buffer);
+            ops.into_iter().try_for_each(|op| self.enqueue(index, op))?;
         }
         let client = &mut self.clients[index];
         let (start, end) = (edge(client.launched), edge(client.launched + 1));
@@ -307,22 +310,6 @@ impl<'a> World<'a> {
         let op = self.submit(index, context, Op::HostAccess { alloc: buffer.alloc, range })?;
         self.clients[index].blocked = Blocked::Operation(op);
         Ok(false)
-    }
-
-    /// Prefetches a piece that the CPU has filled, as far as the grant allows.
-    fn fetch_piece(&mut self, index: usize, name: &'a str, start: u64, end: u64) -> Result<(), SimError> {
-        let client = &mut self.clients[index];
-        let Some(buffer) = client.buffers.get(name).copied() else { return Ok(()) };
-        client.ledger.filled(buffer.part(start, end));
-        // Data of other buffers that the grant had no room for is moved in at the promotion.
-        let others: Vec<BufferId> =
-            client.buffers.values().map(|other| other.id).filter(|id| *id != buffer.id).collect();
-        let grant = client.grant_to_fill();
-        let plan = client.ledger.plan_fetch(buffer.owner, grant, &[buffer.id], &others, Unwritten::Nothing);
-        plan.into_iter().try_for_each(|Part { span, .. }| {
-            let range = Range { offset: span.start, bytes: span.bytes };
-            self.enqueue(index, Op::Prefetch { alloc: buffer.alloc, range, to: Location::Device })
-        })
     }
 
     /// Handles `cudaFree`; does nothing for a buffer that is already dead.

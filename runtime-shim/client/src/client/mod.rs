@@ -22,9 +22,11 @@ const NO_SITE: u64 = 0;
 
 mod asked;
 mod begin;
+mod fetch;
 mod gate;
 mod memory;
 
+pub use fetch::{News, Occasion};
 pub use gate::AtGate;
 pub use memory::{Allocating, Coming, Counted, Dead, Wanted};
 

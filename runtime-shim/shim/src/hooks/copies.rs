@@ -12,7 +12,7 @@
 //! memory. Letting the CPU do such a copy may crash the program.
 
 use crate::buffers;
-use crate::ledger::{Allocation, Unwritten};
+use crate::ledger::Allocation;
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{Copy, CopyKind, CudaResult, DeviceIndex, Fill, Order, Rows, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
@@ -20,6 +20,7 @@ use crate::shim::Shim;
 use crate::state::{Mark, State, Thread};
 use crate::task::{Lane, TaskKey};
 use crate::virtual_clock;
+use eager_client::Occasion;
 
 /// How a copy is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,7 +199,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let device = self.state.lock().client.task(owner).map(|task| task.terms.device);
             if device.is_some_and(|device| self.enter(thread, device).is_ok()) {
                 let stream = self.fill_stream(owner);
-                self.fetch(owner, stream, &buffers::Order::default(), Unwritten::Nothing);
+                self.fetch(owner, stream, &buffers::Order::default(), Occasion::Filled);
             }
         }
         Outcome::Handled(())
@@ -265,13 +266,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Managed by the shim, without a device so far.
-    Unbound { owner: TaskKey },
+    Unbound {
+        owner: TaskKey,
+    },
     Bound {
         owner: TaskKey,
         device: DeviceIndex,
         rewritten: bool,
-        /// Bytes that copies may put on the device; `None`: all that the task has.
-        grant: Option<u64>,
     },
     /// The program's own managed memory before its task has a device, or memory of a task that is gone.
     Elsewhere,
@@ -281,16 +282,7 @@ fn place(state: &State, allocation: &Allocation) -> Place {
     let owner = allocation.owner;
     let rewritten = allocation.origin.is_rewritten();
     match state.client.task(owner) {
-        Some(task) if task.is_bound() => {
-            let terms = &task.terms;
-            let grant = match (terms.is_eager(), terms.managed) {
-                (true, _) => Some(terms.grant.0),
-                (false, true) => None,
-                // Managed for want of room that was granted: there is no knowing how much there is.
-                (false, false) => Some(0),
-            };
-            Place::Bound { owner, device: terms.device, rewritten, grant }
-        }
+        Some(task) if task.is_bound() => Place::Bound { owner, device: task.terms.device, rewritten },
         Some(_) if rewritten => Place::Unbound { owner },
         _ => Place::Elsewhere,
     }
@@ -301,6 +293,10 @@ fn route(state: &State, copy: &Copy) -> Route {
         let found = span.and_then(|span| state.memory.find_span(span));
         found.map(|found| place(state, &found))
     };
+    let has_room = |span: Option<Span>| {
+        let part = span.and_then(|span| state.memory.part(span));
+        part.is_some_and(|part| state.client.has_room_for(&state.memory.ledger, part))
+    };
     let asynchronous = !copy.order.blocks();
     match (copy.kind, at(copy.dst_span()), at(copy.src_span())) {
         _ if copy.bytes == 0 || copy.rows.count == 0 || copy.src == 0 => Route::Runtime(None),
@@ -308,11 +304,9 @@ fn route(state: &State, copy: &Copy) -> Route {
         (CopyKind::HOST_TO_DEVICE, Some(Place::Unbound { owner }), None) => {
             Route::FillOnHost { owner, bound: false }
         }
-        (
-            CopyKind::HOST_TO_DEVICE,
-            Some(Place::Bound { owner, rewritten: true, grant: Some(grant), .. }),
-            None,
-        ) if copy.dst_span().is_some_and(|span| !state.memory.fits(owner, span, grant)) => {
+        (CopyKind::HOST_TO_DEVICE, Some(Place::Bound { owner, rewritten: true, .. }), None)
+            if !has_room(copy.dst_span()) =>
+        {
             Route::FillOnHost { owner, bound: true }
         }
         (CopyKind::DEVICE_TO_DEVICE, Some(Place::Unbound { owner }), Some(Place::Unbound { .. })) => {

@@ -7,15 +7,15 @@
 
 use crate::address_map::Found;
 use crate::buffers;
-use crate::ledger::{BufferId, Unwritten};
+use crate::ledger::BufferId;
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaResult, Launch, Runtime, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop};
 use crate::state::{State, Thread};
 use crate::task::{Kind, Lane, Phase, Task, TaskKey, Terms};
-use eager_client::AtGate;
 use eager_client::task::lazy_slot;
+use eager_client::{AtGate, Occasion};
 use eager_proto::reply::{FLAG_WATCH, gate};
 use eager_units::AccessClass;
 
@@ -203,23 +203,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         buffers::order(words.iter().map(buffer).zip(flags))
     }
 
-    /// Which unwritten memory is moved in before a task's kernel. A task with its full grant has room for all; in the
-    /// grant of an over-subscribed task only what the kernel uses is worth its place.
-    pub(crate) fn unwritten_for(&self, key: TaskKey) -> Unwritten {
-        let terms = self.state.lock().client.task(key).map(|task| task.terms);
-        if terms.is_some_and(|terms| terms.is_eager()) { Unwritten::First } else { Unwritten::All }
-    }
-
     /// Makes the pages of managed memory that was allocated for a bound task, before the first kernel that uses it.
-    /// Otherwise that kernel makes them by faults, at a tenth of the rate (specification S-225).
     fn make_pages(&self, key: TaskKey, launch: &Launch) {
-        if !self.state.lock().client.task(key).is_some_and(|task| task.own.lacks_pages) {
+        if !self.state.lock().client.task(key).is_some_and(|task| task.lacks_pages) {
             return;
         }
         let order = self.fetch_order(launch);
         let stream = self.fill_stream(key);
-        self.fetch(key, stream, &order, self.unwritten_for(key));
-        self.state.lock().note_pages(key);
+        self.fetch(key, stream, &order, Occasion::Kernel);
     }
 
     /// Moves memory that the unbound lazy task holds and this task's kernel uses to this task, so that it is counted
@@ -259,7 +250,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let _ = self.runtime.prefer_device(found.span(), device);
         let stream = self.fill_stream(key);
         let order = buffers::Order { first: vec![found.id], sparse: Vec::new() };
-        self.fetch(key, stream, &order, Unwritten::First);
+        self.fetch(key, stream, &order, Occasion::TakenOver);
         Ok(())
     }
 

@@ -362,7 +362,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if origin.is_rewritten() {
             if let Some(task) = state.client.task_mut(counted.key) {
                 // Its next launch looks whether the grant has room.
-                task.own.lacks_pages = true;
+                task.lacks_pages = true;
             }
             if let Some(beliefs) = state.beliefs.as_mut().filter(|_| !is_of_site) {
                 beliefs.allocated(buffer);

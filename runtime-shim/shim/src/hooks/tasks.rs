@@ -17,7 +17,7 @@ use crate::trace;
 use eager_client::cell::{Cell, State as CellState};
 use eager_client::sites::{Beginning, Begun};
 use eager_client::task::Geometry;
-use eager_client::{AllocationAsked, Client, Counted, Decided, Step, Wanted};
+use eager_client::{AllocationAsked, Client, Counted, Decided, Occasion, Step, Wanted};
 use eager_units::shown;
 use std::sync::atomic::Ordering;
 
@@ -309,8 +309,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let order = launch.map_or_else(buffers::Order::default, |launch| self.fetch_order(launch));
         let stream = self.fill_stream(key);
-        self.fetch(key, stream, &order, self.unwritten_for(key));
-        self.state.lock().note_pages(key);
+        self.fetch(key, stream, &order, Occasion::Kernel);
     }
 
     /// The stream on which filled data moves in before the next kernel: that of the task's kernels, so that they
