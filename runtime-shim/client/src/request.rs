@@ -10,6 +10,8 @@ use eager_units::AccessClass;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     Begin(Begin),
+    /// More bytes for a bound task.
+    Extend(u64),
     /// Bytes that the task does not need any more.
     Shrink(u64),
     AllLaunched,

@@ -110,6 +110,10 @@ pub struct Task<D, W> {
     /// Sequence of the last refused request for an allocation.
     pub(crate) refused_last: Option<u32>,
     pub(crate) sent_all_launched: bool,
+    /// Sequence of the extension that is not answered.
+    pub(crate) extending: Option<u32>,
+    /// Answers to extensions that their threads have not seen: the number of the reason, if it was refused.
+    pub(crate) extended: Vec<(u32, Option<u32>)>,
     /// Set for managed memory that is made for a bound task, until the pages for which its grant has room are made.
     pub lacks_pages: bool,
     /// Class of the last kernel that the gate held.
@@ -145,6 +149,8 @@ impl<D: Default, W: Default> Task<D, W> {
             beside: None,
             refused_last: None,
             sent_all_launched: false,
+            extending: None,
+            extended: Vec::new(),
             lacks_pages: false,
             held_last: None,
             told_busy: None,

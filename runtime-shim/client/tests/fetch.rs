@@ -1,13 +1,13 @@
 //! What of a task's managed memory goes to the device: by copies, at new terms, and before kernels.
 
-use eager_client::account::Requirement;
+mod common;
+
 use eager_client::buffers::Order;
-use eager_client::cell::{Cell, State, Told};
+use eager_client::cell::Told;
 use eager_client::ledger::{Allocation, BufferId, Ledger, Origin, Part};
 use eager_client::request::Request;
-use eager_client::sites::{Beginning, Begun, Sites};
 use eager_client::spans::Span;
-use eager_client::task::{Geometry, Slot, TaskKey};
+use eager_client::task::{Slot, TaskKey};
 use eager_client::{Client, News, Occasion};
 use eager_units::{Bytes, Class, DeviceId, Terms};
 
@@ -27,15 +27,7 @@ fn told(sequence: u32, terms: Terms) -> Told<DeviceId> {
 
 impl Program {
     fn with(terms: Terms) -> Program {
-        let requirement = Requirement { bytes: 100, live_bytes: 100 };
-        let beginning =
-            Beginning { site: 1, requirement, geometry: Geometry::UNKNOWN, reuses: false, by_name: None };
-        let (mut client, mut sites) = (Client::default(), Sites::default());
-        let mut out = |_: Slot, _: Request| 1;
-        let begun = client.begin(&mut sites, &beginning, |_| false, |_, _| true, &mut out);
-        let Begun::Asked(key) = begun else { panic!("{begun:?}") };
-        let state = State::Bound { terms, extend_refused: false };
-        client.look(key, &Cell { sequence: 2, answered: 1, reason: 0, state }, &mut out);
+        let (client, key, _) = common::bound(terms);
         Program { client, ledger: Ledger::default(), key }
     }
 

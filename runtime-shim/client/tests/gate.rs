@@ -1,15 +1,14 @@
 //! What a program tells of its kernels: which of them the gate holds, and whether any are running.
 
-use eager_client::account::Requirement;
-use eager_client::cell::{Cell, State};
+mod common;
+
+use eager_client::cell::Cell;
 use eager_client::request::{Kernel, Request};
-use eager_client::sites::{Beginning, Begun, Sites};
-use eager_client::task::{Geometry, Slot, TaskKey};
+use eager_client::task::{Slot, TaskKey};
 use eager_client::{AtGate, Client};
 use eager_units::{AccessClass, Bytes, DeviceId, Terms};
 use std::cell::RefCell;
 
-#[derive(Default)]
 struct Program {
     client: Client<DeviceId, bool>,
     sent: RefCell<Vec<Request>>,
@@ -18,18 +17,9 @@ struct Program {
 impl Program {
     /// A program with a bound task that has these terms.
     fn with_task(watched: bool, gated: bool) -> (Program, TaskKey, Cell) {
-        let mut program = Program::default();
-        let requirement = Requirement { bytes: 100, live_bytes: 100 };
-        let beginning =
-            Beginning { site: 1, requirement, geometry: Geometry::UNKNOWN, reuses: false, by_name: None };
-        let (client, mut sites) = (&mut program.client, Sites::default());
-        let mut out = |_: Slot, _: Request| 1;
-        let begun = client.begin(&mut sites, &beginning, |_| false, |_, _| true, &mut out);
-        let Begun::Asked(key) = begun else { panic!("{begun:?}") };
         let terms = Terms { grant: Bytes(100), watched, gated, ..Terms::none(DeviceId(0)) };
-        let state = State::Bound { terms, extend_refused: false };
-        let cell = Cell { sequence: 2, answered: 1, reason: 0, state };
-        client.look(key, &cell, &mut out);
+        let (client, key, cell) = common::bound(terms);
+        let program = Program { client, sent: RefCell::default() };
         (program, key, cell)
     }
 

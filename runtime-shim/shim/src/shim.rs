@@ -50,8 +50,6 @@ pub struct Shim<R, S> {
     pub(crate) reporter: Reporter,
     pub(crate) program: &'static RwLock<Program>,
     pub(crate) state: Mutex<State>,
-    /// Held during a request for an extension.
-    pub(crate) extending: Mutex<()>,
     pub(crate) config: Config,
     pub(crate) standing: AtomicU8,
     /// True once a task has been bound. From then on the device is the daemon's choice, even after the daemon is
@@ -104,7 +102,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             reporter,
             program,
             state: Mutex::new(state),
-            extending: Mutex::default(),
             measuring: config.measure.as_ref().map(|_| Mutex::default()),
             config,
             standing: AtomicU8::new(standing as u8),
@@ -511,6 +508,7 @@ fn body(request: Request, more: u64, name: &str) -> RequestBody {
             flags,
             function: name.to_owned(),
         },
+        Request::Extend(bytes) => RequestBody::TaskExtend { bytes },
         Request::Shrink(bytes) => RequestBody::TaskShrink { bytes },
         Request::AllLaunched => RequestBody::AllLaunched,
         Request::End => RequestBody::TaskEnd,

@@ -12,8 +12,7 @@ use crate::result::Outcome;
 use crate::steps::Step;
 use eager_client::ledger::{Allocation, Backing, BufferId, Origin};
 use eager_client::way::{Form, Way};
-use eager_client::{Allocating, Wanted};
-use eager_core::event::Event;
+use eager_client::{Allocating, Extension, Wanted};
 use eager_gpu_model::{Advice, AllocKind, Op, Range};
 use eager_units::Bytes;
 use std::collections::BTreeSet;
@@ -197,10 +196,15 @@ impl<'a> World<'a> {
 
     /// Requests more bytes for the open task. Returns false if they are refused, and the program ends.
     fn extend(&mut self, index: usize, beyond: u64) -> Result<bool, SimError> {
-        if beyond == 0 {
-            return Ok(true);
+        let Some(task) = self.clients[index].task().filter(|_| beyond > 0) else { return Ok(true) };
+        let mut extension = Extension::new(task.key, beyond);
+        // The core answers at once.
+        for _ in 0..2 {
+            let cell = self.cell(index, extension.key);
+            let client = &mut self.clients[index];
+            client.tasks.extend(&mut extension, &cell, &mut client.wire);
+            self.send_requests(index)?;
         }
-        self.send_event(index, |task| Event::TaskExtend { task, bytes: Bytes(beyond) })?;
         if self.clients[index].result.outcome != Outcome::Done {
             self.end(index)?;
             return Ok(false);

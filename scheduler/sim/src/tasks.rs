@@ -186,7 +186,7 @@ impl World<'_> {
     }
 
     /// What a daemon would show of a task.
-    fn cell(&self, index: usize, key: TaskKey) -> Cell {
+    pub(crate) fn cell(&self, index: usize, key: TaskKey) -> Cell {
         let client = &self.clients[index];
         let task = client.tasks.task(key);
         let sequence = client.wire.sequence;
@@ -208,6 +208,9 @@ impl World<'_> {
             let task = self.clients[index].ids.iter().find(in_slot).map(|(_, task)| *task);
             match (request, task) {
                 (Request::Begin(begin), _) => self.send_begin(index, slot, begin)?,
+                (Request::Extend(bytes), Some(task)) => {
+                    self.step(Event::TaskExtend { task, bytes: Bytes(bytes) })?;
+                }
                 (Request::Shrink(bytes), Some(task)) => {
                     self.step(Event::TaskShrink { task, bytes: Bytes(bytes) })?;
                 }

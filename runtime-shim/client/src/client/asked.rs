@@ -2,13 +2,78 @@
 
 use super::{AllocationAsked, Client, Counted, Decided, Over, Step, Wanted};
 use crate::account::FrameId;
-use crate::cell::{Cell, Decision};
+use crate::cell::{Cell, Decision, Told};
 use crate::request::{Begin, Outbox, Request};
 use crate::task::{Asked, Cause, Geometry, Kind, Phase, Slot, TaskKey};
 use eager_proto::reply::{REASON_TOO_LARGE, has_reached};
 use eager_proto::request::BeginFlags;
 
+/// A thread's request for more memory of a bound task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extension {
+    pub key: TaskKey,
+    pub bytes: u64,
+    /// Sequence of the request, once it is sent.
+    asked: Option<u32>,
+}
+
+impl Extension {
+    pub fn new(key: TaskKey, bytes: u64) -> Extension {
+        Extension { key, bytes, asked: None }
+    }
+}
+
+/// What becomes of an [`Extension`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extended<D> {
+    /// Wait until the slot's cell is no longer the one that was read, and ask again.
+    Wait,
+    /// The task has the bytes, under these terms: it may be over-subscribed now.
+    Granted(Told<D>),
+    /// The task keeps what it had. With the number of the reason.
+    Refused(u32),
+    /// The task is over, and nothing was asked for it.
+    Gone,
+}
+
 impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
+    /// Asks for more memory for a bound task, once. The daemon answers at once: an extension never waits for memory, since
+    /// the task would hold memory while it waits.
+    ///
+    /// A slot's cell has one flag for the answer, so one thread asks at a time. Whoever sees the answer first keeps it for
+    /// the thread that asked, so that a thread which never looks again stops no other.
+    pub fn extend(
+        &mut self,
+        extension: &mut Extension,
+        cell: &Cell<D>,
+        out: &mut impl Outbox,
+    ) -> Extended<D> {
+        let Extension { key, bytes, asked } = *extension;
+        let Some(task) = self.task_mut(key).filter(|task| task.is_bound()) else { return Extended::Gone };
+        if let Some(sequence) = task.extending
+            && let Some(decision) = cell.decision(sequence)
+        {
+            let refusal = match decision {
+                Decision::Bound(told) => told.extend_refused.then_some(told.reason),
+                Decision::Refused(code) => Some(code),
+            };
+            task.extending = None;
+            task.extended.push((sequence, refusal));
+        }
+        if let Some(answer) = task.extended.iter().position(|(sequence, _)| Some(*sequence) == asked) {
+            return match (task.extended.swap_remove(answer).1, cell.told()) {
+                (Some(code), _) => Extended::Refused(code),
+                (None, Some(told)) => Extended::Granted(told),
+                (None, None) => Extended::Gone,
+            };
+        }
+        if asked.is_none() && task.extending.is_none() {
+            task.extending = Some(out.send(key.slot, Request::Extend(bytes)));
+            extension.asked = task.extending;
+        }
+        Extended::Wait
+    }
+
     /// A thread needs the device of a task, which is asked for now if it has not been. `geometry`: of the launch that
     /// needs it, for the lazy task.
     pub fn need(

@@ -26,6 +26,7 @@ mod fetch;
 mod gate;
 mod memory;
 
+pub use asked::{Extended, Extension};
 pub use fetch::{News, Occasion};
 pub use gate::AtGate;
 pub use memory::{Allocating, Coming, Counted, Dead, Wanted};

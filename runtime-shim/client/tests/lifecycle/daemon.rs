@@ -64,6 +64,10 @@ impl Outbox for Daemon {
                 *sent = Sent { bytes: begin.bytes, is_begun: true, ended: None };
                 false
             }
+            Request::Extend(_) if !sent.is_begun => {
+                self.wrong = Some(format!("{request:?} of {sent:?} in slot {}", slot.index()));
+                true
+            }
             Request::Shrink(_) if self.drops_shrinks => true,
             Request::Shrink(bytes) => {
                 if bytes > sent.bytes {
@@ -72,7 +76,9 @@ impl Outbox for Daemon {
                 sent.bytes = sent.bytes.saturating_sub(bytes);
                 false
             }
-            Request::AllLaunched | Request::Held(_) | Request::Busy | Request::Idle => false,
+            Request::Extend(_) | Request::AllLaunched | Request::Held(_) | Request::Busy | Request::Idle => {
+                false
+            }
             Request::End if self.drops_ends => true,
             Request::End => {
                 *sent = Sent { ended: Some(self.sequence), ..Sent::default() };
@@ -132,7 +138,7 @@ impl Daemon {
             }
             Request::Shrink(bytes) => is_bound && bytes > 0,
             Request::AllLaunched => is_bound && slot != lazy_slot(),
-            Request::Held(_) | Request::Busy | Request::Idle => is_bound,
+            Request::Extend(_) | Request::Held(_) | Request::Busy | Request::Idle => is_bound,
             Request::End => state != State::Free,
         };
         if !is_sensible {
@@ -142,6 +148,7 @@ impl Daemon {
             Request::Begin(_) if rng.random_bool(0.4) => self.show(slot, State::Waiting, None),
             Request::Begin(_) => self.decide(rng, slot, sequence, false),
             Request::End => self.show(slot, State::Free, Some(sequence)),
+            Request::Extend(bytes) => self.extend(rng, slot, sequence, bytes),
             _ => self.show(slot, state, Some(sequence)),
         }
     }
@@ -157,6 +164,16 @@ impl Daemon {
         let device = DeviceId(rng.random_range(0..2));
         let terms = Terms { grant, managed, releases, ..Terms::none(device) };
         self.show(slot, State::Bound { terms, extend_refused: false }, Some(sequence));
+    }
+
+    fn extend(&mut self, rng: &mut impl Rng, slot: Slot, sequence: u32, bytes: u64) {
+        let State::Bound { mut terms, .. } = self.cell(slot).state else { return };
+        let extend_refused = rng.random_bool(0.2);
+        if !extend_refused {
+            self.sent[slot.index()].bytes += bytes;
+            terms.grant.0 += bytes;
+        }
+        self.show(slot, State::Bound { terms, extend_refused }, Some(sequence));
     }
 
     fn show(&mut self, slot: Slot, state: State, answered: Option<u32>) {

@@ -8,7 +8,7 @@ use eager_client::ledger::{BufferId, Ledger};
 use eager_client::sites::{Beginning, Begun, OpenSite, Sites};
 use eager_client::task::{Geometry, Kind, Slot, TaskKey, lazy_slot};
 use eager_client::way::{ByName, Form};
-use eager_client::{AllocationAsked, Client, Coming, Counted, Decided, Step};
+use eager_client::{AllocationAsked, Client, Coming, Counted, Decided, Extended, Extension, Step};
 use eager_units::{Bytes, DeviceId, Habits, Terms};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -377,11 +377,22 @@ impl Program {
 
     /// Asks for more for a bound task, which is answered at once.
     pub fn extend(&mut self, key: TaskKey, bytes: u64) -> bool {
-        let is_granted = bytes == 0 || self.rng.random_bool(0.8);
-        if is_granted {
-            self.daemon.sent[key.slot.index()].bytes += bytes;
+        if bytes == 0 {
+            return true;
         }
-        is_granted
+        let mut extension = Extension::new(key, bytes);
+        loop {
+            let cell = self.cell(key);
+            match self.client.extend(&mut extension, &cell, &mut self.daemon) {
+                Extended::Wait => self.daemon.step(&mut self.rng, true),
+                Extended::Granted(_) => return true,
+                Extended::Refused(_) => return false,
+                Extended::Gone => {
+                    self.daemon.wrong = Some(format!("{extension:?} of a task that is over"));
+                    return false;
+                }
+            }
+        }
     }
 
     /// Enters the decision on a task, if there is one. True: it is not decided on.

@@ -9,10 +9,8 @@ use crate::shim::{Shim, Stop};
 use crate::state::Thread;
 use crate::task::TaskKey;
 use eager_abi::calls::PITCH_ALIGNMENT;
-use eager_client::cell::Decision;
 use eager_client::way::{Form, Way};
-use eager_client::{Allocating, Counted, Wanted};
-use eager_proto::request::RequestBody;
+use eager_client::{Allocating, Counted, Extended, Extension, Wanted};
 use eager_units::shown;
 
 /// `cudaMemAttachGlobal`, the default of `cudaMallocManaged`.
@@ -268,8 +266,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Requests `bytes` more for a bound task. The daemon answers at once: an extension never waits for memory, since
-    /// the task would hold memory while it waits. A refusal becomes the program's out-of-memory error.
+    /// Requests `bytes` more for a bound task. A refusal becomes the program's out-of-memory error.
     pub(crate) fn extend(&self, thread: &mut Thread, key: TaskKey, bytes: u64) -> Result<(), Stop> {
         let Some(refusal) = self.ask_extension(thread, key, bytes)? else { return Ok(()) };
         self.report_refused_allocation(bytes, &refusal);
@@ -286,18 +283,20 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if bytes == 0 {
             return Ok(None);
         }
-        // One at a time: the cell has a single flag for the last extension of a slot.
-        let _extending = self.extending.lock();
-        let sequence = self.send(key.slot, &RequestBody::TaskExtend { bytes })?;
-        let refused = match self.await_cell(key.slot, |cell| cell.decision(sequence))? {
-            Decision::Bound(told) if told.extend_refused => told.reason,
-            Decision::Bound(told) => {
-                self.adopt_terms(thread, key, self.terms(told));
-                return Ok(None);
+        let mut extension = Extension::new(key, bytes);
+        let extended = self.await_cell(key.slot, |cell| {
+            let cell = &cell.on(|device| self.device(device));
+            match self.state.lock().client.extend(&mut extension, cell, &mut self.outbox()) {
+                Extended::Wait => None,
+                extended => Some(extended),
             }
-            Decision::Refused(code) => code,
-        };
-        Ok(Some(self.reason(key.slot, refused)))
+        })?;
+        match extended {
+            Extended::Refused(code) => return Ok(Some(self.reason(key.slot, code))),
+            Extended::Granted(terms) => self.adopt_terms(thread, key, terms),
+            Extended::Gone | Extended::Wait => {}
+        }
+        Ok(None)
     }
 
     pub(crate) fn report_refused_allocation(&self, bytes: u64, reason: &str) {

@@ -190,6 +190,22 @@ fn a_buffer_that_is_freed_while_its_memory_is_asked_for_is_counted_once() {
     assert_eq!((bench.daemon.held(), bench.daemon.violations().len()), (0, 0));
 }
 
+#[test]
+fn a_task_that_another_thread_ends_is_not_extended_after_its_end() {
+    let mut bench = Bench::new();
+    bench.begin(SITE, 100);
+    let (ended, is_ended) = channel();
+    let other = bench.other(move |shim, thread| {
+        shim.task_end(thread, SITE);
+        let _ = ended.send(());
+    });
+    bench.daemon.before(RequestBody::TaskExtend { bytes: 50 }, other);
+    bench.begin(SITE + 1, 50);
+    is_ended.recv().expect("the other thread goes on");
+    bench.end(SITE + 1);
+    assert_eq!((bench.daemon.held(), bench.daemon.violations()), (0, Vec::new()));
+}
+
 /// A watched task with memory.
 fn watched() -> (Bench, u64) {
     let mut bench = Bench::new();
