@@ -5,7 +5,7 @@
 
 use crate::job::{Job, KernelOp};
 use crate::lives::Lives;
-use crate::result::{JobResult, Outcome};
+use crate::result::JobResult;
 use crate::steps::{Step, unroll};
 use crate::tasks::Wire;
 use eager_client::buffers::Order;
@@ -17,7 +17,7 @@ use eager_client::task::{Phase, Slot, TaskKey};
 use eager_client::{AtGate, Occasion};
 use eager_core::action::Gate;
 use eager_core::event::{Estimate, KernelRequest, TaskRequest};
-use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Location, Moved, Op, OpId, Range};
+use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Location, Op, OpId, Range};
 use eager_units::{Bytes, ClientId, DeviceId, Habits, Nanos, TaskId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -237,27 +237,7 @@ impl<'a> Client<'a> {
                 index,
                 name: job.name.clone(),
                 class_label: job.class_label,
-                outcome: Outcome::Done,
-                submit: Nanos(0),
-                ask: None,
-                bind: None,
-                start: None,
-                end: Nanos(0),
-                wait: Nanos(0),
-                held: Nanos(0),
-                bound: Nanos(0),
-                host: Nanos(0),
-                device: None,
-                classes: Vec::new(),
-                requirement_bytes: 0,
-                grant_bytes: 0,
-                grant_bytes_max: 0,
-                kernels: Nanos(0),
-                kernels_alone: Nanos(0),
-                tasks: Vec::new(),
-                moved: Moved::default(),
-                kernel_spans: Vec::new(),
-                held_spans: Vec::new(),
+                ..JobResult::default()
             },
         }
     }

@@ -18,8 +18,9 @@ pub struct Workload {
 
 /// Size class of a job in the source document: Large above 4 GiB of device memory, Small from 1 to 4 GiB
 /// (specification S-223).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum SizeLabel {
+    #[default]
     S,
     L,
 }

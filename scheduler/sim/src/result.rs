@@ -9,18 +9,15 @@ use eager_units::{Class, Nanos};
 use serde::{Deserialize, Serialize};
 
 /// How a job ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum Outcome {
+    #[default]
     Done,
     /// The scheduler refused a request.
-    Refused {
-        why: String,
-    },
+    Refused { why: String },
     /// A plain allocation or a context found no memory.
-    OutOfMemory {
-        why: String,
-    },
+    OutOfMemory { why: String },
     /// Killed by the simulation ([`crate::Kill`]).
     Killed,
 }
@@ -35,7 +32,7 @@ pub struct TaskTimes {
 }
 
 /// Result of one job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct JobResult {
     pub index: usize,
     pub name: String,
