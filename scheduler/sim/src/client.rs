@@ -102,21 +102,15 @@ impl Buffer {
 }
 
 /// What the simulator keeps with a task.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Work {
     /// The core's name for it, once it is requested.
     pub id: Option<TaskId>,
     /// When it was requested, and when it was bound to a device.
     pub asked: Option<Nanos>,
     pub bound: Option<Nanos>,
-    pub gate: Gate,
-}
-
-impl Default for Work {
-    fn default() -> Work {
-        let (id, asked, bound) = (None, None, None);
-        Work { id, asked, bound, gate: Gate::Ungated }
-    }
+    /// Its gate, once it has one.
+    pub gate: Option<Gate>,
 }
 
 pub type Task = eager_client::task::Task<DeviceId, Work>;

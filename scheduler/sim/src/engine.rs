@@ -368,7 +368,7 @@ impl<'a> World<'a> {
                 }
             }
             Action::SetGate { gate, .. } => {
-                (open.terms.terms.gated, open.own.gate) = (*gate != Gate::Ungated, *gate);
+                (open.terms.terms.gated, open.own.gate) = (*gate != Gate::Ungated, Some(*gate));
             }
             // A daemon reads the program's launch counters now, so that the core knows its activity.
             Action::Watch { on, .. } => (open.terms.terms.watched, open.told_busy) = (*on, None),

@@ -171,11 +171,11 @@ impl World<'_> {
         for _ in 0..2 {
             let cell = self.cell(index, key);
             let client = &mut self.clients[index];
-            let gate = client.task().map_or(Gate::Ungated, |task| task.own.gate);
+            let gate = client.task().and_then(|task| task.own.gate);
             let is_open_to = |footprint| match gate {
-                Gate::Hold => false,
-                Gate::Go { allowed: Some(allowed) } => footprint <= allowed.0,
-                Gate::Go { allowed: None } | Gate::Ungated => true,
+                Some(Gate::Hold) => false,
+                Some(Gate::Go { allowed: Some(allowed) }) => footprint <= allowed.0,
+                Some(Gate::Go { allowed: None } | Gate::Ungated) | None => true,
             };
             if client.tasks.pass_gate(key, &mut at_gate, &cell, is_open_to, &mut client.wire) {
                 return Ok(None);
