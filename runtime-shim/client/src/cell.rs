@@ -128,12 +128,6 @@ impl<D> Deref for Told<D> {
 }
 
 impl<D> Told<D> {
-    /// The same with another number for the device.
-    pub fn on<E>(self, device: E) -> Told<E> {
-        let Told { sequence, reason, extend_refused, terms } = self;
-        Told { sequence, reason, extend_refused, terms: terms.on(device) }
-    }
-
     /// True if these terms were read after (or with) the others. Sequences wrap.
     pub fn is_newer_than(&self, other: &Told<D>) -> bool {
         has_reached(self.sequence, other.sequence)

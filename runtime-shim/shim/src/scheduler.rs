@@ -10,6 +10,7 @@ use eager_proto::hello::{self, Uuid};
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestBody, Slot};
 use eager_shm::client::{ClientConnection, ConnectError, SendError, Wait};
+use eager_units::Habits;
 use std::time::{Duration, Instant};
 
 /// Reason why a request was not sent.
@@ -28,32 +29,6 @@ pub enum Wake {
     Gone,
 }
 
-/// Behaviour that the daemon's policy wants of clients, so that memory is held only while the device needs it
-/// (specification S-303 to S-306).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Habits {
-    /// A task is requested at its first use of a device.
-    pub late_reservation: bool,
-    /// Data copied to the device before that waits in host memory.
-    pub early_copies: bool,
-    /// A task requests its live requirement.
-    pub live_requirement: bool,
-    /// Copies from and to pageable memory go through a pinned ring.
-    pub fast_copies: bool,
-    /// The largest grant that a task can ever get, in bytes; `None`: not known.
-    pub grant_max: Option<u64>,
-}
-
-impl Habits {
-    /// The habits by which tasks are requested.
-    pub fn of_tasks(self) -> eager_units::Habits {
-        let Habits { late_reservation, early_copies, live_requirement, fast_copies, .. } = self;
-        // The terms of each task tell whether dead memory is to be returned.
-        let release_dead = false;
-        eager_units::Habits { release_dead, late_reservation, early_copies, live_requirement, fast_copies }
-    }
-}
-
 /// Result of looking for a daemon in place of one that is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resumed {
@@ -68,7 +43,10 @@ pub enum Resumed {
 }
 
 pub trait Scheduler {
+    /// What the daemon's policy wants of clients. The terms of each task tell whether dead memory is to be returned.
     fn habits(&self) -> Habits;
+    /// The largest grant that a task can ever get, in bytes; `None`: not known.
+    fn grant_max(&self) -> Option<u64>;
     /// UUIDs of the daemon's devices, by its numbers; empty where the program uses the same numbers.
     fn devices(&self) -> Vec<Uuid> {
         Vec::new()
@@ -108,8 +86,12 @@ impl Scheduler for ClientConnection {
             early_copies: is_wanted(hello::FEATURE_EARLY_COPIES),
             live_requirement: is_wanted(hello::FEATURE_LIVE_REQUIREMENT),
             fast_copies: is_wanted(hello::FEATURE_FAST_COPIES),
-            grant_max: self.grant_max(),
+            release_dead: false,
         }
+    }
+
+    fn grant_max(&self) -> Option<u64> {
+        ClientConnection::grant_max(self)
     }
 
     fn devices(&self) -> Vec<Uuid> {

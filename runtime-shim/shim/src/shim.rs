@@ -10,22 +10,23 @@ use crate::config::Config;
 use crate::host_memory::HostMemory;
 use crate::ledger::{BufferId, Ledger};
 use crate::measure::Measurement;
+use crate::outcome::Why;
 use crate::profile::Profile;
 use crate::program::Program;
 use crate::reporter::Reporter;
 use crate::ring::Ring;
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, Span, StreamFlags, StreamId};
-use crate::scheduler::{Habits, Scheduler, Unsent, Wake};
+use crate::scheduler::{Scheduler, Unsent, Wake};
 use crate::standing::Standing;
 use crate::state::{Mark, State, Thread};
 use crate::task::{OwnStream, Task, TaskKey, Terms, Work};
 use crate::visible::Visible;
 use crate::wait_message::WaitMessage;
-use eager_client::cell::{Cell, Told};
+use eager_client::cell::Cell;
 use eager_client::request::{Begin, Kernel, Outbox, Request};
 use eager_client::{Client, News, Occasion};
 use eager_proto::request::{RequestBody, Slot};
-use eager_units::DeviceId;
+use eager_units::{DeviceId, Habits};
 use parking_lot::{Mutex, RwLock};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -34,12 +35,20 @@ use std::time::Duration;
 /// How long one sleep lasts before the shim checks again whether the daemon is alive (specification S-703).
 const SLEEP: Duration = Duration::from_secs(1);
 
-/// Why a hook cannot go on.
+/// Why a hook does not do what the call asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The daemon is lost; [`Shim::bypass`] decides how the call continues.
     Lost,
     Cuda(CudaError),
+    /// The call goes to the runtime unchanged.
+    Pass(Why),
+}
+
+impl From<CudaError> for Stop {
+    fn from(error: CudaError) -> Stop {
+        Stop::Cuda(error)
+    }
 }
 
 #[derive(Debug)]
@@ -58,6 +67,7 @@ pub struct Shim<R, S> {
     /// Habits of the first daemon. A successor may want others: the requests that the shim then makes are correct
     /// under every policy, but hold memory for longer or shorter than the successor's policy would.
     pub(crate) habits: Habits,
+    pub(crate) grant_max: Option<u64>,
     /// Determined when the first task is bound.
     visible: OnceLock<Visible>,
     /// [`State::is_watched`], readable without the lock.
@@ -92,8 +102,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             None => Standing::Plain,
         };
         let habits = scheduler.as_ref().map(Scheduler::habits).unwrap_or_default();
+        let grant_max = scheduler.as_ref().and_then(Scheduler::grant_max);
         let mut state = State::default();
-        state.client.habits = habits.of_tasks();
+        state.client.habits = habits;
         state.client.declared = config.declared;
         Shim {
             runtime,
@@ -107,6 +118,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             standing: AtomicU8::new(standing as u8),
             ever_bound: AtomicBool::new(false),
             habits,
+            grant_max,
             visible: OnceLock::new(),
             watched: AtomicBool::new(false),
             mapping: Mutex::default(),
@@ -163,9 +175,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    pub(crate) fn cell(&self, slot: Slot) -> Result<Cell, Stop> {
+    /// The slot's cell, with the program's number for the device.
+    pub(crate) fn cell(&self, slot: Slot) -> Result<Cell<DeviceIndex>, Stop> {
         let read = || self.scheduler.as_ref().and_then(|scheduler| scheduler.cell(slot)).map(Cell::from);
-        read().or_else(|| self.reconnect().then(read).flatten()).ok_or_else(|| self.lose_daemon())
+        let cell = read().or_else(|| self.reconnect().then(read).flatten());
+        Ok(cell.ok_or_else(|| self.lose_daemon())?.on(|device| self.device(device)))
     }
 
     /// Sleeps until the slot's cell changes. `unheard` sums up how long the daemon has taken no request; past the
@@ -186,7 +200,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn await_cell<T>(
         &self,
         slot: Slot,
-        mut read: impl FnMut(&Cell) -> Option<T>,
+        mut read: impl FnMut(&Cell<DeviceIndex>) -> Option<T>,
     ) -> Result<T, Stop> {
         let mut unheard = Duration::ZERO;
         let mut message: Option<WaitMessage> = None;
@@ -210,11 +224,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// The terms with the program's device number.
-    pub(crate) fn terms(&self, told: Told<DeviceId>) -> Terms {
-        told.on(self.device(told.device))
-    }
-
     /// The program's number for a device.
     pub(crate) fn device(&self, device: DeviceId) -> DeviceIndex {
         let visible = self.visible.get_or_init(|| {
@@ -234,11 +243,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             "" => format!("reason {number}"),
             words => words.to_owned(),
         }
-    }
-
-    /// Waits for the answer to a request that needs no decision.
-    pub(crate) fn await_answer(&self, slot: Slot, sequence: u32) -> Result<(), Stop> {
-        self.await_cell(slot, |cell| cell.answers(sequence).then_some(()))
     }
 
     /// Called at every hook: applies what the daemon changed meanwhile, and reports activity to it.
@@ -264,7 +268,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             if cell.sequence != sequence
                 && let Some(told) = cell.told()
             {
-                self.adopt_terms(thread, key, self.terms(told));
+                self.adopt_terms(thread, key, told);
             }
         }
         self.poll_watched(thread);

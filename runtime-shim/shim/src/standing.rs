@@ -59,10 +59,22 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         (self.standing() != Standing::Scheduled).then_some(Outcome::PassThrough(Why::NoDaemon))
     }
 
+    /// Serves a call that takes memory or starts work.
+    pub(crate) fn served<T>(&self, serve: impl FnOnce() -> Result<T, Stop>) -> Outcome<T> {
+        self.bypass().unwrap_or_else(|| serve().map_or_else(|stop| self.stopped(stop), Outcome::Handled))
+    }
+
+    /// Serves a call that only waits, queries or frees.
+    pub(crate) fn served_harmless<T>(&self, serve: impl FnOnce() -> Result<T, Stop>) -> Outcome<T> {
+        let served = || serve().map_or_else(|stop| self.stopped(stop), Outcome::Handled);
+        self.bypass_harmless().unwrap_or_else(served)
+    }
+
     pub(crate) fn stopped<T>(&self, stop: Stop) -> Outcome<T> {
         match stop {
             Stop::Lost => self.bypass().unwrap_or(Outcome::PassThrough(Why::NoDaemon)),
             Stop::Cuda(error) => Outcome::Fail(error),
+            Stop::Pass(why) => Outcome::PassThrough(why),
         }
     }
 

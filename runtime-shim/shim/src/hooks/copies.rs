@@ -16,7 +16,7 @@ use crate::ledger::Allocation;
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{Copy, CopyKind, CudaResult, DeviceIndex, Fill, Order, Rows, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
-use crate::shim::Shim;
+use crate::shim::{Shim, Stop};
 use crate::state::{Mark, State, Thread};
 use crate::task::{Lane, TaskKey};
 use crate::virtual_clock;
@@ -38,45 +38,40 @@ enum Route {
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaMemcpy`, `cudaMemcpy2D` and their `Async` forms.
     pub fn copy(&self, thread: &mut Thread, copy: &Copy) -> Outcome<()> {
-        if let Some(bypass) = self.bypass() {
-            return bypass;
-        }
-        if !self.is_watched() {
-            return self.copy_prepared(thread, copy);
-        }
-        match self.keep(thread, copy) {
-            Ok(true) => return Outcome::Handled(()),
-            Ok(false) => {}
-            Err(stop) => return self.stopped(stop),
-        }
-        let ends = [copy.dst, copy.src];
-        if let Err(stop) = self.prepare_call(thread, &ends) {
-            return self.stopped(stop);
-        }
-        self.note_uses(thread, &ends);
-        let outcome = self.copy_prepared(thread, copy);
-        self.believe(thread, &ends);
-        outcome
+        self.served(|| {
+            if !self.is_watched() {
+                return self.copy_prepared(thread, copy);
+            }
+            if self.keep(thread, copy)? {
+                return Ok(());
+            }
+            let ends = [copy.dst, copy.src];
+            self.prepare_call(thread, &ends)?;
+            self.note_uses(thread, &ends);
+            let copied = self.copy_prepared(thread, copy);
+            self.believe(thread, &ends);
+            copied
+        })
     }
 
     /// Makes a copy whose ends both have memory.
-    fn copy_prepared(&self, thread: &mut Thread, copy: &Copy) -> Outcome<()> {
+    fn copy_prepared(&self, thread: &mut Thread, copy: &Copy) -> Result<(), Stop> {
         self.sync_with_daemon(thread);
         let route = route(&self.state.lock(), copy);
         match route {
             Route::FillOnHost { owner, bound } => {
-                if bound && let Err(error) = self.quiesce(thread, owner, copy.order) {
-                    return Outcome::Fail(error);
+                if bound {
+                    self.quiesce(thread, owner, copy.order)?;
                 }
                 self.fill_in_pieces(thread, copy, owner, bound)
             }
             Route::ReadOnHost => {
                 self.copy_rows_on_host(copy);
                 copy.src_span().into_iter().for_each(virtual_clock::copied);
-                Outcome::Handled(())
+                Ok(())
             }
-            Route::Captured => Outcome::PassThrough(Why::Captured),
-            Route::Runtime(None) => self.not_ours(thread),
+            Route::Captured => Err(Stop::Pass(Why::Captured)),
+            Route::Runtime(None) => self.leave_to_runtime(thread),
             Route::Runtime(Some(device)) => {
                 if copy.kind == CopyKind::HOST_TO_DEVICE
                     && let Some(span) = copy.dst_span()
@@ -129,11 +124,18 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    fn fill_in_pieces(&self, thread: &mut Thread, copy: &Copy, owner: TaskKey, bound: bool) -> Outcome<()> {
-        let Some(span) = copy.dst_span() else { return Outcome::PassThrough(Why::NotOurs) };
+    fn fill_in_pieces(
+        &self,
+        thread: &mut Thread,
+        copy: &Copy,
+        owner: TaskKey,
+        bound: bool,
+    ) -> Result<(), Stop> {
+        let Some(span) = copy.dst_span() else { return Err(Stop::Pass(Why::NotOurs)) };
         if copy.rows != Rows::ONE {
             self.copy_rows_on_host(copy);
-            return self.filled(thread, owner, span, bound);
+            self.filled(thread, owner, span, bound);
+            return Ok(());
         }
         let piece_bytes = match self.config.fill_piece_bytes {
             0 => copy.bytes,
@@ -144,55 +146,49 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let bytes = piece_bytes.min(copy.bytes - done);
             let piece = Span { start: copy.dst + done, bytes };
             self.runtime.copy_on_host(piece.start, copy.src + done, bytes);
-            let _ = self.filled(thread, owner, piece, bound);
+            self.filled(thread, owner, piece, bound);
             done += bytes;
         }
-        Outcome::Handled(())
+        Ok(())
     }
 
     /// `cudaMemset`, `cudaMemset2D` and their `Async` forms: done by the CPU while the memory's task has no device.
     pub fn fill(&self, thread: &mut Thread, fill: &Fill) -> Outcome<()> {
-        if let Some(bypass) = self.bypass() {
-            return bypass;
-        }
-        if self.is_watched() {
-            if let Err(stop) = self.prepare_call(thread, &[fill.dst]) {
-                return self.stopped(stop);
+        self.served(|| {
+            if self.is_watched() {
+                self.prepare_call(thread, &[fill.dst])?;
+                // Memory is filled to be used again, so no belief is applied after a fill.
+                self.note_uses(thread, &[fill.dst]);
             }
-            // Memory is filled to be used again, so no belief is applied after a fill.
-            self.note_uses(thread, &[fill.dst]);
-        }
-        self.sync_with_daemon(thread);
-        let mut state = self.state.lock();
-        let span = fill.span();
-        let found = span.and_then(|span| state.memory.find_span(span));
-        let Some(place) = found.map(|found| place(&state, &found)) else {
-            drop(state);
-            return self.not_ours(thread);
-        };
-        match (place, span) {
-            (Place::Unbound { owner }, Some(span)) => {
-                drop(state);
-                for row in 0..fill.rows {
-                    // `cudaMemset` uses the low byte of its value.
-                    let value = fill.value.to_le_bytes()[0];
-                    self.runtime.fill_on_host(fill.dst + row * fill.pitch, value, fill.bytes);
+            self.sync_with_daemon(thread);
+            let span = fill.span();
+            let place = {
+                let mut state = self.state.lock();
+                let found = span.and_then(|span| state.memory.find_span(span));
+                let place = found.map_or(Place::Elsewhere, |found| place(&state, &found));
+                state.unsynchronized |= matches!(place, Place::Bound { .. });
+                place
+            };
+            match (place, span) {
+                (Place::Unbound { owner }, Some(span)) => {
+                    for row in 0..fill.rows {
+                        // `cudaMemset` uses the low byte of its value.
+                        let value = fill.value.to_le_bytes()[0];
+                        self.runtime.fill_on_host(fill.dst + row * fill.pitch, value, fill.bytes);
+                    }
+                    self.filled(thread, owner, span, false);
+                    Ok(())
                 }
-                self.filled(thread, owner, span, false)
+                (Place::Bound { device, .. }, _) => {
+                    self.enter(thread, device)?;
+                    Err(Stop::Pass(Why::AsItIs))
+                }
+                _ => self.leave_to_runtime(thread),
             }
-            (Place::Bound { device, .. }, _) => {
-                state.unsynchronized = true;
-                drop(state);
-                self.enter(thread, device).map_or_else(Outcome::Fail, |()| Outcome::PassThrough(Why::AsItIs))
-            }
-            _ => {
-                drop(state);
-                self.not_ours(thread)
-            }
-        }
+        })
     }
 
-    fn filled(&self, thread: &mut Thread, owner: TaskKey, span: Span, bound: bool) -> Outcome<()> {
+    fn filled(&self, thread: &mut Thread, owner: TaskKey, span: Span, bound: bool) {
         virtual_clock::copied(span);
         self.state.lock().memory.filled(span);
         if bound {
@@ -202,7 +198,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 self.fetch(owner, stream, &buffers::Order::default(), Occasion::Filled);
             }
         }
-        Outcome::Handled(())
     }
 
     /// Waits for device work that may still use memory that is about to be written by the CPU, or freed.
@@ -234,15 +229,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Makes a copy by the runtime. A blocking copy between host and device waits for the kernels before it, as the
     /// legacy default stream does; a copy within the device does not.
-    fn copy_on(&self, thread: &mut Thread, copy: &Copy, device: DeviceIndex) -> Outcome<()> {
-        if let Err(error) = self.enter(thread, device) {
-            return Outcome::Fail(error);
-        }
+    fn copy_on(&self, thread: &mut Thread, copy: &Copy, device: DeviceIndex) -> Result<(), Stop> {
+        self.enter(thread, device)?;
         let waits =
             copy.order.blocks() && [CopyKind::HOST_TO_DEVICE, CopyKind::DEVICE_TO_HOST].contains(&copy.kind);
         if !waits {
             self.state.lock().unsynchronized = true;
-            return Outcome::PassThrough(Why::AsItIs);
+            return Err(Stop::Pass(Why::AsItIs));
         }
         let own = Lane::of(StreamId::PER_THREAD, thread.number);
         let marks: Vec<_> = {
@@ -253,12 +246,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             };
             state.marks().into_iter().filter(waited).collect()
         };
-        let result = self.copy_now(copy);
-        if result.is_ok() {
-            self.retire(&marks);
-            self.send_activity();
-        }
-        result.into()
+        self.copy_now(copy)?;
+        self.retire(&marks);
+        self.send_activity();
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Setting, StreamId};
 use crate::scheduler::Scheduler;
-use crate::shim::Shim;
+use crate::shim::{Shim, Stop};
 use crate::state::Thread;
 use crate::task::TaskKey;
 use std::collections::BTreeSet;
@@ -58,14 +58,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// does not show what the scheduler will grant), `cudaEventRecord`, `cudaLaunchHostFunc`, `cudaGraphInstantiate`,
     /// …
     pub fn on_own_device(&self, thread: &mut Thread) -> Outcome<()> {
-        if let Some(bypass) = self.bypass_harmless() {
-            return bypass;
-        }
-        self.sync_with_daemon(thread);
-        if let Err(stop) = self.bind_own(thread) {
-            return self.stopped(stop);
-        }
-        self.on_some_device(thread)
+        self.served_harmless(|| {
+            self.sync_with_daemon(thread);
+            self.bind_own(thread)?;
+            self.enter_foothold(thread)?;
+            Err(Stop::Pass(Why::AsItIs))
+        })
     }
 
     /// True if the program's user declared its size.

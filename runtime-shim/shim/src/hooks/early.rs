@@ -77,8 +77,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let Some((buffer, device)) = buffer.zip(device) else { continue };
             let sent = self
                 .give_memory(thread, buffer)
-                .and_then(|()| self.enter(thread, device).map_err(Stop::Cuda))
-                .and_then(|()| self.copy_now(&staged.copy).map_err(Stop::Cuda));
+                .and_then(|()| Ok(self.enter(thread, device)?))
+                .and_then(|()| Ok(self.copy_now(&staged.copy)?));
             if let Err(stop) = sent {
                 // The copy is kept, and the next call that names the memory retries it.
                 self.state.lock().staged.insert(0, staged);

@@ -17,21 +17,20 @@ use eager_client::Step;
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// A call that makes a context where there is none, and is otherwise forwarded.
     pub fn on_some_device(&self, thread: &mut Thread) -> Outcome<()> {
-        if let Some(bypass) = self.bypass_harmless() {
-            return bypass;
-        }
-        match self.enter_foothold(thread) {
-            Ok(()) => Outcome::PassThrough(Why::AsItIs),
-            Err(stop) => self.stopped(stop),
-        }
+        self.served_harmless(|| {
+            self.enter_foothold(thread)?;
+            Err(Stop::Pass(Why::AsItIs))
+        })
     }
 
     /// A call about an object that the shim does not know.
     pub(crate) fn not_ours(&self, thread: &mut Thread) -> Outcome<()> {
-        match self.on_some_device(thread) {
-            Outcome::PassThrough(Why::AsItIs) => Outcome::PassThrough(Why::NotOurs),
-            outcome => outcome,
-        }
+        self.served_harmless(|| self.leave_to_runtime(thread))
+    }
+
+    pub(crate) fn leave_to_runtime<T>(&self, thread: &mut Thread) -> Result<T, Stop> {
+        self.enter_foothold(thread)?;
+        Err(Stop::Pass(Why::NotOurs))
     }
 
     /// Moves the thread to a device where the program may have a context; waits until the daemon gives one.
@@ -46,7 +45,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         // The device may be lost since it was given.
         self.state.lock().client.foothold.take_if(|given| *given == device);
         let device = self.ask_foothold(thread)?;
-        self.enter(thread, device).map_err(Stop::Cuda)
+        Ok(self.enter(thread, device)?)
     }
 
     /// The device for calls that belong to no particular task.

@@ -24,10 +24,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let is_plain = flags & !PORTABLE_OR_MAPPED == 0 && bytes > 0;
         if !is_plain || self.foothold_device(thread).is_some() || self.runtime.has_context() {
-            return match self.enter_foothold(thread) {
-                Ok(()) => Outcome::PassThrough(Why::AsItIs),
-                Err(stop) => self.stopped(stop),
-            };
+            return self.on_some_device(thread).map(|()| 0);
         }
         let made = self.runtime.map_host(bytes);
         if let Ok(start) = made {

@@ -17,7 +17,7 @@ use eager_client::way::ByName;
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// How the memory of a site's task may come with the calls that name it.
     pub(crate) fn by_name(&self, site: u64) -> Option<ByName> {
-        let room = self.habits.grant_max.filter(|_| self.habits.of_tasks().comes_by_name())?;
+        let room = self.grant_max.filter(|_| self.habits.comes_by_name())?;
         let room = {
             let program = self.program.read();
             // Each request includes the program's managed variables.
@@ -99,28 +99,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// A call that takes addresses and belongs to one device, and is otherwise forwarded.
     pub fn on_a_device_with(&self, thread: &mut Thread, addresses: &[u64]) -> Outcome<()> {
-        if let Some(bypass) = self.bypass() {
-            return bypass;
-        }
-        if self.is_watched()
-            && let Err(stop) = self.prepare_call(thread, addresses)
-        {
-            return self.stopped(stop);
-        }
-        self.on_a_device(thread)
+        let prepared =
+            self.served(|| if self.is_watched() { self.prepare_call(thread, addresses) } else { Ok(()) });
+        if let Outcome::Handled(()) = prepared { self.on_a_device(thread) } else { prepared }
     }
 
     /// `cudaPointerGetAttributes`: the runtime would not recognize an address that has no memory yet, so it gets
     /// memory first.
     pub fn about_address(&self, thread: &mut Thread, address: u64) -> Outcome<()> {
-        if let Some(bypass) = self.bypass_harmless() {
-            return bypass;
-        }
-        if self.is_watched()
-            && let Err(stop) = self.prepare(thread, &[address])
-        {
-            return self.stopped(stop);
-        }
-        self.about_host_memory(thread, address)
+        let prepared = self
+            .served_harmless(|| if self.is_watched() { self.prepare(thread, &[address]) } else { Ok(()) });
+        if let Outcome::Handled(()) = prepared { self.about_host_memory(thread, address) } else { prepared }
     }
 }

@@ -246,7 +246,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         self.destroy(streams);
         let Some(device) = device else { return Ok(()) };
-        self.enter(thread, device).map_err(Stop::Cuda)?;
+        self.enter(thread, device)?;
         let _ = self.runtime.prefer_device(found.span(), device);
         let stream = self.fill_stream(key);
         let order = buffers::Order { first: vec![found.id], sparse: Vec::new() };
@@ -267,7 +267,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let (at_gate, name) = held.get_or_insert_with(|| self.at_gate(key, launch));
             let word = scheduler.gate(key.slot);
             let is_open_to = |footprint| gate::admits(word, footprint);
-            let (cell, out) = (&cell.on(|device| self.device(device)), &mut self.outbox_about(name));
+            let out = &mut self.outbox_about(name);
             let passes = self.state.lock().client.pass_gate(key, at_gate, cell, is_open_to, out);
             if !passes {
                 self.send_activity();

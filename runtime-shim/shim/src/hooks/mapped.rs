@@ -15,19 +15,18 @@ use eager_client::Coming;
 use eager_units::shown;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// Bytes that sizes must be a multiple of to be mapped on a device; `None`: nothing is mapped there, or for this
-    /// program.
-    pub(crate) fn piece_on(&self, thread: &mut Thread, device: DeviceIndex) -> Option<u64> {
+    /// Bytes that sizes must be a multiple of to be mapped on the thread's device; `None`: nothing is mapped there, or for
+    /// this program.
+    pub(crate) fn piece_on(&self, device: DeviceIndex) -> Option<u64> {
         if self.program.read().shares_memory() {
             return None;
         }
-        self.enter(thread, device).ok()?;
         self.runtime.map_granularity(device)
     }
 
-    /// Reserves this many bytes of addresses and maps device memory to them; `None`: no room, or not possible now.
-    pub(crate) fn map_new(&self, thread: &mut Thread, bytes: u64, device: DeviceIndex) -> Option<u64> {
-        self.enter(thread, device).ok()?;
+    /// Reserves this many bytes of addresses and maps memory of the thread's device to them; `None`: no room, or not
+    /// possible now.
+    pub(crate) fn map_new(&self, bytes: u64, device: DeviceIndex) -> Option<u64> {
         let reserved = self.runtime.reserve(bytes).ok()?;
         if let Ok(Some(())) = self.runtime.map_memory(reserved, device) {
             return Some(reserved.start);
@@ -105,23 +104,19 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         // Held until the memory is there: two threads may name it.
         let _mapping = self.mapping.lock();
         let Some(coming) = self.count_coming(buffer) else { return Ok(()) };
-        match self.ask_extension(thread, coming.owner, coming.more) {
-            Ok(None) => {}
-            Ok(Some(reason)) => {
-                self.uncount_coming(&coming, false);
-                return self.handle_refused_memory(buffer, coming.bytes, &reason);
-            }
-            Err(stop) => {
-                self.uncount_coming(&coming, false);
-                return Err(stop);
-            }
+        let asked = self.ask_extension(thread, coming.owner, coming.more);
+        if asked != Ok(None) {
+            self.uncount_coming(&coming, false);
+        }
+        if let Some(reason) = asked? {
+            return self.handle_refused_memory(buffer, coming.bytes, &reason);
         }
         let mapped = self.map_memory(thread, buffer);
         if mapped == Ok(true) {
             return Ok(());
         }
         self.uncount_coming(&coming, true);
-        mapped.map_err(Stop::Cuda)?;
+        mapped?;
         self.reporter.report_once("full", || {
             let size = shown::size(coming.bytes);
             format!("the device has no room for {size} that the daemon granted: another process uses memory that is not counted")

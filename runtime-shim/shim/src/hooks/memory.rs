@@ -9,7 +9,7 @@ use crate::shim::{Shim, Stop};
 use crate::state::Thread;
 use crate::task::TaskKey;
 use eager_abi::calls::PITCH_ALIGNMENT;
-use eager_client::way::{Form, Way};
+use eager_client::way::{Case, Form, Way};
 use eager_client::{Allocating, Counted, Extended, Extension, Wanted};
 use eager_units::shown;
 
@@ -77,50 +77,73 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if self.measuring.is_some() && bytes > 0 {
             return self.malloc_measured(bytes, ATTACH_GLOBAL).map(managed).into();
         }
-        if let Some(bypass) = self.bypass() {
-            return bypass;
-        }
-        if bytes == 0 {
-            return Outcome::PassThrough(Why::AsItIs);
-        }
-        self.sync_with_daemon(thread);
-        let counted = match self.count_allocation(thread, bytes, form) {
-            Ok(counted) => counted,
-            Err(stop) => return self.stopped(stop),
-        };
-        if let Some(reserved) = counted.by_name {
-            if let Ok(addresses) = self.runtime.reserve(reserved) {
-                let (origin, made) =
-                    (Origin::Mapped { reserved, backing: Backing::Awaited }, managed(addresses.start));
-                return self.record_allocation(thread, &counted, Ok(made), origin).into();
-            }
-            self.uncount_allocation(&counted, true);
-            return self.allocate(thread, bytes, Form::Given, plain, managed);
-        }
-        let case = self.state.lock().client.case(&counted);
-        let Some((device, case)) = case else {
-            if let Err(stop) = self.enter_foothold(thread) {
+        self.served(|| {
+            let mut counted = self.count_new(thread, bytes, form)?;
+            if let Some(reserved) = counted.by_name {
+                if let Ok(addresses) = self.runtime.reserve(reserved) {
+                    let origin = Origin::Mapped { reserved, backing: Backing::Awaited };
+                    return self.record_allocation(thread, &counted, Ok(managed(addresses.start)), origin);
+                }
                 self.uncount_allocation(&counted, true);
-                return self.stopped(stop);
+                counted = self.count_new(thread, bytes, Form::Given)?;
             }
+            self.make_now(thread, &counted, plain, managed)
+        })
+    }
+
+    /// Makes the memory of an allocation that is counted.
+    fn make_now<M: Made>(
+        &self,
+        thread: &mut Thread,
+        counted: &Counted,
+        plain: impl FnOnce(&R) -> CudaResult<Option<M>>,
+        managed: impl FnOnce(u64) -> M,
+    ) -> Result<M, Stop> {
+        let bytes = counted.wanted.bytes;
+        let Some((device, case)) = self.case_on_device(thread, counted)? else {
             let made = self.runtime.malloc_managed(bytes, ATTACH_GLOBAL).map(managed);
-            return self.record_allocation(thread, &counted, made, Origin::REWRITTEN).into();
+            return self.record_allocation(thread, counted, made, Origin::REWRITTEN);
         };
-        let way = Way::choose(&case, || self.piece_on(thread, device));
+        let way = Way::choose(&case, || self.piece_on(device));
         let mapped = match way {
-            Way::Mapped { reserved } => {
-                self.map_new(thread, reserved, device).map(|start| (start, way.origin()))
-            }
+            Way::Mapped { reserved } => self.map_new(reserved, device).map(|start| (start, way.origin())),
             Way::Managed | Way::Plain => None,
         };
         let (made, origin) = match mapped {
             Some((start, origin)) => (Ok(managed(start)), origin),
             None => {
                 let plain = (way != Way::Managed).then_some(plain);
-                self.malloc_on(thread, bytes, device, plain, managed)
+                self.malloc_on(bytes, device, plain, managed)
             }
         };
-        self.record_allocation(thread, &counted, made, origin).into()
+        self.record_allocation(thread, counted, made, origin)
+    }
+
+    /// Counts an allocation that the program makes now.
+    fn count_new(&self, thread: &mut Thread, bytes: u64, form: Form) -> Result<Counted, Stop> {
+        if bytes == 0 {
+            return Err(Stop::Pass(Why::AsItIs));
+        }
+        self.sync_with_daemon(thread);
+        self.count_allocation(thread, bytes, form)
+    }
+
+    /// [`eager_client::Client::case`] of a counted allocation, on whose device the thread is then; without one, on a
+    /// device where the program may have a context.
+    fn case_on_device(
+        &self,
+        thread: &mut Thread,
+        counted: &Counted,
+    ) -> Result<Option<(DeviceIndex, Case)>, Stop> {
+        let case = self.state.lock().client.case(counted);
+        let entered = match case {
+            Some((device, _)) => self.enter(thread, device).map_err(Stop::Cuda),
+            None => self.enter_foothold(thread),
+        };
+        if entered.is_err() {
+            self.uncount_allocation(counted, true);
+        }
+        entered.map(|()| case)
     }
 
     /// `cudaMallocManaged` of the program: counted, and otherwise made as requested.
@@ -128,28 +151,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if self.measuring.is_some() && bytes > 0 {
             return self.malloc_measured(bytes, flags).into();
         }
-        if let Some(bypass) = self.bypass() {
-            return bypass;
-        }
-        if bytes == 0 {
-            return Outcome::PassThrough(Why::AsItIs);
-        }
-        self.sync_with_daemon(thread);
-        let counted = match self.count_allocation(thread, bytes, Form::Given) {
-            Ok(counted) => counted,
-            Err(stop) => return self.stopped(stop),
-        };
-        let case = self.state.lock().client.case(&counted);
-        let entered = match case {
-            Some((device, _)) => self.enter(thread, device).map_err(Stop::Cuda),
-            None => self.enter_foothold(thread),
-        };
-        if let Err(stop) = entered {
-            self.uncount_allocation(&counted, true);
-            return self.stopped(stop);
-        }
-        let made = self.runtime.malloc_managed(bytes, flags);
-        self.record_allocation(thread, &counted, made, Origin::Program).into()
+        self.served(|| {
+            let counted = self.count_new(thread, bytes, Form::Given)?;
+            self.case_on_device(thread, &counted)?;
+            let made = self.runtime.malloc_managed(bytes, flags);
+            self.record_allocation(thread, &counted, made, Origin::Program)
+        })
     }
 
     /// `cudaFree`.
@@ -285,7 +292,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let mut extension = Extension::new(key, bytes);
         let extended = self.await_cell(key.slot, |cell| {
-            let cell = &cell.on(|device| self.device(device));
             match self.state.lock().client.extend(&mut extension, cell, &mut self.outbox()) {
                 Extended::Wait => None,
                 extended => Some(extended),
@@ -308,15 +314,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     fn malloc_on<M: Made>(
         &self,
-        thread: &mut Thread,
         bytes: u64,
         device: DeviceIndex,
         plain: Option<impl FnOnce(&R) -> CudaResult<Option<M>>>,
         managed: impl FnOnce(u64) -> M,
     ) -> (CudaResult<M>, Origin) {
-        if let Err(error) = self.enter(thread, device) {
-            return (Err(error), Origin::Plain);
-        }
         if let Some(plain) = plain {
             match plain(&self.runtime) {
                 Ok(Some(made)) => return (Ok(made), Origin::Plain),
@@ -350,11 +352,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         counted: &Counted,
         made: CudaResult<M>,
         origin: Origin,
-    ) -> CudaResult<M> {
-        let Ok(start) = made.map(|made| made.start()) else {
-            self.uncount_allocation(counted, true);
-            return made;
-        };
+    ) -> Result<M, Stop> {
+        let made = made.inspect_err(|_| self.uncount_allocation(counted, true))?;
+        let start = made.start();
         let mut state = self.state.lock();
         let allocation = Allocation { set_device: thread.program_device, ..counted.allocation(origin) };
         let (is_of_site, buffer) = (allocation.frame.is_some(), state.memory.insert(start, allocation));
@@ -368,7 +368,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
         }
         self.note_watched(&state);
-        made
+        Ok(made)
     }
 
     /// Uncounts an allocation that was not made. Bytes requested for it are returned if they were granted; the whole

@@ -4,7 +4,7 @@
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, StreamFlags, StreamId};
 use crate::scheduler::Scheduler;
-use crate::shim::Shim;
+use crate::shim::{Shim, Stop};
 use crate::state::{Mark, ProgramStream, Thread};
 use crate::task::{NO_TERMS, Terms};
 
@@ -17,27 +17,21 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         flags: StreamFlags,
         asked: Option<i32>,
     ) -> Outcome<StreamId> {
-        if let Some(bypass) = self.bypass() {
-            return bypass;
-        }
-        let key = match self.need_device(thread) {
-            Ok(key) => key,
-            Err(stop) => return self.stopped(stop),
-        };
-        let (terms, first_blocking) = {
-            let state = self.state.lock();
-            let terms = state.client.task(key).map_or(NO_TERMS, |task| task.terms);
-            (terms, flags.is_blocking() && !state.has_blocking_streams())
-        };
-        if first_blocking && let Err(error) = self.join_default_streams() {
-            return Outcome::Fail(error);
-        }
-        let made = self.runtime.stream_create(flags, priority(&terms, asked));
-        if let Ok(stream) = made {
+        self.served(|| {
+            let key = self.need_device(thread)?;
+            let (terms, first_blocking) = {
+                let state = self.state.lock();
+                let terms = state.client.task(key).map_or(NO_TERMS, |task| task.terms);
+                (terms, flags.is_blocking() && !state.has_blocking_streams())
+            };
+            if first_blocking {
+                self.join_default_streams()?;
+            }
+            let stream = self.runtime.stream_create(flags, priority(&terms, asked))?;
             let stream_of = ProgramStream { flags, device: terms.device, set_device: thread.program_device };
             self.state.lock().streams.insert(stream, stream_of);
-        }
-        made.into()
+            Ok(stream)
+        })
     }
 
     /// Waits for the shim's streams before the program's first blocking stream is made. From then on default-stream
@@ -119,8 +113,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let own = self.own_streams(stream);
         for (device, own) in own {
-            let idle = self.enter(thread, device).and_then(|()| self.runtime.stream_query(own));
-            match idle {
+            match self.enter(thread, device).and_then(|()| self.runtime.stream_query(own)) {
                 Ok(true) => {}
                 Ok(false) => return Outcome::Fail(CudaError::NOT_READY),
                 Err(error) => return Outcome::Fail(error),
@@ -162,16 +155,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// A call that makes or uses an object of one device, so that the lazy task is bound first: events, device
     /// variables (one copy per device), arrays, graphs, textures, pools.
     pub fn on_a_device(&self, thread: &mut Thread) -> Outcome<()> {
-        if let Some(bypass) = self.bypass() {
-            return bypass;
-        }
-        match self.need_device(thread) {
-            Ok(_) => {
-                self.state.lock().unsynchronized = true;
-                Outcome::PassThrough(Why::AsItIs)
-            }
-            Err(stop) => self.stopped(stop),
-        }
+        self.served(|| {
+            self.need_device(thread)?;
+            self.state.lock().unsynchronized = true;
+            Err(Stop::Pass(Why::AsItIs))
+        })
     }
 
     /// `cudaEventSynchronize`: which kernels have ended depends on where the event was recorded, which the shim does

@@ -68,12 +68,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Begun::Open => return Ok(()),
                 Begun::Asked(key) => return self.open(thread, key, beginning),
                 Begun::Extends(key) => return self.begin_inside(thread, key, beginning),
-                Begun::Waits(key) => match self.bind(thread, key, None) {
-                    Err(Stop::Lost) => return Err(Stop::Lost),
-                    // A refused task takes the site in, which is refused with it.
-                    Ok(()) | Err(Stop::Cuda(_)) => {}
-                },
-                Begun::Unanswered(slot, end) => self.await_answer(slot, end)?,
+                // A refused task takes the site in, which is refused with it.
+                Begun::Waits(key) => {
+                    if let Err(Stop::Lost) = self.bind(thread, key, None) {
+                        return Err(Stop::Lost);
+                    }
+                }
+                Begun::Unanswered(slot, end) => {
+                    self.await_cell(slot, |cell| cell.answers(end).then_some(()))?;
+                }
                 Begun::Full => {
                     self.reporter.report_once("slots", || {
                         "this program has more open tasks than the limit: further ones are scheduled together as one \
@@ -156,7 +159,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // Read now: the words of a refusal go with the task.
             let why = (cell.state == CellState::Refused).then(|| self.reason(key.slot, cell.reason));
             let why = why.unwrap_or_default();
-            let cell = &cell.on(|device| self.device(device));
             // A thread that waited goes on only when the first to see the decision has carried it out.
             let _entering = self.entering.lock();
             loop {
@@ -334,7 +336,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let device = state.client.task(key).map(|task| task.terms.device);
         drop(state);
-        device.map_or(Ok(()), |device| self.enter(thread, device)).map_err(Stop::Cuda)?;
+        device.map_or(Ok(()), |device| self.enter(thread, device))?;
         Ok(key)
     }
 }

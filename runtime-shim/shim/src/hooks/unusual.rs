@@ -166,16 +166,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Outcome::PassThrough(Why::AsItIs) => {}
             outcome => return outcome,
         }
-        let counted = match self.count_allocation(thread, bytes, Form::Fixed) {
-            Ok(counted) => counted,
-            Err(stop) => return self.stopped(stop),
-        };
-        let made = make();
-        match made {
-            Ok(handle) => count(&mut self.state.lock().memory, &counted, handle),
-            Err(_) => self.uncount_allocation(&counted, true),
-        }
-        made.map(drop).into()
+        self.served(|| {
+            let counted = self.count_allocation(thread, bytes, Form::Fixed)?;
+            let handle = make().inspect_err(|_| self.uncount_allocation(&counted, true))?;
+            count(&mut self.state.lock().memory, &counted, handle);
+            Ok(())
+        })
     }
 
     /// `cudaMemAdvise` and `cudaMemPrefetchAsync` of the program, for a device.

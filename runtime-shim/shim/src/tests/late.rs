@@ -1,10 +1,10 @@
 //! Late reservation: addresses at once, the request at the first use, copies kept until then, memory by name.
 
+use super::fakes::Habits;
 use super::fakes::{Decision, FakeDaemon, first_slot};
 use super::{Bench, SITE};
 use crate::outcome::Outcome;
 use crate::runtime::{Copy, CopyKind, CudaError, Order, Rows};
-use crate::scheduler::Habits;
 use eager_abi::TASK_NAMED;
 use eager_client::task::Geometry;
 use eager_proto::reply::{FLAG_HIGH_PRIORITY, FLAG_RELEASES};

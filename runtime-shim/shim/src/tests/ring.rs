@@ -1,11 +1,11 @@
 //! Copies of pageable memory through the pinned ring: which copies, in what steps, and with what result after
 //! failures.
 
+use super::fakes::Habits;
 use super::fakes::PINNED;
 use super::{Bench, HOST, SITE};
 use crate::outcome::Outcome;
 use crate::runtime::{Copy, CopyKind, CudaError, Order, Rows, StreamId};
-use crate::scheduler::Habits;
 
 /// Bytes of each place of the bench's ring.
 const PLACE: u64 = 256 << 10;

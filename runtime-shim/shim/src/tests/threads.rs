@@ -3,11 +3,11 @@
 //! Trap: the other thread must be done, or wait at a lock, before the call goes on (`Bench::other`), so that each
 //! test is one interleaving and not a race.
 
+use super::fakes::Habits;
 use super::fakes::{Decision, first_slot, lazy_slot};
 use super::{Bench, SITE};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, Setting, StreamId};
-use crate::scheduler::Habits;
 use crate::state::Thread;
 use eager_abi::TASK_NAMED;
 use eager_client::task::Geometry;

@@ -1,7 +1,7 @@
 //! A daemon that keeps the real daemon's rules and is otherwise scripted.
 
 use super::cuda::uuid;
-use crate::scheduler::{Habits, Scheduler, Unsent, Wake};
+use crate::scheduler::{Scheduler, Unsent, Wake};
 use eager_proto::TASK_SLOTS;
 use eager_proto::hello::Uuid;
 use eager_proto::reply::{
@@ -64,6 +64,16 @@ impl std::fmt::Debug for FakeDaemon {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("FakeDaemon")
     }
+}
+
+/// What the daemon's policy wants of the program.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Habits {
+    pub late_reservation: bool,
+    pub early_copies: bool,
+    pub live_requirement: bool,
+    pub fast_copies: bool,
+    pub grant_max: Option<u64>,
 }
 
 pub fn lazy_slot() -> Slot {
@@ -267,8 +277,15 @@ fn decide(cell: &mut TaskCell, decision: Decision, requirement: u64, device: u32
 }
 
 impl Scheduler for Arc<FakeDaemon> {
-    fn habits(&self) -> Habits {
-        self.0.lock().habits
+    fn habits(&self) -> eager_units::Habits {
+        let Habits { late_reservation, early_copies, live_requirement, fast_copies, .. } =
+            self.0.lock().habits;
+        let release_dead = false;
+        eager_units::Habits { release_dead, late_reservation, early_copies, live_requirement, fast_copies }
+    }
+
+    fn grant_max(&self) -> Option<u64> {
+        self.0.lock().habits.grant_max
     }
 
     fn devices(&self) -> Vec<Uuid> {

@@ -4,4 +4,4 @@ mod cuda;
 mod daemon;
 
 pub use cuda::{FakeCuda, PINNED};
-pub use daemon::{Decision, FakeDaemon, first_slot, lazy_slot};
+pub use daemon::{Decision, FakeDaemon, Habits, first_slot, lazy_slot};
