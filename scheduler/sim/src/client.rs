@@ -348,12 +348,9 @@ impl<'a> Client<'a> {
         self.task().is_some_and(|task| task.terms.gated)
     }
 
-    /// Prefetches of what of a buffer's data moves in. Data of other buffers that the grant had no room for is moved in at
-    /// the promotion.
-    pub fn plan_fetch(&mut self, buffer: &Buffer) -> Vec<Op> {
-        let others = self.buffers.values().map(|other| other.id).filter(|id| *id != buffer.id);
-        let order = Order { first: vec![buffer.id], sparse: others.collect() };
-        let plan = self.tasks.plan_fetch(&mut self.ledger, buffer.owner, &order, Occasion::Filled);
+    /// Prefetches of what of a task's data moves in.
+    pub fn plan_fetch(&mut self, key: TaskKey, occasion: Occasion) -> Vec<Op> {
+        let plan = self.tasks.plan_fetch(&mut self.ledger, key, &Order::default(), occasion);
         let op = |part: Part| {
             let buffer = self.buffers.values().find(|buffer| buffer.id == part.buffer)?;
             let range = Range { offset: part.span.start, bytes: part.span.bytes };

@@ -12,9 +12,9 @@ use crate::job::{Job, JobError};
 use crate::options::{Kill, SimOptions, Submission};
 use crate::result::{DeviceResult, Outcome, SimResult};
 use crate::sentences::sentence;
-use eager_client::News;
 use eager_client::cell::Told;
 use eager_client::task::Kind;
+use eager_client::{News, Occasion};
 use eager_core::Scheduler;
 use eager_core::action::{Action, Gate, Reason};
 use eager_core::event::{DeviceProfile, Event};
@@ -363,8 +363,14 @@ impl<'a> World<'a> {
                     client.result.classes.push((now, *class));
                 }
                 if news == Some(News::Promotion) {
+                    client.moving_in = true;
                     self.promotions += u64::from(!by_freeing);
-                    self.move_in(index);
+                }
+                match news {
+                    // With the pages of memory that was never written, which the shim makes before its next kernel.
+                    Some(News::Promotion) => self.move_in(index, key, Occasion::Kernel),
+                    Some(News::Grant) => self.move_in(index, key, Occasion::Grown),
+                    Some(News::Terms) | None => {}
                 }
             }
             Action::SetGate { gate, .. } => {

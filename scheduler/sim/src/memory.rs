@@ -12,7 +12,7 @@ use crate::result::Outcome;
 use crate::steps::Step;
 use eager_client::ledger::{Allocation, Backing, BufferId, Origin};
 use eager_client::way::{Form, Way};
-use eager_client::{Allocating, Extension, Wanted};
+use eager_client::{Allocating, Extension, Occasion, Wanted};
 use eager_gpu_model::{Advice, AllocKind, Op, Range};
 use eager_units::Bytes;
 use std::collections::BTreeSet;
@@ -301,7 +301,7 @@ impl<'a> World<'a> {
         if let Some(filled) = client.launched.checked_sub(1) {
             let client = &mut self.clients[index];
             client.ledger.filled(buffer.part(edge(filled), edge(filled + 1)));
-            let ops = client.plan_fetch(&buffer);
+            let ops = client.plan_fetch(buffer.owner, Occasion::Filled);
             ops.into_iter().try_for_each(|op| self.enqueue(index, op))?;
         }
         let client = &mut self.clients[index];

@@ -9,10 +9,11 @@ use crate::job::{JobOp, KernelOp};
 use crate::memory::Readiness;
 use crate::result::{Outcome, Span};
 use crate::steps::Step;
+use eager_client::Occasion;
 use eager_client::request::Outbox;
-use eager_client::task::Geometry;
+use eager_client::task::{Geometry, TaskKey};
 use eager_core::event::{Event, TaskRequest};
-use eager_gpu_model::{AllocKind, Completion, Location, ModelError, Op, OpId, Pattern, Range};
+use eager_gpu_model::{Completion, ModelError, Op, OpId, Pattern, Range};
 use eager_units::Nanos;
 
 /// Stream priorities (CUDA: lower is more urgent).
@@ -273,24 +274,11 @@ impl<'a> World<'a> {
         self.report_activity(index)
     }
 
-    /// Called when a task's last missing memory was granted: its data moves in beside its kernels (specification
-    /// S-208), unless no kernel follows that would use it.
-    pub(crate) fn move_in(&mut self, index: usize) {
+    /// Called when a task has more memory: its data moves in beside its kernels (specification S-208).
+    pub(crate) fn move_in(&mut self, index: usize, key: TaskKey, occasion: Occasion) {
         let client = &mut self.clients[index];
-        client.moving_in = true;
-        let over = client.task().is_none_or(|task| task.account.all_launched());
-        let Some(context) = client.context.filter(|_| !over) else { return };
-        let mut ops = Vec::new();
-        let managed = client.buffers.values().filter(|buffer| buffer.kind == AllocKind::Managed);
-        for buffer in managed {
-            if client.ledger.is_in(buffer.id) {
-                continue;
-            }
-            client.ledger.moved_in(buffer.part(0, buffer.bytes));
-            let range = Range { offset: 0, bytes: buffer.bytes };
-            ops.push(Op::Prefetch { alloc: buffer.alloc, range, to: Location::Device });
-        }
-        for op in ops {
+        let Some(context) = client.context else { return };
+        for op in client.plan_fetch(key, occasion) {
             // The buffers are the client's own and allocated, so the model cannot reject the operation.
             if let Ok(id) = self.submit(index, context, op) {
                 self.clients[index].late.insert(id);

@@ -401,11 +401,6 @@ impl Ledger {
         });
     }
 
-    /// True if all of an allocation was moved in.
-    pub fn is_in(&self, id: BufferId) -> bool {
-        self.entry(id).is_some_and(|entry| entry.on_device.total_bytes() >= entry.allocation.bytes)
-    }
-
     /// True if `grant` has room for `part` beside what was moved in before.
     pub fn fits(&self, owner: TaskKey, part: Part, grant: u64) -> bool {
         let mut new = Spans::default();
