@@ -7,7 +7,7 @@
 
 use crate::record::{Backend, Clock, Outcome, Record};
 use crate::tools::Tools;
-use crate::virtual_run::{self, Setting};
+use crate::virtual_run::{self, Front, Setting};
 use crate::workload::{Choice, WorkloadArgs};
 use crate::{demo, record, stamp, table};
 use anyhow::{Context, Result, bail};
@@ -80,7 +80,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     if records.exists() {
         std::fs::remove_file(&records).with_context(|| format!("cannot replace {}", records.display()))?;
     }
-    let jobs = demo::prepare(&tools, &args.sources, &args.cards, &choices, &out)?;
+    let jobs = demo::prepare(&tools, &args.sources, Front::Compiled, &args.cards, &choices, &out)?;
     let stamp = stamp::stamp();
     let mut far = Vec::new();
     for policy in policies(&args.policies) {

@@ -10,7 +10,7 @@ use crate::progress::Stage;
 use crate::record::{self, Backend, Clock, HostWork, Outcome, Record, WorkloadStamp};
 use crate::tools::Tools;
 use crate::typical::{self, Typical};
-use crate::virtual_run::{JobSpec, Setting};
+use crate::virtual_run::{Front, JobSpec, Setting};
 use crate::workload::{Choice, WorkloadArgs};
 use crate::{parallel, profile, report, sim_run, stamp, summary, table, virtual_run};
 use anyhow::{Context, Result, bail};
@@ -42,6 +42,9 @@ pub struct DemoArgs {
     /// measured to take
     #[arg(long, value_enum, default_value_t = HostWork::Stated)]
     pub host_work: HostWork,
+    /// How the programs were built, and who says what memory they need
+    #[arg(long, value_enum, default_value_t = Front::Compiled)]
+    pub front: Front,
     /// Folder of the programs' sources
     #[arg(long, value_name = "DIR", default_value = "rodinia")]
     pub sources: PathBuf,
@@ -95,12 +98,14 @@ pub fn run(args: &DemoArgs, parts: Parts) -> Result<()> {
     let stamp = stamp::stamp();
     println!("Eager: {}, seed {}, on virtual GPUs {}", workload.name, workload.seed, args.cards);
 
-    let mut jobs = prepare(&tools, &args.sources, &args.cards, &choices, &results.folder)?;
+    let mut jobs = prepare(&tools, &args.sources, args.front, &args.cards, &choices, &results.folder)?;
     if args.host_work == HostWork::Measured {
         jobs.iter_mut().for_each(|job| job.host_times = None);
     }
     for policy in &args.policies {
-        let setting = Setting::scaled("demo", *policy, &args.cards, &results.folder, args.clock);
+        let name = args.front.of_experiment("demo");
+        let setting = Setting::scaled(&name, *policy, &args.cards, &results.folder, args.clock);
+        let setting = Setting { front: args.front, ..setting };
         results.add(virtual_run::run(&tools, &setting, &workload, &jobs, &stamp)?)?;
     }
     print_real(&results.records, &summary::summarize(&results.records));
@@ -171,12 +176,14 @@ impl Results {
 pub fn prepare(
     tools: &Tools,
     sources: &Path,
+    front: Front,
     cards: &str,
     choices: &[Choice],
     out: &Path,
 ) -> Result<Vec<JobSpec>> {
     let stage = Stage::begin("building with eagercc", eager_rodinia::programs().len());
-    let programs = Programs::build(tools, sources, out, |name| stage.step(name))?;
+    let words: &[&str] = if front == Front::Compiled { &[] } else { &["--eager-no-instrument"] };
+    let programs = Programs::build(tools, sources, words, out, |name| stage.step(name))?;
     stage.end();
 
     let distinct: BTreeMap<String, Choice> = choices.iter().map(|choice| (choice.id(), *choice)).collect();
@@ -201,6 +208,7 @@ pub fn prepare(
             size_class: choice.size_class(),
             program: programs.binary(choice.program),
             args: programs.scaled_arguments(choice.configuration)?,
+            bytes: choice.configuration.scaled.bytes,
             profile: profiles.get(&choice.id()).cloned(),
             host_times: Some(choice.host_times()?),
         })

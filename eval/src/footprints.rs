@@ -82,7 +82,7 @@ pub fn run(args: &FootprintArgs) -> Result<()> {
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
     let out = args.out.canonicalize().with_context(|| format!("cannot resolve {}", args.out.display()))?;
     let stage = Stage::begin("building with eagercc", eager_rodinia::programs().len());
-    let programs = Programs::build(&tools, &args.sources, &out, |name| stage.step(name))?;
+    let programs = Programs::build(&tools, &args.sources, &[], &out, |name| stage.step(name))?;
     stage.end();
     let mut rows = Vec::new();
     for (name, id) in CONFIGURATIONS {

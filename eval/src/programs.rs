@@ -17,12 +17,13 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Compiles every program; `progress` gets each name.
+    /// Compiles every program, with `words` for `eagercc`; `progress` gets each name.
     ///
     /// `sources` is the folder that holds the programs' folders.
     pub fn build(
         tools: &Tools,
         sources: &Path,
+        words: &[&str],
         out: &Path,
         progress: impl Fn(&str) + Sync,
     ) -> Result<Programs> {
@@ -33,15 +34,16 @@ impl Programs {
         }
         parallel::for_each(eager_rodinia::programs().iter().collect(), |program| {
             progress(&program.name);
-            programs.compile(tools, sources, program)
+            programs.compile(tools, sources, words, program)
         })?;
         Ok(programs)
     }
 
-    fn compile(&self, tools: &Tools, sources: &Path, program: &Program) -> Result<()> {
+    fn compile(&self, tools: &Tools, sources: &Path, words: &[&str], program: &Program) -> Result<()> {
         let folder = sources.join(&program.name);
         let output = Command::new(tools.path("eagercc"))
             .arg("-O2")
+            .args(words)
             .args(&program.flags)
             .args(program.sources.iter().map(|source| folder.join(source)))
             .arg("-o")

@@ -7,6 +7,7 @@ use crate::progress::Stage;
 use crate::record::{Backend, Clock, HostWork, JobRecord, Outcome, Record, SCHEMA_VERSION, WorkloadStamp};
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 use eager_core::PolicyName;
 use eager_core::policy::{NotForDevices, UnknownPolicy};
 use eager_journal::pieces;
@@ -23,6 +24,28 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// How the programs were built, and who says what memory they need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Front {
+    /// Compiled with the pass
+    #[default]
+    Compiled,
+    /// Without the pass, started by `eager run --preload --mem` with the size that each takes
+    Declared,
+    /// Without the pass, started by `eager run --preload` for the second time: with the sizes of the first
+    Learnt,
+    /// Without the pass, started by `eager run --preload`
+    Unsized,
+}
+
+impl Front {
+    /// Name of an experiment with such programs.
+    pub fn of_experiment(self, name: &str) -> String {
+        let front = self.to_possible_value().map(|value| value.get_name().to_owned());
+        front.filter(|_| self != Front::Compiled).map_or(name.to_owned(), |front| format!("{name}-{front}"))
+    }
+}
+
 /// One job to start.
 #[derive(Debug, Clone)]
 pub struct JobSpec {
@@ -30,6 +53,8 @@ pub struct JobSpec {
     pub size_class: String,
     pub program: PathBuf,
     pub args: Vec<String>,
+    /// Most device memory that the program has allocated at once.
+    pub bytes: u64,
     /// File of measured footprints, for the shim.
     pub profile: Option<PathBuf>,
     /// Stated times of the job's host work (`EAGER_VGPU_HOST_TIMES`), which replace measured ones on a virtual clock.
@@ -46,6 +71,7 @@ pub struct Setting {
     pub time_scale: f64,
     pub repetition: u32,
     pub clock: Clock,
+    pub front: Front,
     /// True if processes share a device's SMs at the same time.
     pub mps: bool,
     /// Folder for logs, the journal and the sockets.
@@ -71,6 +97,7 @@ impl Setting {
             time_scale: 0.0,
             repetition: 0,
             clock,
+            front: Front::Compiled,
             mps: clock == Clock::Virtual,
             folder: out.join("virtual").join(format!("{policy}-0")),
             job_timeout: if clock == Clock::Virtual { JOB_TIMEOUT_VIRTUAL } else { JOB_TIMEOUT },
@@ -92,7 +119,7 @@ pub enum NoPolicy {
     ForSimulation(#[from] NotForDevices),
 }
 
-/// Starts all jobs at once, waits for them, and shows each end as progress.
+/// Runs the jobs, and shows each end as progress. Sizes are learnt in a run before the one that counts.
 pub fn run(
     tools: &Tools,
     setting: &Setting,
@@ -100,13 +127,31 @@ pub fn run(
     jobs: &[JobSpec],
     stamp: &Stamp,
 ) -> Result<Record> {
+    // Socket paths must be short, so the run directory is a temporary one.
+    let run_dir = tempfile::tempdir().context("cannot create a run directory for eagerd")?;
+    if setting.front == Front::Learnt {
+        let first = Setting { folder: setting.folder.join("first"), ..setting.clone() };
+        run_once(tools, &first, run_dir.path(), workload, jobs, stamp)?;
+    }
+    run_once(tools, setting, run_dir.path(), workload, jobs, stamp)
+}
+
+/// Starts all jobs at once under a daemon of their own, and waits for them.
+fn run_once(
+    tools: &Tools,
+    setting: &Setting,
+    run_dir: &Path,
+    workload: &WorkloadStamp,
+    jobs: &[JobSpec],
+    stamp: &Stamp,
+) -> Result<Record> {
     let stage = Stage::begin(&format!("real processes under {}", setting.policy), jobs.len());
     std::fs::create_dir_all(&setting.folder)
         .with_context(|| format!("cannot create {}", setting.folder.display()))?;
-    let daemon = Daemon::start(tools, setting)?;
+    let daemon = Daemon::start(tools, setting, run_dir)?;
     let seats = match setting.clock {
         Clock::Real => None,
-        Clock::Virtual => Some(Seats::reserve(&daemon.run_dir.path().join(VGPU_SOCKET), jobs.len())?),
+        Clock::Virtual => Some(Seats::reserve(&daemon.run_dir.join(VGPU_SOCKET), jobs.len())?),
     };
     let start = Instant::now();
     let mut running: Vec<Running> = Vec::new();
@@ -210,15 +255,13 @@ impl Seats {
 /// An `eagerd` for this run only.
 struct Daemon {
     child: std::cell::RefCell<Child>,
-    run_dir: tempfile::TempDir,
+    run_dir: PathBuf,
     journal: PathBuf,
     log: PathBuf,
 }
 
 impl Daemon {
-    fn start(tools: &Tools, setting: &Setting) -> Result<Daemon> {
-        // Socket paths must be short, so the run directory is a temporary one.
-        let run_dir = tempfile::tempdir().context("cannot create a run directory for eagerd")?;
+    fn start(tools: &Tools, setting: &Setting, run_dir: &Path) -> Result<Daemon> {
         let journal = setting.folder.join("journal.jsonl");
         let log = setting.folder.join("eagerd.log");
         let mut child = Command::new(tools.path("eagerd"))
@@ -232,7 +275,7 @@ impl Daemon {
             .args(["--clock", if setting.clock == Clock::Virtual { "virtual" } else { "real" }])
             .args(["--mps", if setting.mps { "true" } else { "false" }])
             .arg("--run-dir")
-            .arg(run_dir.path())
+            .arg(run_dir)
             .arg("--journal")
             .arg(&journal)
             .stdout(Stdio::piped())
@@ -251,7 +294,7 @@ impl Daemon {
                 std::fs::read_to_string(&log).unwrap_or_default().trim()
             );
         }
-        Ok(Daemon { child: std::cell::RefCell::new(child), run_dir, journal, log })
+        Ok(Daemon { child: std::cell::RefCell::new(child), run_dir: run_dir.into(), journal, log })
     }
 
     fn stop(&self) -> Result<()> {
@@ -301,10 +344,14 @@ impl Running {
         let output = setting.folder.join(format!("{label}.log"));
         let log = File::create(&output).with_context(|| format!("cannot create {}", output.display()))?;
         let mut command = Command::new(tools.path("eager"));
-        command.arg("run").arg("--run-dir").arg(daemon.run_dir.path()).args(["--label", &label]);
-        if let Some(profile) = &job.profile {
-            command.arg("--profile").arg(profile);
-        }
+        command.arg("run").arg("--run-dir").arg(&daemon.run_dir).args(["--label", &label]);
+        match (setting.front, &job.profile) {
+            // People measure a program that they compile; what they were given runs as it is.
+            (Front::Compiled, Some(profile)) => command.arg("--profile").arg(profile),
+            (Front::Compiled, None) => &mut command,
+            (Front::Declared, _) => command.args(["--preload", "--mem", &job.bytes.to_string()]),
+            (Front::Learnt | Front::Unsized, _) => command.arg("--preload"),
+        };
         command.arg("--").arg(&job.program).args(&job.args);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         // A full-size program copies enough to get its ring almost at once; a scaled program does not, so the
@@ -407,5 +454,17 @@ impl Drop for Running {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_other_programs_than_compiled_ones_name_an_experiment() {
+        let names =
+            [Front::Compiled, Front::Declared, Front::Learnt].map(|front| front.of_experiment("demo"));
+        assert_eq!(names, ["demo", "demo-declared", "demo-learnt"]);
     }
 }
