@@ -15,8 +15,7 @@ pub fn run() -> u64 {
 
 /// Start time of the process in the kernel's ticks since boot; 0 where `/proc` does not tell.
 pub fn started(pid: i32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    start_field(&stat).unwrap_or(0)
+    start_field(&stat(pid)).unwrap_or(0)
 }
 
 /// When a process started, in the kernel's ticks since boot, and the id of its parent.
@@ -28,21 +27,19 @@ pub struct Origin {
 
 /// Where the process comes from; none where `/proc` does not tell.
 pub fn origin(pid: i32) -> Option<Origin> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = stat(pid);
     Some(Origin { started: start_field(&stat)?, parent: parent_field(&stat)? })
 }
 
 /// True if `/proc` shows the process as stopped by a signal or a debugger.
 pub fn is_stopped(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    matches!(state_field(&stat), Some("T" | "t"))
+    matches!(state_field(&stat(pid)), Some("T" | "t"))
 }
 
 /// True if a signal (SIGSTOP, Ctrl-Z) has stopped the process with all its threads. Under a debugger some threads may
 /// run.
 pub fn is_stopped_by_signal(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    state_field(&stat) == Some("T")
+    state_field(&stat(pid)) == Some("T")
 }
 
 /// The process's real uid now; none where `/proc` does not tell.
@@ -52,21 +49,30 @@ pub fn real_uid(pid: i32) -> Option<u32> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Field 3 of `/proc/PID/stat`: the state.
+/// The process's line in `/proc` (proc(5)); empty where `/proc` does not tell.
+fn stat(pid: i32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default()
+}
+
+/// Field 3: the state.
 fn state_field(stat: &str) -> Option<&str> {
-    stat[stat.rfind(')')? + 1..].split_ascii_whitespace().next()
+    field(stat, 3)
 }
 
-/// Field 4 of `/proc/PID/stat`: the parent's process id.
+/// Field 4: the parent's process id.
 fn parent_field(stat: &str) -> Option<i32> {
-    stat[stat.rfind(')')? + 1..].split_ascii_whitespace().nth(1)?.parse().ok()
+    field(stat, 4)?.parse().ok()
 }
 
-/// Field 22 of `/proc/PID/stat` (proc(5)): the start time. The second field is the command's name in parentheses, which
-/// may hold any characters.
+/// Field 22: the start time.
 fn start_field(stat: &str) -> Option<u64> {
-    let after_name = &stat[stat.rfind(')')? + 1..];
-    after_name.split_ascii_whitespace().nth(19)?.parse().ok()
+    field(stat, 22)?.parse().ok()
+}
+
+/// A field by its number in proc(5), from the third on. The second is the command's name in parentheses, which may hold
+/// any characters.
+fn field(stat: &str, number: usize) -> Option<&str> {
+    stat[stat.rfind(')')? + 1..].split_ascii_whitespace().nth(number - 3)
 }
 
 /// Opens a pidfd of the process with this id and start time; `None` if it has ended.
