@@ -4,11 +4,11 @@
 
 use super::NOT_INSTRUMENTED;
 use eager_tests::cudas::programs;
-use eager_tests::daemon::{Daemon, Holder};
-use eager_tests::{bin_dir, root, run, run_ok, text};
-use std::io::{BufRead, BufReader, Write};
+use eager_tests::daemon::Daemon;
+use eager_tests::place::Running;
+use eager_tests::{bin_dir, root, run, run_ok, text, tool};
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// What the script calls: memory that stays until it is given back, and a kernel on it.
 const LIBRARY: &str = r#"
@@ -58,31 +58,6 @@ fn written(folder: &Path, name: &str, script: &str) -> PathBuf {
     path
 }
 
-/// A script whose steps the test sees and lets go on.
-struct Steps {
-    program: Holder,
-    lines: BufReader<ChildStdout>,
-}
-
-impl Steps {
-    fn start(mut command: Command) -> Steps {
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut program = Holder(child.expect("start"));
-        let lines = BufReader::new(program.0.stdout.take().expect("stdout"));
-        Steps { program, lines }
-    }
-
-    fn says(&mut self, expected: &str) {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).expect("a line");
-        assert_eq!(line.trim_end(), expected);
-    }
-
-    fn go_on(&mut self) {
-        writeln!(self.program.0.stdin.as_mut().expect("stdin")).expect("write");
-    }
-}
-
 /// A card of 64 MiB for the programs.
 fn daemon(policy: &str) -> Daemon {
     let card = ["--virtual", "1xV100-16GB", "--memory-scale", "256", "--time-scale", "0"];
@@ -97,33 +72,32 @@ fn a_task_waits_for_anothers_end_and_not_for_its_programs() {
         let daemon = daemon("case");
         let start = || {
             let mut command = under(&daemon, &[], &script);
-            command.arg(&library);
-            Steps::start(command)
+            Running::start(command.arg(&library))
         };
         let mut one = start();
-        one.says("scheduled True");
-        one.says("in 42");
+        one.expect_line("scheduled True");
+        one.expect_line("in 42");
         let mut other = start();
-        other.says("scheduled True");
+        other.expect_line("scheduled True");
         daemon.waiting_task();
-        one.go_on();
-        one.says("out");
-        other.says("in 42");
+        one.send_line();
+        one.expect_line("out");
+        other.expect_line("in 42");
         // The first program's second step waits in turn.
-        one.go_on();
+        one.send_line();
         daemon.waiting_task();
-        other.go_on();
-        other.says("out");
-        one.says("in 42");
-        one.go_on();
-        one.says("out");
+        other.send_line();
+        other.expect_line("out");
+        one.expect_line("in 42");
+        one.send_line();
+        one.expect_line("out");
         for program in [&mut one, &mut other] {
-            drop(program.program.0.stdin.take());
+            drop(program.child.stdin.take());
         }
-        assert!(one.program.0.wait().expect("its end").success());
-        other.says("in 42");
-        other.says("out");
-        assert!(other.program.0.wait().expect("its end").success());
+        assert!(one.end().success());
+        other.expect_line("in 42");
+        other.expect_line("out");
+        assert!(other.end().success());
         let ended = daemon.json(&["history"]);
         assert_eq!(ended["programs"][0]["label"], "steps.py", "{ended}");
     }
@@ -161,6 +135,38 @@ fn the_package_has_the_projects_version() {
         std::fs::read_to_string(root().join("runtime-shim/python/pyproject.toml")).expect("the project");
     let version = format!("\nversion = \"{}\"\n", env!("CARGO_PKG_VERSION"));
     assert!(project.contains(&version), "{project}");
+}
+
+/// Options of `eager run` that mean nothing here: the package sets the first, and the others exclude it.
+const NOT_TAKEN: [&str; 6] =
+    ["--preload", "--gpus", "--plain", "--virtual", "--time-scale", "--memory-scale"];
+
+#[test]
+fn every_option_of_eager_run_is_taken_with_its_value() {
+    let help = run_ok(Command::new(tool("eager")).args(["run", "--help"]));
+    let option = |line: &str| {
+        let mut words = line.split_whitespace().skip_while(|word| !word.starts_with("--"));
+        let is_option = line.trim_start().starts_with('-');
+        let name = words.next().filter(|_| is_option)?.to_owned();
+        Some((name, words.next().is_some_and(|word| word.starts_with('<'))))
+    };
+    // A line that goes on begins further to the right.
+    let lines = help.lines().filter(|line| line.find('-').is_some_and(|at| at <= 6));
+    let options: Vec<(String, bool)> = lines
+        .filter_map(option)
+        .filter(|(name, _)| name != "--help" && !NOT_TAKEN.contains(&name.as_str()))
+        .collect();
+    assert!(options.len() > 10, "{help}");
+    let words: Vec<&str> = options
+        .iter()
+        .flat_map(|(name, has_value)| [name.as_str()].into_iter().chain(has_value.then_some("1")))
+        .collect();
+    let split = "import sys; from eager.__main__ import split; print(split(sys.argv[1:])[1])";
+    let mut python = python();
+    assert_eq!(run_ok(python.args(["-c", split]).args(words).arg("x.py")), "['x.py']\n");
+    let usage = run_ok(self::python().args(["-m", "eager", "--help"]));
+    let unnamed: Vec<_> = options.iter().filter(|(name, _)| !usage.contains(name.as_str())).collect();
+    assert!(unnamed.is_empty(), "not in the usage: {unnamed:?}");
 }
 
 /// Uses no GPU.

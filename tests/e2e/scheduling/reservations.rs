@@ -1,10 +1,11 @@
 //! `eager run --mem`: memory that is reserved for programs that do not say what they need.
 
 use eager_tests::daemon::{Daemon, Holder};
+use eager_tests::place::Running;
 use eager_tests::{compiled, has_toolchain, refusal, run, run_ok, text, tool, until};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The first line that a program prints there, once it does: a reason comes after a second of waiting.
@@ -12,31 +13,6 @@ fn first_line(from: impl std::io::Read) -> String {
     let mut line = String::new();
     BufReader::new(from).read_line(&mut line).expect("a line");
     line
-}
-
-/// A program that prints a line when it runs, and ends when its standard input does.
-struct Reserved {
-    program: Holder,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl Reserved {
-    fn start(mut command: Command) -> Reserved {
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut program = Holder(child.expect("start"));
-        let stdout = BufReader::new(program.0.stdout.take().expect("stdout"));
-        Reserved { program, stdout }
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).expect("a line");
-        line
-    }
-
-    fn child(&mut self) -> &mut Child {
-        &mut self.program.0
-    }
 }
 
 /// Device and grant of each task that has one, in the order of their numbers.
@@ -67,16 +43,17 @@ read line'"#;
 #[test]
 fn a_program_that_closes_all_descriptors_keeps_its_memory_until_it_ends() {
     let daemon = Daemon::start(&["--virtual", "1xV100-16GB"]);
-    let mut program = Reserved::start(daemon.script(&["--mem", "6GiB"], CLOSES_ALL));
-    assert_eq!(program.line(), "0\n", "it has no connection");
+    let mut program = Running::start(&mut daemon.script(&["--mem", "6GiB"], CLOSES_ALL));
+    // It has no connection.
+    program.expect_line("0");
     std::thread::sleep(Duration::from_secs(6));
     let held = [(0.into(), (6u64 << 30).into())];
     assert_eq!(grants(&daemon), held);
     // The next daemon finds it by its process.
     let daemon = daemon.restarted(&["--virtual", "1xV100-16GB"], &[]);
     assert_eq!(grants(&daemon), held);
-    drop(program.child().stdin.take());
-    program.child().wait().expect("its end");
+    drop(program.child.stdin.take());
+    program.end();
     until_grants(&daemon, &[]);
 }
 
@@ -88,13 +65,11 @@ fn a_program_that_is_killed_between_two_devices_holds_none() {
         let daemon = Daemon::start(&["--virtual", "2xV100-16GB"]);
         // What is drained takes no reservation, so the first program gets device 1.
         run_ok(&mut daemon.verb(&["drain", "0"]));
-        let mut other = Reserved::start(daemon.script(&["--mem", "12GiB"], "echo runs; read line"));
-        assert_eq!(other.line(), "runs\n");
+        let mut other = Running::start(&mut daemon.script(&["--mem", "12GiB"], "echo runs; read line"));
+        other.expect_line("runs");
         run_ok(&mut daemon.verb(&["undrain", "0"]));
         let held = (1.into(), (12u64 << 30).into());
-        let mut asks = daemon.script(&["--mem", "12GiB", "-n", "2"], "echo runs");
-        asks.stderr(Stdio::piped());
-        let mut program = Reserved::start(asks);
+        let mut program = Running::start(&mut daemon.script(&["--mem", "12GiB", "-n", "2"], "echo runs"));
         let first = (0.into(), (12u64 << 30).into());
         until_grants(&daemon, &[held.clone(), first.clone()]);
         daemon.waiting_task();
@@ -107,15 +82,15 @@ fn a_program_that_is_killed_between_two_devices_holds_none() {
             daemon
         };
         // A reason is printed after a second of waiting, and none while a new daemon has not decided.
-        let mut stderr = BufReader::new(program.child().stderr.take().expect("stderr"));
+        let mut stderr = BufReader::new(program.child.stderr.take().expect("stderr"));
         let mut said = String::new();
         stderr.read_line(&mut said).expect("a line");
-        program.child().kill().expect("SIGKILL");
+        program.child.kill().expect("SIGKILL");
         stderr.read_to_string(&mut said).expect("stderr");
         for line in said.lines() {
             assert!(line.starts_with("eager: 12GiB, GPU 2 of 2: waits: "), "{said}");
         }
-        program.child().wait().expect("its end");
+        program.end();
         until_grants(&daemon, &[held]);
         assert_eq!(daemon.json(&["queue"])["tasks"], Value::Array(Vec::new()), "nothing waits");
     }
@@ -272,12 +247,14 @@ fn ranks_of_a_launcher_have_a_reserved_gpu_each_and_their_memory_is_the_reservat
     let program = compiled(folder.path(), "rank", RANK);
     let script = format!("exec 3<&0; {0} 1 <&3 & {0} 0 <&3; wait", program.display());
     let mut launcher = daemon.script(&["--mem", "8GiB", "-n", "2"], &script);
-    let launcher = launcher.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    let mut launcher = Holder(launcher.expect("start"));
-    let lines = BufReader::new(launcher.0.stdout.take().expect("stdout")).lines().take(2);
-    let mut ranks: Vec<String> = lines.map(|line| line.expect("a line")).collect();
-    ranks.sort();
-    assert_eq!(ranks, ["rank 0: 63 on 0000:01:00.0", "rank 1: 63 on 0000:03:00.0"]);
+    let mut launcher = Running::start(&mut launcher);
+    // Either may be the first.
+    let lines = ["rank 0: 63 on 0000:01:00.0", "rank 1: 63 on 0000:03:00.0"];
+    let second = match launcher.expect_either(lines[0], lines[1]) {
+        true => lines[1],
+        false => lines[0],
+    };
+    launcher.expect_line(second);
     let pinned = || -> Vec<u64> {
         let tasks = daemon.json(&["ps"])["tasks"].take();
         let tasks = tasks.as_array().expect("tasks").iter();
@@ -288,6 +265,6 @@ fn ranks_of_a_launcher_have_a_reserved_gpu_each_and_their_memory_is_the_reservat
     let foreign = |device: &Value| device["foreign_bytes"].as_u64();
     let foreign: Vec<_> = devices.as_array().expect("devices").iter().map(foreign).collect();
     assert_eq!(foreign, [Some(0), Some(0), Some(0)]);
-    drop(launcher.0.stdin.take());
-    assert!(launcher.0.wait().expect("its end").success());
+    drop(launcher.child.stdin.take());
+    assert!(launcher.end().success());
 }

@@ -35,10 +35,11 @@ def split(words: List[str]) -> Tuple[List[str], List[str]]:
             return words[:at], words[at + 1 :]
         if word in ("-m", "-c") or not word.startswith("-"):
             break
-        if word in _SWITCHES or word.partition("=")[0] in _WITH_VALUE and "=" in word:
+        name, has_value, _ = word.partition("=")
+        if name in _WITH_VALUE:
+            at += 1 if has_value else 2
+        elif word in _SWITCHES:
             at += 1
-        elif word in _WITH_VALUE:
-            at += 2
         else:
             _fail(f"{word} is no option of `python -m eager run`; see `python -m eager --help`")
     return words[:at], words[at:]
