@@ -22,8 +22,8 @@ contents() {
     echo "644 $file $prefix/lib/eager/include/eager/$(basename "$file")"
   done
   echo "644 compiler-pass/driver/cmake/EagerConfig.cmake $prefix/lib/cmake/Eager/EagerConfig.cmake"
-  for file in pyproject.toml src/eager/py.typed src/eager/{__init__,__main__,_library,_sizes,_tasks}.py; do
-    echo "644 runtime-shim/python/$file $prefix/share/eager/python/$file"
+  for file in runtime-shim/python/pyproject.toml runtime-shim/python/src/eager/*.{py,typed}; do
+    echo "644 $file $prefix/share/eager/${file#runtime-shim/}"
   done
   for file in eagerd.service eagerd.socket; do echo "644 scheduler/daemon/$file $units/$file"; done
   (cd "$built/share" && find . -type f -printf '%P\n' | sort) | while read -r file; do
