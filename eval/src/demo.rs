@@ -172,7 +172,8 @@ impl Results {
     }
 }
 
-/// Builds the programs, makes their inputs, and measures the footprints of each configuration alone.
+/// Builds the programs, makes their inputs, and measures the footprints of each configuration alone, where the programs
+/// are compiled with the pass: people measure a program that they compile, and run what they were given as it is.
 pub fn prepare(
     tools: &Tools,
     sources: &Path,
@@ -186,22 +187,10 @@ pub fn prepare(
     let programs = Programs::build(tools, sources, words, out, |name| stage.step(name))?;
     stage.end();
 
-    let distinct: BTreeMap<String, Choice> = choices.iter().map(|choice| (choice.id(), *choice)).collect();
-    // Footprints are measured on the first card.
-    let card = eager_gpu_model::first_card(cards)?;
-    let stage = Stage::begin("measuring footprints alone", distinct.len());
-    let measured = Mutex::new(BTreeMap::new());
-    parallel::for_each(distinct.into_iter().collect(), |(id, choice)| {
-        stage.step(&id);
-        let path = profile::measure(tools, &programs, choice.program, choice.configuration, card, out)?;
-        if let Ok(mut measured) = measured.lock() {
-            measured.insert(id, path);
-        }
-        Ok(())
-    })?;
-    let profiles = measured.into_inner().unwrap_or_default();
-    stage.end();
-
+    let profiles = match front {
+        Front::Compiled => measure_footprints(tools, &programs, cards, choices, out)?,
+        Front::Declared | Front::Learnt | Front::Unsized => BTreeMap::new(),
+    };
     let spec = |choice: &Choice| {
         Ok(JobSpec {
             configuration: choice.id(),
@@ -214,6 +203,30 @@ pub fn prepare(
         })
     };
     choices.iter().map(spec).collect()
+}
+
+/// Measures the footprints of each configuration alone, on the first card. Returns the file of each.
+fn measure_footprints(
+    tools: &Tools,
+    programs: &Programs,
+    cards: &str,
+    choices: &[Choice],
+    out: &Path,
+) -> Result<BTreeMap<String, PathBuf>> {
+    let distinct: BTreeMap<String, Choice> = choices.iter().map(|choice| (choice.id(), *choice)).collect();
+    let card = eager_gpu_model::first_card(cards)?;
+    let stage = Stage::begin("measuring footprints alone", distinct.len());
+    let measured = Mutex::new(BTreeMap::new());
+    parallel::for_each(distinct.into_iter().collect(), |(id, choice)| {
+        stage.step(&id);
+        let path = profile::measure(tools, programs, choice.program, choice.configuration, card, out)?;
+        if let Ok(mut measured) = measured.lock() {
+            measured.insert(id, path);
+        }
+        Ok(())
+    })?;
+    stage.end();
+    Ok(measured.into_inner().unwrap_or_default())
 }
 
 fn simulate(

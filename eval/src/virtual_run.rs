@@ -345,12 +345,13 @@ impl Running {
         let log = File::create(&output).with_context(|| format!("cannot create {}", output.display()))?;
         let mut command = Command::new(tools.path("eager"));
         command.arg("run").arg("--run-dir").arg(&daemon.run_dir).args(["--label", &label]);
-        match (setting.front, &job.profile) {
-            // People measure a program that they compile; what they were given runs as it is.
-            (Front::Compiled, Some(profile)) => command.arg("--profile").arg(profile),
-            (Front::Compiled, None) => &mut command,
-            (Front::Declared, _) => command.args(["--preload", "--mem", &job.bytes.to_string()]),
-            (Front::Learnt | Front::Unsized, _) => command.arg("--preload"),
+        if let Some(profile) = &job.profile {
+            command.arg("--profile").arg(profile);
+        }
+        match setting.front {
+            Front::Compiled => &mut command,
+            Front::Declared => command.args(["--preload", "--mem", &job.bytes.to_string()]),
+            Front::Learnt | Front::Unsized => command.arg("--preload"),
         };
         command.arg("--").arg(&job.program).args(&job.args);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
