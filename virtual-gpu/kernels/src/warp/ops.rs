@@ -486,16 +486,56 @@ fn match_text(name: &str, kind: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::shuffle_source;
+    use super::*;
+    use crate::suspend::ACTIVE_MASK;
 
     #[test]
     fn sources_are_those_of_ptx() {
         // A width of 32: clamps of `__shfl_up_sync` are 0, of the others 31.
-        assert_eq!(shuffle_source(super::UP, 5, 2, 0), (3, true));
-        assert_eq!(shuffle_source(super::UP, 1, 2, 0), (1, false));
-        assert_eq!(shuffle_source(super::DOWN, 31, 1, 31), (31, false));
-        assert_eq!(shuffle_source(super::XOR, 9, 16, 31), (25, true));
+        assert_eq!(shuffle_source(UP, 5, 2, 0), (3, true));
+        assert_eq!(shuffle_source(UP, 1, 2, 0), (1, false));
+        assert_eq!(shuffle_source(DOWN, 31, 1, 31), (31, false));
+        assert_eq!(shuffle_source(XOR, 9, 16, 31), (25, true));
         // A width of 8: segments begin at multiples of it.
-        assert_eq!(shuffle_source(super::INDEX, 21, 10, 0x181f), (18, true));
+        assert_eq!(shuffle_source(INDEX, 21, 10, 0x181f), (18, true));
+    }
+
+    /// `together.c` reads the arrays that this module lays out, and knows operations by the same numbers.
+    #[test]
+    fn the_source_in_c_has_the_same_numbers() {
+        let source = include_str!("together.c");
+        let defined = |name: &str| {
+            let at = source.match_indices(name).find_map(|(at, _)| {
+                let is_whole =
+                    !source[..at].ends_with(|before: char| before == '_' || before.is_alphanumeric());
+                source[at + name.len()..].strip_prefix(" = ").filter(|_| is_whole)
+            });
+            let digits = at.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+            digits.and_then(|digits| digits.parse::<u64>().ok())
+        };
+        let kinds = [
+            ("SYNC", SYNC),
+            ("UP", UP),
+            ("DOWN", DOWN),
+            ("XOR", XOR),
+            ("INDEX", INDEX),
+            ("MATCH_ANY", MATCH_ANY),
+            ("MATCH_ALL", MATCH_ALL),
+            ("ACTIVE_MASK", ACTIVE_MASK),
+        ];
+        let arrays = [
+            ("VALUE", at::VALUE),
+            ("HIGH", at::HIGH),
+            ("MASK", at::MASK),
+            ("ARGUMENT", at::ARGUMENT),
+            ("CONTROL", at::CONTROL),
+            ("RESULT", at::RESULT),
+            ("PREDICATE", at::PREDICATE),
+            ("VOTE", at::VOTE),
+            ("NEXT", at::NEXT),
+        ];
+        for (name, number) in kinds.map(|(name, kind)| (name, kind.into())).into_iter().chain(arrays) {
+            assert_eq!(defined(name), Some(number), "{name}");
+        }
     }
 }

@@ -11,7 +11,7 @@ enum { LANES = 32, VALUE = 0, HIGH = 128, MASK = 256, ARGUMENT = 384, CONTROL = 
        NEXT = 896 };
 enum { SYNC = 4, UP = 5, DOWN = 6, XOR = 7, INDEX = 8, ALL = 9, ANY = 10, UNIFORM = 11, BALLOT = 12, MATCH_ANY = 13, MATCH_ALL = 14,
        ADD = 15, MIN = 16, MAX = 17, UMIN = 18, UMAX = 19, AND = 20, OR = 21, ACTIVE_MASK = 23 };
-enum { MASK_KNOWN = 1, ARGUMENT_KNOWN = 2, CONTROL_KNOWN = 4, WIDE = 8, VOTES = 16 };
+enum { MASK_KNOWN = 1, ARGUMENT_KNOWN = 2, CONTROL_KNOWN = 4, WIDE = 8 };
 
 // A place where lanes wait; the place of number n is the n-th.
 typedef struct { word kind, flags, mask, argument, control; } Place;
