@@ -1,5 +1,5 @@
 //! Decides whether the next kernel of a task may start: barrier (specification S-211), per-kernel rule (S-213 to
-//! S-216), the per-kernel rule while the device is idle (S-323), turns (S-117).
+//! S-216), the per-kernel rule while the device is idle (S-323), rounds (S-117).
 //!
 //! Trap: an eager task that waits for a Normal task whose own program stands at a closed gate, or in the queue, can be
 //! waiting for itself in a circle. Such tasks, and tasks of the eager task's own client, are not waited for (S-217).
@@ -35,7 +35,7 @@ pub(crate) fn judge(view: View<'_>, traits: &Traits, task: &Task, bound: &Bound)
     if rule == GateRule::None {
         return Verdict { gate: Gate::Ungated, reason: Reason::NoGate };
     }
-    if bound.class != Class::Eager && rule != GateRule::Turns {
+    if bound.class != Class::Eager && traits.rounds().is_none() {
         return Verdict { gate: Gate::Ungated, reason: Reason::NoLongerEager };
     }
     if view.state.devices.get(&bound.device).is_some_and(|device| device.lost) {
@@ -49,17 +49,20 @@ pub(crate) fn judge(view: View<'_>, traits: &Traits, task: &Task, bound: &Bound)
     match rule {
         GateRule::Barrier => barrier(view, task, bound),
         GateRule::PerKernel | GateRule::WhileIdle | GateRule::None => per_kernel(view, rule, task, bound),
-        GateRule::Turns => turn(view, task, bound),
+        GateRule::Rounds(_) => round(view, task, bound),
     }
 }
 
-fn turn(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
+fn round(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
     let device = bound.device;
-    match view.state.devices.get(&device).and_then(|device| device.turn) {
-        Some(turn) if turn.task == task.id && turn.is_over => Verdict::hold(Reason::TurnOver { device }),
-        Some(turn) if turn.task == task.id => Verdict::go(None, Reason::HasTurn { device }),
-        Some(turn) => Verdict::hold(Reason::NotItsTurn { device, holder: turn.task }),
-        None => Verdict::hold(Reason::NobodysTurn { device }),
+    let on_device = view.state.devices.get(&device);
+    match on_device.and_then(|device| device.slice_of(task.id)) {
+        Some(slice) if slice.is_over => Verdict::hold(Reason::TurnOver { device }),
+        Some(_) => Verdict::go(None, Reason::HasTurn { device }),
+        None => Verdict::hold(match on_device.and_then(|device| device.slices.first()) {
+            Some(slice) => Reason::NotItsTurn { device, holder: slice.task },
+            None => Reason::NobodysTurn { device },
+        }),
     }
 }
 

@@ -73,7 +73,7 @@ pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
     for device in scheduler.state().devices.values() {
         check_sums(scheduler, device)?;
         check_eager(scheduler, device)?;
-        check_turn(scheduler, device)?;
+        check_slices(scheduler, device)?;
     }
     check_clients(scheduler)?;
     check_bypass(scheduler)?;
@@ -267,8 +267,8 @@ fn check_eager(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> 
     Ok(())
 }
 
-fn check_turn(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
-    if scheduler.traits().gate != GateRule::Turns || device.turn.is_some() {
+fn check_slices(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
+    if scheduler.traits().rounds().is_none() || !device.slices.is_empty() {
         return Ok(());
     }
     match bound_on(scheduler, device.id).find(|(_, bound)| bound.held.is_some()) {
@@ -288,7 +288,8 @@ fn check_bound(scheduler: &Scheduler, task: &Task, bound: &Bound) -> Result<(), 
         return Err(Violation::EagerUnmanaged { task: id });
     }
     let rule = scheduler.traits().gate;
-    let gated = rule == GateRule::Turns || (bound.class == Class::Eager && rule != GateRule::None);
+    let gated =
+        scheduler.traits().rounds().is_some() || (bound.class == Class::Eager && rule != GateRule::None);
     if gated == (bound.gate == Gate::Ungated) {
         return Err(Violation::WrongGate { task: id, gate: bound.gate });
     }
@@ -299,10 +300,10 @@ fn check_bound(scheduler: &Scheduler, task: &Task, bound: &Bound) -> Result<(), 
         return Err(Violation::HeldAtOpenGate { task: id });
     }
     let eager_beside = bound_on(scheduler, bound.device).any(|(_, other)| other.class == Class::Eager);
-    let turn = scheduler.state().devices.get(&bound.device).and_then(|device| device.turn);
+    let on_device = scheduler.state().devices.get(&bound.device);
     let should_watch = match rule {
         GateRule::PerKernel | GateRule::WhileIdle => bound.class != Class::Eager && eager_beside,
-        GateRule::Turns => turn.is_some_and(|turn| turn.task == id),
+        GateRule::Rounds(_) => on_device.is_some_and(|device| device.slice_of(id).is_some()),
         GateRule::None | GateRule::Barrier => false,
     };
     if bound.watched != should_watch {

@@ -52,8 +52,10 @@ pub struct Device {
     /// Tasks with a kernel held at a closed gate, by the time at which the hold began.
     #[serde(skip)]
     pub held: BTreeSet<(Nanos, TaskId)>,
-    /// The task whose kernels may start, under [`crate::policy::GateRule::Turns`].
-    pub turn: Option<Turn>,
+    /// The slices of tasks whose kernels may start, or have not ended, under [`crate::policy::GateRule::Rounds`]. An image
+    /// has one slice as it is, and none as null, as in versions with one slice at a time.
+    #[serde(rename = "turn", with = "one_or_many")]
+    pub slices: Vec<Slice>,
 }
 
 /// A number of bytes as seen at the last two looks.
@@ -87,18 +89,51 @@ pub struct Overrun {
     pub reported: bool,
 }
 
-/// A task's time quantum on its device.
+/// A slice of its device's time that a task has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turn {
+pub struct Slice {
     pub task: TaskId,
     pub since: Nanos,
     /// Since when it has had no kernel there; None while it has one.
     pub idle_since: Option<Nanos>,
-    /// The turn is over: its gate is closed, and the next turn starts when its last kernels have ended.
+    /// The slice is over: the task's gate is closed, and the next slice begins when its last kernels have ended.
     pub is_over: bool,
 }
 
+/// None as null, one as itself, more as a list.
+mod one_or_many {
+    use super::Slice;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMany {
+        One(Slice),
+        Many(Vec<Slice>),
+    }
+
+    pub fn serialize<S: Serializer>(slices: &[Slice], serializer: S) -> Result<S::Ok, S::Error> {
+        match slices {
+            [] => serializer.serialize_none(),
+            [slice] => slice.serialize(serializer),
+            slices => slices.serialize(serializer),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Slice>, D::Error> {
+        Ok(match Option::<OneOrMany>::deserialize(deserializer)? {
+            None => Vec::new(),
+            Some(OneOrMany::One(slice)) => vec![slice],
+            Some(OneOrMany::Many(slices)) => slices,
+        })
+    }
+}
+
 impl Device {
+    pub(crate) fn slice_of(&self, task: TaskId) -> Option<&Slice> {
+        self.slices.iter().find(|slice| slice.task == task)
+    }
+
     pub fn free(&self) -> Bytes {
         let granted = self.granted.saturating_add(self.contexts);
         self.capacity.saturating_sub(granted).saturating_sub(self.unaccounted)

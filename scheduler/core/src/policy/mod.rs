@@ -56,8 +56,15 @@ pub enum GateRule {
     PerKernel,
     /// Each one is judged, and what Normal tasks have launched is waited for until it has ended (specification S-323).
     WhileIdle,
-    /// Every task's kernels, eager or not, start only in the task's own time quantum on its device.
-    Turns,
+    /// Every task's kernels, eager or not, start only in the task's own slices of its device's time.
+    Rounds(Rounds),
+}
+
+/// How a device's time is given to its tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rounds {
+    /// Tasks that may launch at once.
+    pub in_flight: u32,
 }
 
 impl GateRule {
@@ -171,6 +178,14 @@ impl Traits {
     /// True if starts also depend on how long tasks have waited, or are expected to run.
     pub(crate) fn looks_at_the_clock(&self) -> bool {
         self.overtake_ns.is_some() || self.reserve_head || self.last_resort
+    }
+
+    /// The rounds that the policy's tasks take, if they do.
+    pub fn rounds(&self) -> Option<Rounds> {
+        match self.gate {
+            GateRule::Rounds(rounds) => Some(rounds),
+            _ => None,
+        }
     }
 
     /// True if decisions depend on the estimates of tasks.

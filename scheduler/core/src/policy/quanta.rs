@@ -5,14 +5,18 @@
 //! Unlike in nvshare, only launches wait for the turn, not copies: a copy into managed memory is filled by the host,
 //! and its prefetch may evict pages of the task whose turn it is.
 
-use super::{GateRule, MemoryRule, Placement, PolicyDef, Traits, placement};
+use super::{GateRule, MemoryRule, Placement, PolicyDef, Rounds, Traits, placement};
 use crate::model::{Task, View};
 use crate::reason::Reason;
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
     about: "at once, in managed memory; one task of a device launches kernels at a time",
     source: "specification S-117",
-    traits: Traits { gate: GateRule::Turns, memory: MemoryRule::Paged, ..Traits::CASE },
+    traits: Traits {
+        gate: GateRule::Rounds(Rounds { in_flight: 1 }),
+        memory: MemoryRule::Paged,
+        ..Traits::CASE
+    },
     place,
 };
 

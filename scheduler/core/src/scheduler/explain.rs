@@ -7,7 +7,7 @@ use super::{Scheduler, Stage, TaskView};
 use crate::forecast;
 use crate::model::{Device, Task, View};
 use crate::options::QueueOrder;
-use crate::policy::{GateRule, Placement};
+use crate::policy::Placement;
 use crate::reason::Reason;
 use eager_units::{Bytes, Class, DeviceId, Nanos, TaskId};
 
@@ -274,7 +274,7 @@ impl Scheduler {
                 self.left_in_words(*device)
             ),
         });
-        if *class == Class::Eager || self.traits.gate == GateRule::Turns {
+        if *class == Class::Eager || self.traits.rounds().is_some() {
             sentences.push(format!("Its gate: {gate} ({gate_reason})."));
         }
         if let Some((kernel, since)) = held {

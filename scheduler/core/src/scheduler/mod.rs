@@ -17,13 +17,13 @@ mod overstay;
 mod ranks;
 mod restore;
 mod revert;
+mod rounds;
 mod serve;
 mod settle;
 mod stopped;
 mod switch;
 mod tasks;
 mod touched;
-mod turns;
 mod view;
 
 pub use explain::{Offer, Outlook, Standing};
@@ -102,7 +102,7 @@ pub struct Scheduler {
     /// The user of each queued task, and the tasks that wait behind the queue.
     lines: Lines,
     retry: Retry,
-    /// Devices that this step affected: their eager tasks, turns, gates and watches are looked at.
+    /// Devices that this step affected: their eager tasks, slices, gates and watches are looked at.
     touched: Touched,
     /// Time of the last event from a program that holds something.
     silent_since: Nanos,
@@ -202,7 +202,7 @@ impl Scheduler {
     pub fn next_deadline(&self) -> Option<Nanos> {
         let deadlines = [
             self.hold_deadline(),
-            self.turn_deadline(),
+            self.slice_deadline(),
             self.circle_deadline(),
             self.promotion_expected,
             self.aside_deadline(),
@@ -334,7 +334,7 @@ impl Scheduler {
             tasks: BTreeSet::new(),
             eager: BTreeSet::new(),
             held: BTreeSet::new(),
-            turn: None,
+            slices: Vec::new(),
         };
         self.state.add_device(device);
         self.touched.devices.add(id);

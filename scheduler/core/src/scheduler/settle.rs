@@ -48,7 +48,7 @@ impl Scheduler {
         // A kernel let through may end the reason to hold another, so this repeats until nothing changes.
         while !self.touched.devices.is_empty() {
             let mut now = std::mem::take(&mut self.touched);
-            self.settle_turns(&mut now);
+            self.settle_rounds(&mut now);
             let judged = self.settle_gates(&now, out);
             self.settle_watches(&now, judged, out);
         }
@@ -99,7 +99,7 @@ impl Scheduler {
     }
 
     /// Judges anew the tasks whose gates may have changed: those that the event was about, and eager ones, whose gates
-    /// depend on other tasks of their device. A normal task has a gate only under turns, where its own turn decides.
+    /// depend on other tasks of their device. A normal task has a gate only in rounds, where its own slice decides.
     fn settle_gates(&mut self, now: &Touched, out: &mut Vec<Action>) -> Vec<TaskId> {
         let tasks = self.look_at(now, |device| if now.everything { &device.tasks } else { &device.eager });
         tasks.iter().for_each(|&id| self.settle_gate(id, out));
@@ -149,7 +149,7 @@ impl Scheduler {
     pub(super) fn held_until(&self, device: &Device) -> Option<Nanos> {
         let longest = self.traits.hold_ns_max?;
         let held = device.held.first().map(|(since, _)| Nanos(since.0.saturating_add(longest.0)));
-        let gated = if self.traits.gate == GateRule::Turns { &device.tasks } else { &device.eager };
+        let gated = if self.traits.rounds().is_some() { &device.tasks } else { &device.eager };
         let waived = gated.iter().filter_map(|id| self.state.tasks.get(id)?.bound()?.waived_until).min();
         [held, waived].into_iter().flatten().min()
     }
@@ -168,13 +168,13 @@ impl Scheduler {
         }
     }
 
-    /// Watches normal tasks beside an eager one that is judged kernel by kernel, and the task whose turn it is; no
-    /// others. The activity of a task that is not watched is forgotten. `judged`: under turns, the only tasks that may
+    /// Watches normal tasks beside an eager one that is judged kernel by kernel, and tasks that have a slice; no
+    /// others. The activity of a task that is not watched is forgotten. `judged`: in rounds, the only tasks that may
     /// have to be watched from now on, or no longer.
     fn settle_watches(&mut self, now: &Touched, judged: Vec<TaskId>, out: &mut Vec<Action>) {
         let tasks = match self.traits.gate {
             GateRule::PerKernel | GateRule::WhileIdle => self.look_at(now, |device| &device.tasks),
-            GateRule::Turns => judged,
+            GateRule::Rounds(_) => judged,
             GateRule::None | GateRule::Barrier => return,
         };
         tasks.into_iter().for_each(|id| self.settle_watch(id, out));
@@ -199,7 +199,7 @@ impl Scheduler {
     fn should_watch(&self, id: TaskId, bound: &Bound) -> bool {
         let Some(device) = self.state.devices.get(&bound.device) else { return false };
         match self.traits.gate {
-            GateRule::Turns => device.turn.is_some_and(|turn| turn.task == id),
+            GateRule::Rounds(_) => device.slice_of(id).is_some(),
             _ => bound.class != Class::Eager && !device.eager.is_empty(),
         }
     }

@@ -146,8 +146,8 @@ impl Scheduler {
 
     pub(super) fn note_activity(&mut self, id: TaskId, activity: Activity) -> Result<(), Anomaly> {
         self.bound(id)?.activity = activity;
-        if self.traits.gate == GateRule::Turns {
-            self.note_turn_activity(id, activity);
+        if self.traits.rounds().is_some() {
+            self.note_slice_activity(id, activity);
         }
         Ok(())
     }

@@ -133,6 +133,6 @@ fn gate_rule_name(rule: GateRule) -> &'static str {
         GateRule::Barrier => "barrier",
         GateRule::PerKernel => "per-kernel",
         GateRule::WhileIdle => "while-idle",
-        GateRule::Turns => "turns",
+        GateRule::Rounds(_) => "rounds",
     }
 }
