@@ -151,6 +151,7 @@ impl Cluster {
             label: String::new(),
             informed: false,
             same_process: None,
+            nice: 0,
         });
         // Steps are 1 us apart, and tasks in fact hold memory for some hundred of them.
         let hold = Nanos(1_000 * (1 + self.random.below(1_000)));

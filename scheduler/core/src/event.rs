@@ -26,6 +26,14 @@ pub enum Event {
         /// device. None in journals of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         same_process: Option<ClientId>,
+        /// The nice value of its process, as the kernel has it. 0 in journals of earlier versions.
+        #[serde(default, skip_serializing_if = "is_usual")]
+        nice: i8,
+    },
+    /// The nice value of a client's process is another one.
+    Reniced {
+        client: ClientId,
+        nice: i8,
     },
     /// The process is gone, or its connection is invalid: everything that it held is free.
     ClientGone {
@@ -203,9 +211,9 @@ pub struct TaskRequest {
     pub priority: i8,
 }
 
-/// True for the default priority, which serde leaves out.
-fn is_usual(priority: &i8) -> bool {
-    *priority == 0
+/// True for the default priority or nice value, which serde leaves out.
+fn is_usual(value: &i8) -> bool {
+    *value == 0
 }
 
 /// Expected durations of a task if nothing disturbs it. Used only to order tasks and to decide whether waiting pays: a

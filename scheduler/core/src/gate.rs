@@ -58,7 +58,13 @@ fn round(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
     let on_device = view.state.devices.get(&device);
     match on_device.and_then(|device| device.slice_of(task.id)) {
         Some(slice) if slice.is_over => Verdict::hold(Reason::TurnOver { device }),
-        Some(_) => Verdict::go(None, Reason::HasTurn { device }),
+        Some(slice) => Verdict::go(
+            None,
+            match slice.length {
+                Some(length) => Reason::HasSlice { device, length },
+                None => Reason::HasTurn { device },
+            },
+        ),
         None => Verdict::hold(match on_device.and_then(|device| device.slices.first()) {
             Some(slice) => Reason::NotItsTurn { device, holder: slice.task },
             None => Reason::NobodysTurn { device },

@@ -309,6 +309,7 @@ mod tests {
                     label: program.into(),
                     informed: true,
                     same_process: None,
+                    nice: 0,
                 },
             );
             self.step(second, Event::TaskBegin { task, client, request: request(gib) });
@@ -333,6 +334,7 @@ mod tests {
                 label: program.into(),
                 informed: true,
                 same_process: None,
+                nice: 0,
             };
             self.history.note(Nanos(0), &event, &[]);
             let Estimate { remaining, hold } = self.history.estimate(client, &request(gib))?;

@@ -3,7 +3,7 @@
 //! Trap: these are checks only; a decision that relied on them could not be checked by them any more.
 
 use crate::action::Gate;
-use crate::model::{Bound, Client, Device, Task, TaskState};
+use crate::model::{Bound, Client, Device, Slice, Task, TaskState};
 use crate::policy::GateRule;
 use crate::scheduler::Scheduler;
 use eager_units::{Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
@@ -64,6 +64,10 @@ pub enum Violation {
     Circle { task: TaskId },
     #[error("{device}: kernels of {task} are held at their gate, and no task has its turn")]
     TurnMissed { device: DeviceId, task: TaskId },
+    #[error("{device}: {slices} slices at once are more than the policy allows")]
+    TooManySlices { device: DeviceId, slices: usize },
+    #[error("{device}: {task} has a slice there, and is bound elsewhere or gone")]
+    SliceOfStranger { device: DeviceId, task: TaskId },
     #[error("{task}: watched is {watched}, and should not be")]
     WrongWatch { task: TaskId, watched: bool },
 }
@@ -268,7 +272,17 @@ fn check_eager(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> 
 }
 
 fn check_slices(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
-    if scheduler.traits().rounds().is_none() || !device.slices.is_empty() {
+    let Some(rounds) = scheduler.traits().rounds() else { return Ok(()) };
+    let holds_place = |slice: &&Slice| !scheduler.is_passed_by(slice, rounds);
+    let slices = device.slices.iter().filter(holds_place).count();
+    let stranger = device.slices.iter().find(|slice| !device.tasks.contains(&slice.task));
+    if let Some(slice) = stranger {
+        return Err(Violation::SliceOfStranger { device: device.id, task: slice.task });
+    }
+    if slices > rounds.in_flight as usize && !rounds.while_saturated {
+        return Err(Violation::TooManySlices { device: device.id, slices });
+    }
+    if slices > 0 {
         return Ok(());
     }
     match bound_on(scheduler, device.id).find(|(_, bound)| bound.held.is_some()) {

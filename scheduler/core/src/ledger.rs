@@ -4,6 +4,7 @@
 //! Trap: a client's context is charged once per device and stays until the client is gone, because the process keeps
 //! its context after its tasks have ended. Freed with the last task, its memory would be granted twice.
 
+use crate::account::Account;
 use crate::action::Gate;
 use crate::event::KernelRequest;
 use crate::model::{Activity, Bound, Device, State, Stay, Task, TaskState};
@@ -82,6 +83,7 @@ impl State {
             watched: false,
             promotion_done: false,
             out_of_turn: binding.out_of_turn,
+            account: Account::default(),
             stay: Stay::Within,
         }));
         self.count_bound(client, true);

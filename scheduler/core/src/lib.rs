@@ -4,6 +4,7 @@
 //! or a task may see its binding before its gate.
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod action;
 mod contexts;
 pub mod event;

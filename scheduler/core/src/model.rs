@@ -4,6 +4,7 @@
 //! tasks, and [`crate::invariants::check`] compares the two. Fields that a journal's image leaves out (`serde(skip)`)
 //! are recomputed from the others (`scheduler/image.rs`).
 
+use crate::account::Account;
 use crate::action::Gate;
 use crate::event::{DeviceProfile, KernelRequest, TaskRequest};
 use crate::forecast;
@@ -56,6 +57,9 @@ pub struct Device {
     /// has one slice as it is, and none as null, as in versions with one slice at a time.
     #[serde(rename = "turn", with = "one_or_many")]
     pub slices: Vec<Slice>,
+    /// Virtual time here when a task last began or ceased to want the device ([`crate::account`]).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub virtual_time: u64,
 }
 
 /// A number of bytes as seen at the last two looks.
@@ -98,6 +102,26 @@ pub struct Slice {
     pub idle_since: Option<Nanos>,
     /// The slice is over: the task's gate is closed, and the next slice begins when its last kernels have ended.
     pub is_over: bool,
+    /// Device time after which it is over if another task wants the device; None: see [`crate::policy::SliceLength`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<Nanos>,
+    /// Device time that the task was charged for since the slice began.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub used: Nanos,
+    /// The task has launched a kernel since the slice began.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub launched: bool,
+    /// Since when it is over, if the end of its kernels is not waited for without a bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_since: Option<Nanos>,
+}
+
+fn is_none(time: &Nanos) -> bool {
+    time.0 == 0
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// None as null, one as itself, more as a list.
@@ -186,6 +210,13 @@ pub struct Client {
     /// Its process is stopped, and its kernels have ended.
     #[serde(default)]
     pub frozen: bool,
+    /// The nice value of its process; policies that share a device's time weigh its tasks by it.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub nice: i8,
+}
+
+fn is_usual(nice: &i8) -> bool {
+    *nice == 0
 }
 
 impl Client {
@@ -262,6 +293,9 @@ pub struct Bound {
     /// It was started to break a circle, or restored: the order of arrival did not apply.
     pub out_of_turn: bool,
     pub stay: Stay,
+    /// What it has had of its device's time, where policies share it.
+    #[serde(default, skip_serializing_if = "Account::is_blank")]
+    pub account: Account,
 }
 
 /// Measures taken so far against a task for the time that it has its device.

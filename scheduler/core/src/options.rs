@@ -61,6 +61,21 @@ pub struct Options {
     /// Policy `quanta`: a turn ends early when its task had no kernel for this long and other tasks wait. 5 s, as in
     /// nvshare (specification S-117).
     pub quantum_idle_ns: Nanos,
+    /// Policies `gcfs` and `fair`: time in which each task that wants a device has one slice, divided by weight. 12 ms, as
+    /// in gCFS (specification S-131).
+    pub round_ns: Nanos,
+    /// Policies that share a device's time: slices that a device may have at once. Not set: the policy decides.
+    pub in_flight: Option<u32>,
+    /// Policy `gcfs`: what a task had too much or too little goes over into its next slice. Without it a task whose
+    /// kernels are longer than its slice gets more than its share (specification S-132).
+    pub carry: bool,
+    /// Policies that share a device's time: how long the last kernels of a slice that is over are waited for before the
+    /// next slice begins beside them (specification S-134).
+    pub round_grace_ns: Nanos,
+    /// Policy `contention`: the most of a device's memory that may be granted, in percent (specification S-137).
+    pub memory_percent_max: u32,
+    /// Policy `scatter`: chooses the sequence of devices.
+    pub scatter_seed: u64,
     /// When all programs that hold memory wait for more, and none of them has sent an event for this long, one of them
     /// is started over-subscribed. A program with several threads is not silent while one of its threads works
     /// (specification S-107).
@@ -117,6 +132,12 @@ impl Default for Options {
             programs_per_device: 3,
             quantum_ns: Nanos::from_secs(30),
             quantum_idle_ns: Nanos::from_secs(5),
+            round_ns: Nanos(12_000_000),
+            in_flight: None,
+            carry: true,
+            round_grace_ns: Nanos(100_000_000),
+            memory_percent_max: 95,
+            scatter_seed: 1,
             circle_ns: Nanos::from_secs(10),
             hold_ns_max: None,
             overtake_ns: None,

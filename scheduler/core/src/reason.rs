@@ -14,6 +14,8 @@ pub enum Reason {
     Fits { device: DeviceId, wanted: Bytes, free: Bytes },
     #[error("waits: largest free memory is {most} on {device}; {wanted} wanted")]
     NoRoom { wanted: Bytes, most: Bytes, device: DeviceId },
+    #[error("waits: with {wanted} more, {device} would have more than {percent} % of its memory granted")]
+    OverMemoryLimit { device: DeviceId, wanted: Bytes, percent: u32 },
     #[error("waits: there is no device yet")]
     NoDevice,
     #[error(
@@ -166,6 +168,8 @@ pub enum Reason {
     BarrierPassed,
     #[error("goes: it is its turn on {device}")]
     HasTurn { device: DeviceId },
+    #[error("goes: it has {length} of the time of {device}, its share of this round")]
+    HasSlice { device: DeviceId, length: Nanos },
     #[error("holds: it is the turn of {holder} on {device}")]
     NotItsTurn { device: DeviceId, holder: TaskId },
     #[error("holds: its turn on {device} is over, and its last kernels run")]
@@ -272,6 +276,8 @@ impl Reason {
             Reason::Agrees { .. } => 80,
             Reason::UserQueues { .. } => 90,
             Reason::AllOverRatio { .. } => 91,
+            Reason::HasSlice { .. } => 92,
+            Reason::OverMemoryLimit { .. } => 93,
         }
     }
 }

@@ -22,6 +22,7 @@ fn comes(client: u64, informed: bool) -> Event {
         label: "x".into(),
         informed,
         same_process: None,
+        nice: 0,
     }
 }
 

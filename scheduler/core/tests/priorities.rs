@@ -42,6 +42,7 @@ impl Run {
                 label,
                 informed: false,
                 same_process: None,
+                nice: 0,
             });
         }
         run

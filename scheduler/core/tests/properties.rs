@@ -132,7 +132,7 @@ proptest! {
         };
         let mut all = vec![(0, device(0, Bytes(16 * GIB)))];
         all.extend(events);
-        all.push((100, Event::ClientConnected { client: ClientId(99), uid: 2, label: "x".into(), informed: false, same_process: None }));
+        all.push((100, Event::ClientConnected { client: ClientId(99), uid: 2, label: "x".into(), informed: false, same_process: None , nice: 0}));
         all.push((100, Event::TaskBegin { task, client: ClientId(99), request }));
         let mut sound = Scheduler::new(PolicyName::Case, options);
         let mut faulty = Scheduler::new(PolicyName::Case, sound.options().clone());
@@ -303,6 +303,7 @@ impl Honest {
             label: String::new(),
             informed: false,
             same_process: None,
+            nice: 0,
         })?;
         let request = TaskRequest {
             requirement: bytes,

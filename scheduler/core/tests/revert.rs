@@ -40,6 +40,7 @@ impl Run {
             label: "x".into(),
             informed: false,
             same_process: None,
+            nice: 0,
         });
         run
     }

@@ -47,6 +47,7 @@ pub fn state(bytes: &[u8]) {
             label: client.label,
             informed: false,
             same_process: None,
+            nice: 0,
         });
         for (index, slot) in client.slots {
             let restored = TaskSlot::restored(&slot);
@@ -114,6 +115,7 @@ impl Harness {
             label: "fuzz".into(),
             informed: false,
             same_process: None,
+            nice: 0,
         });
         harness
     }

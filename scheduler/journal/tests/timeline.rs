@@ -30,6 +30,7 @@ fn client(id: u64, label: &str) -> Event {
         label: label.into(),
         informed: false,
         same_process: None,
+        nice: 0,
     }
 }
 

@@ -189,7 +189,14 @@ impl<'a> World<'a> {
             self.ready.push_back(job);
             let (client, informed) = (self.clients[job].id, self.jobs[job].informed);
             let label = self.jobs[job].name.clone();
-            self.step(Event::ClientConnected { client, uid: 0, label, informed, same_process: None })?;
+            self.step(Event::ClientConnected {
+                client,
+                uid: 0,
+                label,
+                informed,
+                same_process: None,
+                nice: 0,
+            })?;
             self.clients[job].start(self.scheduler.habits_of_newcomer(informed));
         }
         Ok(())

@@ -12,6 +12,7 @@ pub fn sentence(event: &Event) -> String {
             format!("{device} is {} with {}", profile.name, profile.capacity)
         }
         Event::ClientConnected { client, label, .. } => format!("{client} connects: {label}"),
+        Event::Reniced { client, nice } => format!("{client} has nice {nice}"),
         Event::ClientGone { client } => format!("{client} is gone"),
         Event::TaskBegin { task, client, request } => {
             format!("{task} of {client} asks for {}", request.requirement)

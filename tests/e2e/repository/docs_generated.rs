@@ -164,7 +164,7 @@ fn gate(policy: &PolicyDef) -> &'static str {
         }
         GateRule::PerKernel => "each of an over-subscribed task, while it would hurt a neighbour",
         GateRule::WhileIdle => "the same, and until what neighbours launched has ended",
-        GateRule::Rounds(_) => "each, outside of its task's turn",
+        GateRule::Rounds(_) => "each, outside of its task's slices",
     }
 }
 

@@ -64,6 +64,7 @@ mod tests {
             label: label.to_owned(),
             informed: false,
             same_process: None,
+            nice: 0,
         }
     }
 

@@ -7,6 +7,7 @@ mod case;
 mod case_alg2;
 mod case_fifo;
 mod cg;
+mod contention;
 mod eager;
 mod eager_b;
 mod eager_fair;
@@ -14,21 +15,27 @@ mod eager_live;
 mod eager_opt;
 mod eager_p;
 mod eager_pb;
+mod fair;
 #[cfg(feature = "test-tools")]
 pub mod faulty;
 #[cfg(not(feature = "test-tools"))]
 #[path = "faultless.rs"]
 pub(crate) mod faulty;
+mod gcfs;
 mod infinite;
 mod placement;
 mod quanta;
+mod rounds;
 mod sa;
+mod scatter;
 mod schedgpu;
 mod slots;
+mod spread;
 pub(crate) mod table;
 
 pub use eager_fair::Sharing;
 pub(crate) use placement::{most_free, no_room};
+pub use rounds::{Rounds, SliceLength, SliceOrder};
 pub use table::{PolicyName, UnknownPolicy};
 
 use crate::event::TaskRequest;
@@ -58,13 +65,6 @@ pub enum GateRule {
     WhileIdle,
     /// Every task's kernels, eager or not, start only in the task's own slices of its device's time.
     Rounds(Rounds),
-}
-
-/// How a device's time is given to its tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rounds {
-    /// Tasks that may launch at once.
-    pub in_flight: u32,
 }
 
 impl GateRule {
@@ -218,6 +218,10 @@ impl Traits {
             reserve_head: options.reserve_head.unwrap_or(self.reserve_head),
             short_hold_ns: options.short_hold_ns.or(self.short_hold_ns),
             hold_ns_max: options.hold_ns_max.or(self.hold_ns_max),
+            gate: match self.gate {
+                GateRule::Rounds(rounds) => GateRule::Rounds(rounds.under(options)),
+                gate => gate,
+            },
             habits: habits_under(self.habits, options),
             sharing: Sharing {
                 habits_in_company: self.sharing.habits_in_company.map(|habits| habits_under(habits, options)),

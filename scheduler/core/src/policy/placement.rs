@@ -25,6 +25,12 @@ pub(super) fn whole(device: &Device, task: &Task, free: Bytes) -> Placement {
     Placement::Bind { device: device.id, grant: task.requirement, reason }
 }
 
+/// Normal Launch on this device, if it is one with room; or else wait.
+pub(super) fn whole_on(view: View<'_>, task: &Task, device: Option<&Device>) -> Placement {
+    let room = device.and_then(|device| Some((device, view.room_for(device, task)?)));
+    room.map_or_else(|| no_room(view, task), |(device, free)| whole(device, task, free))
+}
+
 /// Normal Launch, or else wait.
 pub(super) fn whole_or_wait(view: View<'_>, task: &Task) -> Placement {
     whole_fewest_warps(view, task).unwrap_or_else(|| no_room(view, task))

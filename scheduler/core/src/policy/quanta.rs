@@ -1,5 +1,5 @@
 //! Exclusive time quanta, after nvshare (specification S-117): all memory is managed, every task starts at once on the
-//! device with the fewest tasks, and on each device one task at a time may launch kernels. Its turn ends when its
+//! device with the fewest tasks, and on each device one task at a time may launch kernels. Its slice ends when its
 //! quantum is over, or when it has been idle for a while, and another task has a kernel to launch.
 //!
 //! Unlike in nvshare, only launches wait for the turn, not copies: a copy into managed memory is filled by the host,
@@ -12,11 +12,7 @@ use crate::reason::Reason;
 pub(super) const POLICY: PolicyDef = PolicyDef {
     about: "at once, in managed memory; one task of a device launches kernels at a time",
     source: "specification S-117",
-    traits: Traits {
-        gate: GateRule::Rounds(Rounds { in_flight: 1 }),
-        memory: MemoryRule::Paged,
-        ..Traits::CASE
-    },
+    traits: Traits { gate: GateRule::Rounds(Rounds::QUANTA), memory: MemoryRule::Paged, ..Traits::CASE },
     place,
 };
 

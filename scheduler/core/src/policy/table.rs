@@ -53,6 +53,10 @@ policies! {
     Cg "cg" => cg,
     SchedGpu "schedgpu" => schedgpu,
     Quanta "quanta" => quanta,
+    Scatter "scatter" => scatter,
+    Spread "spread" => spread,
+    Gcfs "gcfs" => gcfs,
+    Contention "contention" => contention,
     Eager "eager" => eager,
     EagerP "eager-p" => eager_p,
     EagerB "eager-b" => eager_b,
@@ -60,6 +64,7 @@ policies! {
     EagerOpt "eager-opt" => eager_opt,
     EagerLive "eager-live" => eager_live,
     EagerFair "eager-fair" => eager_fair,
+    Fair "fair" => fair,
     Infinite "infinite" => infinite,
 }
 

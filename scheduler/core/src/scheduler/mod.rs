@@ -28,7 +28,7 @@ mod view;
 
 pub use explain::{Offer, Outlook, Standing};
 pub use image::{Image, InvalidImage};
-pub use view::{DeviceView, Stage, TaskView};
+pub use view::{DeviceView, Share, Stage, TaskView};
 
 use crate::action::Action;
 use crate::event::{DeviceProfile, Event};
@@ -176,6 +176,7 @@ impl Scheduler {
         if now < self.now {
             self.count(Anomaly::TimeWentBack);
         }
+        self.charge_slices(now.saturating_sub(self.now));
         self.now = self.now.max(now);
         if let Err(anomaly) = self.take_in(event, out) {
             self.count(anomaly);
@@ -259,6 +260,7 @@ impl Scheduler {
             Event::TaskBegin { client, .. }
             | Event::ClientGone { client }
             | Event::Frozen { client }
+            | Event::Reniced { client, .. }
             | Event::Thawed { client } => self.touch_client(*client, None),
             Event::DeviceAdded { .. }
             | Event::ClientConnected { .. }
@@ -277,9 +279,10 @@ impl Scheduler {
         }
         match event {
             Event::DeviceAdded { device, profile } => self.add_device(device, profile),
-            Event::ClientConnected { client, uid, label, informed, same_process } => {
-                self.add_client(client, uid, label, informed, same_process)
+            Event::ClientConnected { client, uid, label, informed, same_process, nice } => {
+                self.add_client(client, uid, label, informed, same_process, nice)
             }
+            Event::Reniced { client, nice } => self.renice(client, nice),
             Event::ClientGone { client } => self.drop_client(client),
             Event::TaskBegin { task, client, request } => self.begin(task, client, request),
             Event::TaskExtend { task, bytes } => self.extend(task, bytes, out),
@@ -335,6 +338,7 @@ impl Scheduler {
             eager: BTreeSet::new(),
             held: BTreeSet::new(),
             slices: Vec::new(),
+            virtual_time: 0,
         };
         self.state.add_device(device);
         self.touched.devices.add(id);
@@ -356,6 +360,7 @@ impl Scheduler {
         label: String,
         informed: bool,
         same_process: Option<ClientId>,
+        nice: i8,
     ) -> Result<(), Anomaly> {
         if self.state.clients.contains_key(&id) {
             return Err(Anomaly::DuplicateClient);
@@ -372,6 +377,7 @@ impl Scheduler {
             idle_on: BTreeSet::new(),
             has_held: false,
             frozen: false,
+            nice,
         };
         self.state.insert_client(client);
         Ok(())
@@ -405,6 +411,11 @@ impl Scheduler {
         } else {
             self.state.frozen.remove(&id);
         }
+        Ok(())
+    }
+
+    fn renice(&mut self, id: ClientId, nice: i8) -> Result<(), Anomaly> {
+        self.state.clients.get_mut(&id).ok_or(Anomaly::UnknownClient)?.nice = nice;
         Ok(())
     }
 

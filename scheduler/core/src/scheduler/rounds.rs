@@ -1,14 +1,26 @@
-//! Rounds on each device, for policies that give each task a slice of the device's time: who may launch kernels now, how
-//! many tasks at once, and for how long (specification S-117).
+//! Rounds on each device, for policies that give each task slices of the device's time: who may launch kernels now, how
+//! many tasks at once, and for how long (specification S-117, S-130 to S-135).
 //!
 //! Trap: a slice that is over still holds its place until the task's last kernels have ended. If the next slice began
 //! before, two tasks would page against each other.
 
 use super::Scheduler;
 use super::touched::Touched;
-use crate::model::{Activity, Device, Slice, Task};
-use crate::policy::Rounds;
-use eager_units::{Nanos, TaskId};
+use crate::account::{self, VirtualTime};
+use crate::model::{Activity, Bound, Device, Slice, State, Task};
+use crate::policy::{Rounds, SliceLength, SliceOrder};
+use eager_units::{DeviceId, Nanos, TaskId};
+
+/// A task that waits for a slice, and what decides whether it is next.
+struct Candidate {
+    task: TaskId,
+    lag: i64,
+    virtual_time: u64,
+    /// Virtual time at which a slice that begins now would end.
+    deadline: u64,
+    /// Its share of a round.
+    share: Nanos,
+}
 
 impl Scheduler {
     /// Ends slices that are over and begins the next ones; marks the tasks whose slices began, changed or ended, whose
@@ -16,12 +28,19 @@ impl Scheduler {
     pub(super) fn settle_rounds(&mut self, now: &mut Touched) {
         let Some(rounds) = self.traits.rounds() else { return };
         for id in now.devices.iter() {
+            if rounds.are_charged() {
+                self.note_active(id);
+            }
             let Some(device) = self.state.devices.get(&id) else { continue };
             let slices = self.slices_after(device, rounds);
-            let is_in = |all: &[Slice], slice: &Slice| all.contains(slice);
-            let ended = device.slices.iter().filter(|slice| !is_in(&slices, slice));
-            let begun = slices.iter().filter(|slice| !is_in(&device.slices, slice));
+            let ended = device.slices.iter().filter(|slice| !slices.contains(slice));
+            let begun = slices.iter().filter(|slice| !device.slices.contains(slice));
             now.tasks.extend(ended.chain(begun).map(|slice| (id, slice.task)));
+            let is_left = |slice: &&Slice| slices.iter().all(|left| left.task != slice.task);
+            let taken: Vec<Slice> = device.slices.iter().filter(is_left).copied().collect();
+            if rounds.are_charged() {
+                taken.iter().for_each(|slice| self.note_length(slice));
+            }
             if let Some(device) = self.state.devices.get_mut(&id) {
                 device.slices = slices;
             }
@@ -30,54 +49,309 @@ impl Scheduler {
 
     fn slices_after(&self, device: &Device, rounds: Rounds) -> Vec<Slice> {
         let mut slices = device.slices.clone();
-        slices.retain_mut(|slice| {
-            slice.is_over |= self.slice_ends(device, slice).is_some_and(|at| at <= self.now);
-            let bound = self.state.tasks.get(&slice.task).and_then(Task::bound);
-            let activity = bound.filter(|bound| bound.device == device.id).map(|bound| bound.activity);
-            activity.is_some_and(|activity| !(slice.is_over && activity == Activity::Idle))
+        for slice in slices.iter_mut().filter(|slice| !slice.is_over) {
+            slice.is_over = self.slice_ends(device, slice, rounds).is_some_and(|at| at <= self.now);
+            slice.over_since = rounds.grace(&self.options).filter(|_| slice.is_over).map(|_| self.now);
+        }
+        slices.retain(|slice| {
+            self.state.is_on(device.id, slice.task) && !(slice.is_over && self.state.is_idle(slice.task))
         });
-        while slices.len() < rounds.in_flight as usize
-            && let Some(task) = Self::next_in(device, &slices)
+        while self.places(device, &slices, rounds) > 0
+            && let Some(next) = self.next_in(device, &slices, rounds)
         {
-            slices.push(Slice { task, since: self.now, idle_since: Some(self.now), is_over: false });
+            slices.push(self.begin_slice(next, rounds));
         }
         slices
     }
 
-    /// When the slice ends in the current state; None while no other task wants the device.
-    fn slice_ends(&self, device: &Device, slice: &Slice) -> Option<Nanos> {
-        let is_wanted = Self::next_in(device, &device.slices).is_some();
-        let after = |since: Nanos, by: Nanos| Nanos(since.0.saturating_add(by.0));
-        let quantum = after(slice.since, self.options.quantum_ns);
-        let idle = slice.idle_since.map(|since| after(since, self.options.quantum_idle_ns));
-        is_wanted.then(|| idle.map_or(quantum, |idle| idle.min(quantum)))
+    fn begin_slice(&self, next: Candidate, rounds: Rounds) -> Slice {
+        let carried =
+            if self.options.carry && rounds.order == SliceOrder::LongestHeld { next.lag } else { 0 };
+        let share = next.share;
+        // What a task is behind is made good over as many slices as it takes: none is longer than a round.
+        let with_lag = Nanos(share.0.saturating_add_signed(carried)).min(self.options.round_ns.max(share));
+        let length = if with_lag == Nanos(0) { share.max(Nanos(1)) } else { with_lag };
+        Slice {
+            task: next.task,
+            since: self.now,
+            idle_since: (rounds.length == SliceLength::Quantum).then_some(self.now),
+            is_over: false,
+            length: (rounds.length == SliceLength::Share).then_some(length),
+            used: Nanos(0),
+            launched: false,
+            over_since: None,
+        }
     }
 
-    /// When the first slice ends if nothing else happens.
+    /// When the slice ends in the current state; None while no other task wants the device.
+    fn slice_ends(&self, device: &Device, slice: &Slice, rounds: Rounds) -> Option<Nanos> {
+        let waiting = device.held.iter().filter(|(_, task)| device.slice_of(*task).is_none()).count();
+        if waiting <= self.places(device, &device.slices, rounds) {
+            return None;
+        }
+        let after = |since: Nanos, by: Nanos| Nanos(since.0.saturating_add(by.0));
+        if rounds.length == SliceLength::Quantum {
+            let quantum = after(slice.since, self.options.quantum_ns);
+            let idle = slice.idle_since.map(|since| after(since, self.options.quantum_idle_ns));
+            return Some(idle.map_or(quantum, |idle| idle.min(quantum)));
+        }
+        if !self.state.is_charged(slice) {
+            return Some(self.now);
+        }
+        let left = self.length_now(device, slice, rounds)?.saturating_sub(slice.used);
+        let end = after(self.now, Nanos(left.0.saturating_mul(self.state.sharers(device))));
+        // However short the slice, the kernel for which it began may start: slices without a launch would go round for
+        // ever. A program that does not launch it is passed by.
+        let launched = slice.launched || rounds.length != SliceLength::Share;
+        Some(if launched { end } else { end.max(after(slice.since, self.options.round_grace_ns)) })
+    }
+
+    /// Length of the slice: with tasks that came since it began, its task's share is a smaller one.
+    fn length_now(&self, device: &Device, slice: &Slice, rounds: Rounds) -> Option<Nanos> {
+        let length = slice.length?;
+        let task = self.state.tasks.get(&slice.task)?;
+        if rounds.order != SliceOrder::EarliestDeadline {
+            return Some(length);
+        }
+        let (weight, load) = (self.state.weight_of(task), self.state.load_of(device));
+        Some(length.min(account::share_of(self.options.round_ns, weight, load)))
+    }
+
+    /// Slices that may begin on the device beside these.
+    fn places(&self, device: &Device, slices: &[Slice], rounds: Rounds) -> usize {
+        let held = slices.iter().filter(|slice| !self.is_passed_by(slice, rounds));
+        if rounds.while_saturated {
+            let tasks = held.clone().filter_map(|slice| self.state.tasks.get(&slice.task));
+            let capacity = u64::from(device.profile.sms) * u64::from(device.profile.warps_per_sm);
+            // A task of unknown geometry may fill the device.
+            let warps = tasks.map(|task| if task.warps() == 0 { capacity } else { task.warps() });
+            if warps.fold(0, u64::saturating_add) < capacity {
+                return usize::MAX;
+            }
+        }
+        (rounds.in_flight as usize).saturating_sub(held.count())
+    }
+
+    /// True if the slice is over, and the end of its kernels has been waited for long enough.
+    pub(crate) fn is_passed_by(&self, slice: &Slice, rounds: Rounds) -> bool {
+        self.passed_by_at(slice, rounds).is_some_and(|at| at <= self.now)
+    }
+
+    fn passed_by_at(&self, slice: &Slice, rounds: Rounds) -> Option<Nanos> {
+        let grace = rounds.grace(&self.options)?;
+        Some(Nanos(slice.over_since?.0.saturating_add(grace.0)))
+    }
+
+    /// When the first slice ends, or is passed by, if nothing else happens.
     pub(super) fn slice_deadline(&self) -> Option<Nanos> {
+        let rounds = self.traits.rounds()?;
         let slices = self
             .state
             .devices
             .values()
             .flat_map(|device| device.slices.iter().map(move |slice| (device, slice)));
-        slices
-            .filter(|(_, slice)| !slice.is_over)
-            .filter_map(|(device, slice)| self.slice_ends(device, slice))
-            .min()
+        let ends = slices.filter_map(|(device, slice)| match slice.is_over {
+            false => self.slice_ends(device, slice, rounds),
+            true => self.passed_by_at(slice, rounds).filter(|at| *at > self.now),
+        });
+        ends.min()
     }
 
-    /// The task whose kernel has been held at its gate for longest, of those that have no slice.
-    fn next_in(device: &Device, slices: &[Slice]) -> Option<TaskId> {
-        let mut held = device.held.iter().map(|&(_, task)| task);
-        held.find(|task| slices.iter().all(|slice| slice.task != *task))
+    /// The task that has the next slice, of those that have none and whose kernel is held at its gate.
+    fn next_in(&self, device: &Device, slices: &[Slice], rounds: Rounds) -> Option<Candidate> {
+        let load = self.state.load_of(device);
+        let (mean, longest) = (self.state.virtual_time_of(device), self.longest_slice(device));
+        let held = device.held.iter().map(|&(_, task)| task);
+        let without = held.filter(|task| slices.iter().all(|slice| slice.task != *task));
+        let mut candidates = without.filter_map(|task| self.candidate(task, load, mean, longest));
+        match rounds.order {
+            SliceOrder::LongestHeld if rounds.length != SliceLength::Share || !self.options.carry => {
+                candidates.next()
+            }
+            SliceOrder::LongestHeld => {
+                let all: Vec<Candidate> = candidates.collect();
+                let has_time = |next: &Candidate| next.share.0.saturating_add_signed(next.lag) > 0;
+                first_or_least(all, has_time, |_| 0)
+            }
+            SliceOrder::EarliestDeadline => {
+                let all: Vec<Candidate> = candidates.collect();
+                first_or_least(all, |next| next.lag >= 0, |next| next.deadline)
+            }
+        }
+    }
+
+    /// The longest last slice of a task there: what a slice may take of a task that has had none.
+    fn longest_slice(&self, device: &Device) -> Nanos {
+        let tasks = device.tasks.iter().filter_map(|id| self.state.tasks.get(id)?.bound());
+        tasks.filter_map(|bound| bound.account.last_slice).max().unwrap_or_default()
+    }
+
+    fn note_length(&mut self, slice: &Slice) {
+        if let Some(bound) = self.state.tasks.get_mut(&slice.task).and_then(Task::bound_mut) {
+            bound.account.last_slice = Some(slice.used);
+        }
+    }
+
+    fn candidate(&self, id: TaskId, load: u64, mean: u64, longest: Nanos) -> Option<Candidate> {
+        let task = self.state.tasks.get(&id)?;
+        let (weight, account) = (self.state.weight_of(task), task.bound()?.account);
+        let share = account::share_of(self.options.round_ns, weight, load.max(weight));
+        let virtual_time = account.virtual_time.units;
+        // A kernel cannot be cut, so a slice takes as long as its last kernel does, however short the share.
+        let takes = share.max(account.last_slice.unwrap_or(longest));
+        let deadline = virtual_time.saturating_add(account::virtual_length(takes, weight));
+        Some(Candidate { task: id, lag: account.lag(weight, mean), virtual_time, deadline, share })
     }
 
     pub(super) fn note_slice_activity(&mut self, id: TaskId, activity: Activity) {
-        let now = self.now;
+        let (now, is_quantum) = (self.now, self.traits.rounds().is_some_and(|rounds| !rounds.are_charged()));
         let device = self.state.tasks.get(&id).and_then(Task::bound).map(|bound| bound.device);
         let Some(device) = device.and_then(|device| self.state.devices.get_mut(&device)) else { return };
         if let Some(slice) = device.slices.iter_mut().find(|slice| slice.task == id) {
-            slice.idle_since = (activity == Activity::Idle).then(|| slice.idle_since.unwrap_or(now));
+            slice.launched |= !is_quantum && activity == Activity::Busy;
+            let is_idle = activity == Activity::Idle && (is_quantum || slice.launched);
+            slice.idle_since = is_idle.then(|| slice.idle_since.unwrap_or(now));
         }
+    }
+
+    /// Charges the tasks that have slices for the time since the last step.
+    pub(super) fn charge_slices(&mut self, elapsed: Nanos) {
+        if elapsed == Nanos(0) || !self.traits.rounds().is_some_and(Rounds::are_charged) {
+            return;
+        }
+        let ids: Vec<DeviceId> = self
+            .state
+            .devices
+            .values()
+            .filter(|device| !device.slices.is_empty())
+            .map(|device| device.id)
+            .collect();
+        for id in ids {
+            let Some(device) = self.state.devices.get(&id) else { continue };
+            let sharers = self.state.sharers(device);
+            let charged: Vec<TaskId> = device
+                .slices
+                .iter()
+                .filter(|slice| self.state.is_charged(slice))
+                .map(|slice| slice.task)
+                .collect();
+            for task in charged {
+                self.charge(id, task, elapsed, sharers);
+            }
+        }
+    }
+
+    fn charge(&mut self, device: DeviceId, id: TaskId, elapsed: Nanos, sharers: u64) {
+        let Some(weight) = self.state.tasks.get(&id).map(|task| self.state.weight_of(task)) else { return };
+        if let Some(bound) = self.state.tasks.get_mut(&id).and_then(Task::bound_mut) {
+            bound.account.charge(elapsed, weight, sharers);
+        }
+        let device = self.state.devices.get_mut(&device);
+        let slice = device.and_then(|device| device.slices.iter_mut().find(|slice| slice.task == id));
+        if let Some(slice) = slice {
+            slice.used = Nanos(slice.used.0.saturating_add(elapsed.0 / sharers.max(1)));
+        }
+    }
+
+    /// Notes which tasks want the device. One that begins to want it has no claim to the time before, but keeps what it
+    /// had too much.
+    fn note_active(&mut self, id: DeviceId) {
+        let Some(device) = self.state.devices.get(&id) else { return };
+        let wants: Vec<(TaskId, bool, bool)> = device
+            .tasks
+            .iter()
+            .filter_map(|id| {
+                let bound = self.state.tasks.get(id)?.bound()?;
+                Some((*id, bound.account.active, self.state.wants(device, *id, bound)))
+            })
+            .collect();
+        if wants.iter().all(|(_, before, after)| before == after) {
+            return;
+        }
+        for &(task, _, _) in wants.iter().filter(|(_, before, after)| *before && !after) {
+            self.set_active(task, None);
+        }
+        let device = self.state.devices.get(&id);
+        let mean = device.map_or(0, |device| self.state.virtual_time_of(device));
+        for &(task, _, _) in wants.iter().filter(|(_, before, after)| !before && *after) {
+            self.set_active(task, Some(mean));
+        }
+        let mean = self.state.devices.get(&id).map(|device| self.state.virtual_time_of(device));
+        if let (Some(device), Some(mean)) = (self.state.devices.get_mut(&id), mean) {
+            device.virtual_time = device.virtual_time.max(mean);
+        }
+    }
+
+    /// `since`: the device's virtual time from which on the task is due a share; None: it is due none any more.
+    fn set_active(&mut self, id: TaskId, since: Option<u64>) {
+        if let Some(bound) = self.state.tasks.get_mut(&id).and_then(Task::bound_mut) {
+            bound.account.active = since.is_some();
+            let had = bound.account.virtual_time;
+            bound.account.virtual_time = had.max(since.map_or(had, VirtualTime::at));
+        }
+    }
+}
+
+/// The first of the candidates that qualify, by a key; if none does, the one that is least ahead of its share.
+fn first_or_least(
+    all: Vec<Candidate>,
+    qualifies: impl Fn(&Candidate) -> bool,
+    key: impl Fn(&Candidate) -> u64,
+) -> Option<Candidate> {
+    let any = all.iter().any(&qualifies);
+    let of_them = all.into_iter().filter(|next| !any || qualifies(next));
+    of_them.min_by_key(|next| if any { key(next) } else { next.virtual_time })
+}
+
+impl State {
+    fn is_on(&self, device: DeviceId, task: TaskId) -> bool {
+        self.tasks.get(&task).and_then(Task::bound).is_some_and(|bound| bound.device == device)
+    }
+
+    /// True if the task has no kernel on its device, so far as is known.
+    fn is_idle(&self, id: TaskId) -> bool {
+        let Some(task) = self.tasks.get(&id) else { return true };
+        let is_frozen = self.clients.get(&task.client).is_some_and(|client| client.frozen);
+        is_frozen || task.bound().is_some_and(|bound| bound.activity == Activity::Idle)
+    }
+
+    /// True if the slice's task is charged for its device: it has kernels there, or has not yet launched the one for
+    /// which it got the slice.
+    fn is_charged(&self, slice: &Slice) -> bool {
+        let is_frozen = |task: &Task| self.clients.get(&task.client).is_some_and(|client| client.frozen);
+        slice.idle_since.is_none() && !self.tasks.get(&slice.task).is_none_or(is_frozen)
+    }
+
+    /// Tasks that are charged for the device now.
+    fn sharers(&self, device: &Device) -> u64 {
+        device.slices.iter().filter(|slice| self.is_charged(slice)).count() as u64
+    }
+
+    fn wants(&self, device: &Device, id: TaskId, bound: &Bound) -> bool {
+        bound.held.is_some() || device.slice_of(id).is_some_and(|slice| self.is_charged(slice))
+    }
+
+    /// Weight of a task: that of its client's nice value.
+    pub(crate) fn weight_of(&self, task: &Task) -> u64 {
+        account::weight(self.clients.get(&task.client).map_or(0, |client| client.nice))
+    }
+
+    /// Weights and virtual times of the tasks that want the device.
+    fn active_on<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = (u64, u64)> + Clone + 'a {
+        let tasks = device.tasks.iter().filter_map(|id| self.tasks.get(id));
+        tasks.filter_map(|task| {
+            let account = task.bound()?.account;
+            account.active.then(|| (self.weight_of(task), account.virtual_time.units))
+        })
+    }
+
+    /// Sum of the weights of the tasks that want the device.
+    pub(crate) fn load_of(&self, device: &Device) -> u64 {
+        self.active_on(device).map(|(weight, _)| weight).fold(0, u64::saturating_add)
+    }
+
+    /// The virtual time of a device: the mean of those of the tasks that want it, or the last one while none does.
+    pub(crate) fn virtual_time_of(&self, device: &Device) -> u64 {
+        account::mean(self.active_on(device)).unwrap_or(device.virtual_time)
     }
 }

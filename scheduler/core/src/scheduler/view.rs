@@ -7,7 +7,7 @@ use super::{Anomaly, Scheduler};
 use crate::action::Gate;
 use crate::event::{DeviceProfile, TaskRequest};
 use crate::gate;
-use crate::model::{State, Stay, Task, TaskState};
+use crate::model::{Slice, State, Stay, Task, TaskState};
 use crate::options::Options;
 use crate::policy::{PolicyName, Traits};
 use crate::reason::Reason;
@@ -51,6 +51,21 @@ pub enum Stage<'a> {
         /// It has the device for longer than it may.
         overstays: bool,
     },
+}
+
+/// What a task has had of its device's time, and what it is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    pub nice: i8,
+    pub weight: u64,
+    /// Sum of the weights of the tasks that want the device, this one included if it does.
+    pub load: u64,
+    /// Device time that it was charged since it was bound.
+    pub service: Nanos,
+    /// How far it is behind its share, as device time in nanoseconds; negative where it is ahead. None while it wants no
+    /// device time.
+    pub lag: Option<i64>,
+    pub slice: Option<Slice>,
 }
 
 impl TaskView<'_> {
@@ -104,6 +119,23 @@ impl Scheduler {
 
     pub fn task(&self, id: TaskId) -> Option<TaskView<'_>> {
         self.state.tasks.get(&id).map(|task| self.task_view(task))
+    }
+
+    /// A bound task's share of its device's time; None where the policy does not share it.
+    pub fn share(&self, id: TaskId) -> Option<Share> {
+        self.traits.rounds().filter(|rounds| rounds.are_charged())?;
+        let task = self.state.tasks.get(&id)?;
+        let bound = task.bound()?;
+        let device = self.state.devices.get(&bound.device)?;
+        let (weight, account) = (self.state.weight_of(task), bound.account);
+        Some(Share {
+            nice: self.state.clients.get(&task.client)?.nice,
+            weight,
+            load: self.state.load_of(device),
+            service: account.service,
+            lag: account.active.then(|| account.lag(weight, self.state.virtual_time_of(device))),
+            slice: device.slice_of(id).copied(),
+        })
     }
 
     /// All devices, by id.

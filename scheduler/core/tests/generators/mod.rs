@@ -39,33 +39,40 @@ pub fn any_options() -> impl Strategy<Value = Options> {
     );
     // Long enough that a program whose turn it is gets to act: shorter turns rotate without progress.
     let turns = (1u32..4, 1000u64..5000, 500u64..1000, 1u64..5000);
+    let rounds = (1000u64..5000, proptest::option::of(0u32..4), any::<bool>(), 0u64..3000);
     let passing = (
         proptest::option::of(0u64..80),
         proptest::option::of(any::<bool>()),
         0u64..60,
         proptest::option::of(any::<bool>()),
     );
-    (queue, sizes, gate, turns, passing).prop_map(|(queue, sizes, gate, turns, passing)| Options {
-        queue,
-        eager_per_device: sizes.0,
-        grant_percent_min: sizes.1,
-        oversize_percent: sizes.2,
-        context_bytes: Bytes(sizes.3),
-        managed_normal_tasks: gate.0,
-        os_ratio_percent_cyclic: gate.1,
-        os_ratio_percent_other: gate.2.0,
-        os_ratio_percent_sparse: gate.2.1,
-        hold_ns_max: gate.3.map(Nanos),
-        programs_per_device: turns.0,
-        quantum_ns: Nanos(turns.1),
-        quantum_idle_ns: Nanos(turns.2),
-        circle_ns: Nanos(turns.3),
-        overtake_ns: passing.0.map(Nanos),
-        reserve_head: passing.1,
-        eager_promotion_within_ns: Nanos(passing.2),
-        release_dead: passing.3,
-        stream_ns: Nanos(passing.2 / 2),
-        ..Options::default()
+    (queue, sizes, gate, turns, rounds, passing).prop_map(|(queue, sizes, gate, turns, rounds, passing)| {
+        Options {
+            queue,
+            eager_per_device: sizes.0,
+            grant_percent_min: sizes.1,
+            oversize_percent: sizes.2,
+            context_bytes: Bytes(sizes.3),
+            managed_normal_tasks: gate.0,
+            os_ratio_percent_cyclic: gate.1,
+            os_ratio_percent_other: gate.2.0,
+            os_ratio_percent_sparse: gate.2.1,
+            hold_ns_max: gate.3.map(Nanos),
+            programs_per_device: turns.0,
+            quantum_ns: Nanos(turns.1),
+            quantum_idle_ns: Nanos(turns.2),
+            round_ns: Nanos(rounds.0),
+            in_flight: rounds.1,
+            carry: rounds.2,
+            round_grace_ns: Nanos(rounds.3),
+            circle_ns: Nanos(turns.3),
+            overtake_ns: passing.0.map(Nanos),
+            reserve_head: passing.1,
+            eager_promotion_within_ns: Nanos(passing.2),
+            release_dead: passing.3,
+            stream_ns: Nanos(passing.2 / 2),
+            ..Options::default()
+        }
     })
 }
 
@@ -156,7 +163,7 @@ pub fn any_event() -> impl Strategy<Value = Event> {
         1 => (0u32..3, any_bytes()).prop_map(|(id, capacity)| device(id, capacity)),
         3 => (client(), prop::option::weighted(0.3, client())).prop_map(|(client, same_process)| {
             let (uid, label) = (client.0 as u32 % 3, "x".into());
-            Event::ClientConnected { client, uid, label, informed: false, same_process }
+            Event::ClientConnected { client, uid, label, informed: false, same_process, nice: 0 }
         }),
         1 => client().prop_map(|client| Event::ClientGone { client }),
         10 => (task(), client(), any_request())
@@ -171,6 +178,7 @@ pub fn any_event() -> impl Strategy<Value = Event> {
         1 => task().prop_map(|task| Event::Promoted { task }),
         1 => client().prop_map(|client| Event::Frozen { client }),
         1 => client().prop_map(|client| Event::Thawed { client }),
+        1 => (client(), any::<i8>()).prop_map(|(client, nice)| Event::Reniced { client, nice }),
         2 => (0u32..3, any_bytes(), prop::collection::vec((client(), any_bytes()), 0..4)).prop_map(
             |(device, foreign, clients)| Event::Observed {
                 device: DeviceId(device),

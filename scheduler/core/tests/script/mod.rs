@@ -150,7 +150,11 @@ fn task_event(words: &Words<'_>) -> Option<Event> {
             label: format!("job{}", words.number(1)),
             informed: false,
             same_process: words.value("with=").map(|other| ClientId(other.parse().expect("a client"))),
+            nice: words.value("nice=").map_or(0, |nice| nice.parse().expect("a nice value")),
         },
+        "renice" => {
+            Event::Reniced { client: words.client(), nice: words.words[2].parse().expect("a nice value") }
+        }
         "gone" => Event::ClientGone { client: words.client() },
         "frozen" => Event::Frozen { client: words.client() },
         "thawed" => Event::Thawed { client: words.client() },

@@ -31,6 +31,11 @@ pub fn origin(pid: i32) -> Option<Origin> {
     Some(Origin { started: start_field(&stat)?, parent: parent_field(&stat)? })
 }
 
+/// Nice value of the process (that of its first thread); 0 where `/proc` does not tell.
+pub fn nice(pid: i32) -> i8 {
+    nice_field(&stat(pid)).unwrap_or(0)
+}
+
 /// True if `/proc` shows the process as stopped by a signal or a debugger.
 pub fn is_stopped(pid: i32) -> bool {
     matches!(state_field(&stat(pid)), Some("T" | "t"))
@@ -52,6 +57,11 @@ pub fn real_uid(pid: i32) -> Option<u32> {
 /// The process's line in `/proc` (proc(5)); empty where `/proc` does not tell.
 fn stat(pid: i32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default()
+}
+
+/// Field 19: the nice value.
+fn nice_field(stat: &str) -> Option<i8> {
+    field(stat, 19)?.parse().ok()
 }
 
 /// Field 3: the state.

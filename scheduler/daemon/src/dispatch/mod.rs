@@ -7,6 +7,7 @@ pub mod after;
 pub mod drains;
 mod family;
 pub mod records;
+pub mod reniced;
 pub mod restore;
 pub mod steer;
 pub mod stopped;
@@ -224,6 +225,7 @@ impl Dispatch {
         let (uid, label, informed) = (kept.uid, kept.label.clone(), kept.informed);
         let same_process = self.state.kept().earlier_of_process(id, &kept);
         let slots = TaskSlots::default();
+        let nice = identity::nice(peer.pid);
         let client = Client {
             label: label.clone(),
             peer,
@@ -239,7 +241,8 @@ impl Dispatch {
         self.core.ended.enter(id, client.peer.pid, uid, &label, decided, wall);
         self.clients.insert(id, client);
         self.state.client(id.0, kept);
-        self.step(Event::ClientConnected { client: id, uid, label, informed, same_process }, None);
+        let event = Event::ClientConnected { client: id, uid, label, informed, same_process, nice };
+        self.step(event, None);
     }
 
     /// Puts a slot of an earlier daemon back.

@@ -163,6 +163,7 @@ impl Dispatch {
                     label: client.label.clone(),
                     informed: kept.is_some_and(|kept| kept.informed),
                     same_process: kept.and_then(|own| self.state.kept().earlier_of_process(*id, own)),
+                    nice: identity::nice(client.peer.pid),
                 }
             })
             .collect();

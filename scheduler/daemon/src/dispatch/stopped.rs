@@ -8,7 +8,7 @@
 use crate::clients::identity;
 use crate::dispatch::Dispatch;
 use eager_core::event::Event;
-use eager_core::model::{Bound, Task};
+use eager_core::model::{Bound, Device, Task};
 use eager_units::{Class, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::BTreeSet;
 
@@ -49,17 +49,22 @@ impl Dispatch {
         self.log_of_user(Some(uid), line);
     }
 
-    /// Clients whose messages an eager task's gate depends on, clients that hold memory while tasks wait, and frozen
-    /// clients.
+    /// Clients whose messages an eager task's gate depends on, clients that hold memory while tasks wait, or a slice while
+    /// kernels are held, and frozen clients.
     fn waited_for(&self) -> Vec<(ClientId, i32)> {
         let state = self.core.scheduler.state();
         let bound = || state.tasks.values().filter_map(|task| Some((task, task.bound()?)));
         let shared: BTreeSet<DeviceId> =
             bound().filter(|(_, bound)| bound.class == Class::Eager).map(|(_, bound)| bound.device).collect();
         let is_waited_for = state.tasks.values().any(|task| task.bound().is_none());
+        let is_at_gate = |device: &Device| !device.held.is_empty();
+        let has_slice =
+            |task: &Task, device: &Device| device.slices.iter().any(|slice| slice.task == task.id);
         let decides = |(task, bound): (&Task, &Bound)| {
             let is_beside_eager = bound.class != Class::Eager && shared.contains(&bound.device);
-            (is_waited_for || is_beside_eager).then_some(task.client)
+            let device = state.devices.get(&bound.device);
+            let keeps_others = device.is_some_and(|device| is_at_gate(device) && has_slice(task, device));
+            (is_waited_for || is_beside_eager || keeps_others).then_some(task.client)
         };
         let frozen = state.clients.values().filter(|client| client.frozen).map(|client| client.id);
         let wanted: BTreeSet<ClientId> = bound().filter_map(decides).chain(frozen).collect();

@@ -199,6 +199,7 @@ impl Dispatch {
             self.core.ended.seen(client, resident);
         }
         self.look_for_stopped();
+        self.look_for_reniced();
         if unreported.is_empty() {
             (self.truth.problem, self.truth.failed_observations) = (None, 0);
         } else {

@@ -184,6 +184,7 @@ pub mod tests {
                     label,
                     informed: false,
                     same_process: None,
+                    nice: 0,
                 });
             }
             run

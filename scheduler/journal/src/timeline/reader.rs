@@ -165,6 +165,7 @@ impl Reader {
             Happened::Busy { task } => self.kernels(*task, true),
             Happened::Idle { task } => self.kernels(*task, false),
             Happened::Promoted { task } => self.mark(*task, "data moved in", "promoted", Vec::new()),
+            Happened::Reniced { client, nice } => self.mark_command(format!("{client} has nice {nice}")),
             Happened::TaskExtend { .. }
             | Happened::TaskEnd { .. }
             | Happened::ClientGone { .. }
