@@ -68,6 +68,12 @@ pub struct Account {
     /// Device time that its last slice took. None before the first one has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_slice: Option<Nanos>,
+    /// Since when it computes on the host, with neither a kernel on its device nor one at its gate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_since: Option<Nanos>,
+    /// How long it last computed on the host between two kernels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Nanos>,
     /// It wants its device, or has kernels there: only then is it due a share.
     pub active: bool,
 }
@@ -81,6 +87,14 @@ impl Account {
     pub fn charge(&mut self, time: Nanos, weight: u64, sharers: u64) {
         self.service = Nanos(self.service.0.saturating_add(time.0 / sharers.max(1)));
         self.virtual_time = self.virtual_time.after(time, weight, sharers);
+    }
+
+    /// Notes that the task has no kernel on its device or at its gate, or has one again.
+    pub fn note_pause(&mut self, now: Nanos, pauses: bool) {
+        if !pauses && let Some(since) = self.host_since {
+            self.pause = Some(now.saturating_sub(since));
+        }
+        self.host_since = pauses.then(|| self.host_since.unwrap_or(now));
     }
 
     /// How far the task is behind its share, as device time; negative where it is ahead. `device`: the virtual time

@@ -72,6 +72,9 @@ pub struct Options {
     /// Policies that share a device's time: how long the last kernels of a slice that is over are waited for before the
     /// next slice begins beside them (specification S-134).
     pub round_grace_ns: Nanos,
+    /// Policy `fair`: for how long a task without a kernel is waited for, if its last pause was no longer than this
+    /// (specification S-138).
+    pub round_idle_ns: Nanos,
     /// Policy `contention`: the most of a device's memory that may be granted, in percent (specification S-137).
     pub memory_percent_max: u32,
     /// Policy `scatter`: chooses the sequence of devices.
@@ -136,6 +139,7 @@ impl Default for Options {
             in_flight: None,
             carry: true,
             round_grace_ns: Nanos(100_000_000),
+            round_idle_ns: Nanos(1_000_000),
             memory_percent_max: 95,
             scatter_seed: 1,
             circle_ns: Nanos::from_secs(10),

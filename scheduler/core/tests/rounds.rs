@@ -255,6 +255,18 @@ fn a_task_with_kernels_of_100_ms_gets_its_share_and_no_more() {
     assert!(bench.shares().iter().all(|share| (share - 0.5).abs() < 0.025), "{:?}", bench.shares());
 }
 
+#[test]
+fn programs_that_wait_for_each_kernel_get_their_share_too() {
+    let waits = |nice| Program { nice, kernel: MILLISECOND, burst: 1, pause: 50_000 };
+    let mut bench = Bench::new(PolicyName::Fair, Options::default(), &[-3, 0, 5, 10].map(waits));
+    bench.run(10_000 * MILLISECOND);
+    assert!(off(&bench.shares()) < 0.05, "{:?}", bench.shares());
+    let unaided = Options { round_idle_ns: Nanos(0), ..Options::default() };
+    let mut bench = Bench::new(PolicyName::Fair, unaided, &[-3, 0, 5, 10].map(waits));
+    bench.run(10_000 * MILLISECOND);
+    assert!(off(&bench.shares()) > 0.3, "the pauses are not seen: {:?}", bench.shares());
+}
+
 fn any_program() -> impl Strategy<Value = Program> {
     let kernel = prop_oneof![4 => 10_000..2 * MILLISECOND, 1 => 2 * MILLISECOND..50 * MILLISECOND];
     let pause = prop_oneof![2 => Just(0), 1 => 1..5 * MILLISECOND];

@@ -54,7 +54,9 @@ impl Scheduler {
             slice.over_since = rounds.grace(&self.options).filter(|_| slice.is_over).map(|_| self.now);
         }
         slices.retain(|slice| {
-            self.state.is_on(device.id, slice.task) && !(slice.is_over && self.state.is_idle(slice.task))
+            let ends =
+                slice.is_over && self.state.is_idle(slice.task) && !self.is_awaited(device, slice, rounds);
+            self.state.is_on(device.id, slice.task) && !ends
         });
         while self.places(device, &slices, rounds) > 0
             && let Some(next) = self.next_in(device, &slices, rounds)
@@ -95,7 +97,13 @@ impl Scheduler {
             let idle = slice.idle_since.map(|since| after(since, self.options.quantum_idle_ns));
             return Some(idle.map_or(quantum, |idle| idle.min(quantum)));
         }
-        if !self.state.is_charged(slice) {
+        if let Some(idle) = slice.idle_since {
+            // It may come back at once; the time until then is charged to it.
+            let back = self.back_by(slice, rounds).unwrap_or(idle);
+            let end = self.length_now(device, slice, rounds).unwrap_or_default().saturating_sub(slice.used);
+            return Some(back.min(after(self.now, end)).max(idle));
+        }
+        if !self.state.is_charged(device, slice) {
             return Some(self.now);
         }
         let left = self.length_now(device, slice, rounds)?.saturating_sub(slice.used);
@@ -104,6 +112,29 @@ impl Scheduler {
         // ever. A program that does not launch it is passed by.
         let launched = slice.launched || rounds.length != SliceLength::Share;
         Some(if launched { end } else { end.max(after(slice.since, self.options.round_grace_ns)) })
+    }
+
+    /// When the slice's task, which computes on the host, is no longer waited for; None if it is not waited for at all.
+    fn back_by(&self, slice: &Slice, rounds: Rounds) -> Option<Nanos> {
+        let longest = self.options.round_idle_ns;
+        let account = self.state.tasks.get(&slice.task)?.bound()?.account;
+        let is_short = account.pause.is_some_and(|pause| pause <= longest);
+        let since =
+            account.host_since.filter(|_| is_short && rounds.order == SliceOrder::EarliestDeadline)?;
+        Some(Nanos(since.0.saturating_add(longest.0)))
+    }
+
+    /// True if the task of a slice that is over will be back in a moment, and all others that wait are ahead of their
+    /// shares: the device is kept for it, or programs that wait for each of their kernels would never get theirs.
+    fn is_awaited(&self, device: &Device, slice: &Slice, rounds: Rounds) -> bool {
+        if !self.back_by(slice, rounds).is_some_and(|at| at > self.now) {
+            return false;
+        }
+        let next = self.next_in(device, &device.slices, rounds);
+        let mean = self.state.virtual_time_of(device);
+        let task = self.state.tasks.get(&slice.task);
+        let own = task.and_then(|task| Some(task.bound()?.account.lag(self.state.weight_of(task), mean)));
+        own.is_some_and(|lag| lag >= 0) && next.is_some_and(|next| next.lag < 0)
     }
 
     /// Length of the slice: with tasks that came since it began, its task's share is a smaller one.
@@ -152,7 +183,10 @@ impl Scheduler {
             .flat_map(|device| device.slices.iter().map(move |slice| (device, slice)));
         let ends = slices.filter_map(|(device, slice)| match slice.is_over {
             false => self.slice_ends(device, slice, rounds),
-            true => self.passed_by_at(slice, rounds).filter(|at| *at > self.now),
+            true => {
+                let waits = [self.passed_by_at(slice, rounds), self.back_by(slice, rounds)];
+                waits.into_iter().flatten().filter(|at| *at > self.now).min()
+            }
         });
         ends.min()
     }
@@ -207,6 +241,11 @@ impl Scheduler {
         let (now, is_quantum) = (self.now, self.traits.rounds().is_some_and(|rounds| !rounds.are_charged()));
         let device = self.state.tasks.get(&id).and_then(Task::bound).map(|bound| bound.device);
         let Some(device) = device.and_then(|device| self.state.devices.get_mut(&device)) else { return };
+        let bound = self.state.tasks.get_mut(&id).and_then(Task::bound_mut);
+        if let Some(bound) = bound.filter(|_| !is_quantum) {
+            let pauses = activity == Activity::Idle && bound.held.is_none();
+            bound.account.note_pause(now, pauses);
+        }
         if let Some(slice) = device.slices.iter_mut().find(|slice| slice.task == id) {
             slice.launched |= !is_quantum && activity == Activity::Busy;
             let is_idle = activity == Activity::Idle && (is_quantum || slice.launched);
@@ -232,7 +271,7 @@ impl Scheduler {
             let charged: Vec<TaskId> = device
                 .slices
                 .iter()
-                .filter(|slice| self.state.is_charged(slice))
+                .filter(|slice| self.state.is_charged(device, slice))
                 .map(|slice| slice.task)
                 .collect();
             for task in charged {
@@ -315,20 +354,21 @@ impl State {
         is_frozen || task.bound().is_some_and(|bound| bound.activity == Activity::Idle)
     }
 
-    /// True if the slice's task is charged for its device: it has kernels there, or has not yet launched the one for
-    /// which it got the slice.
-    fn is_charged(&self, slice: &Slice) -> bool {
+    /// True if the slice's task is charged for its device: it has kernels there, has not yet launched the one for which
+    /// it got the slice, or keeps the device from others.
+    fn is_charged(&self, device: &Device, slice: &Slice) -> bool {
         let is_frozen = |task: &Task| self.clients.get(&task.client).is_some_and(|client| client.frozen);
-        slice.idle_since.is_none() && !self.tasks.get(&slice.task).is_none_or(is_frozen)
+        let is_wanted = || device.held.iter().any(|(_, task)| device.slice_of(*task).is_none());
+        !self.tasks.get(&slice.task).is_none_or(is_frozen) && (slice.idle_since.is_none() || is_wanted())
     }
 
     /// Tasks that are charged for the device now.
     fn sharers(&self, device: &Device) -> u64 {
-        device.slices.iter().filter(|slice| self.is_charged(slice)).count() as u64
+        device.slices.iter().filter(|slice| self.is_charged(device, slice)).count() as u64
     }
 
     fn wants(&self, device: &Device, id: TaskId, bound: &Bound) -> bool {
-        bound.held.is_some() || device.slice_of(id).is_some_and(|slice| self.is_charged(slice))
+        bound.held.is_some() || device.slice_of(id).is_some_and(|slice| self.is_charged(device, slice))
     }
 
     /// Weight of a task: that of its client's nice value.
