@@ -285,7 +285,9 @@ fn check_slices(scheduler: &Scheduler, device: &Device) -> Result<(), Violation>
     if slices > 0 {
         return Ok(());
     }
-    match bound_on(scheduler, device.id).find(|(_, bound)| bound.held.is_some()) {
+    // One whose slice is over waits for the end of its own kernels.
+    let waits = |(task, bound): &(&Task, &Bound)| bound.held.is_some() && device.slice_of(task.id).is_none();
+    match bound_on(scheduler, device.id).find(waits) {
         Some((task, _)) => Err(Violation::TurnMissed { device: device.id, task: task.id }),
         None => Ok(()),
     }
