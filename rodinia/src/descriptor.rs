@@ -83,7 +83,7 @@ fn job(configuration: &Configuration, ops: Vec<JobOp>) -> Job {
         Class::Small => SizeLabel::S,
         Class::Large => SizeLabel::L,
     };
-    Job { name: configuration.id.0.clone(), class_label, informed: true, ops }
+    Job { name: configuration.id.0.clone(), class_label, informed: true, nice: 0, ops }
 }
 
 /// Multiplies the values that a virtual GPU of that memory scale multiplies. The geometry that a task announces is

@@ -169,7 +169,7 @@ pub const COLUMNS: [Column; 36] = [
         Ratio, Ratio, BASELINE, "device-side time of each job that was never eager over that under the baseline; median over the jobs",
         |run| slowdown(&run.own.normal_device_s, &run.baseline?.normal_device_s, 0.5)),
     figure!("normal_slowdown_p95", "slowdown p95", "Slowdown of Normal tasks (95th percentile): device-side time over that of the same job under {baseline}",
-        Ratio, Ratio, BASELINE, "the same, 95th percentile. Device-side: from the grant to the end, without host phases and the time that kernels are held at a gate",
+        Ratio, Ratio, BASELINE, "the same, 95th percentile. Device-side: from the grant to the end, without host phases",
         |run| slowdown(&run.own.normal_device_s, &run.baseline?.normal_device_s, 0.95)),
     figure!("kernel_stretch_p95", "kernels / alone, p95", "Kernels of Normal tasks over what they take alone (95th percentile)",
         Ratio, Ratio, NONE, "from kernels' submissions to their ends over what the same kernels take alone; 95th percentile over the jobs that were never eager",

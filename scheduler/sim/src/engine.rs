@@ -187,16 +187,10 @@ impl<'a> World<'a> {
         {
             self.waiting.pop_front();
             self.ready.push_back(job);
-            let (client, informed) = (self.clients[job].id, self.jobs[job].informed);
+            let (client, informed, nice) =
+                (self.clients[job].id, self.jobs[job].informed, self.jobs[job].nice);
             let label = self.jobs[job].name.clone();
-            self.step(Event::ClientConnected {
-                client,
-                uid: 0,
-                label,
-                informed,
-                same_process: None,
-                nice: 0,
-            })?;
+            self.step(Event::ClientConnected { client, uid: 0, label, informed, same_process: None, nice })?;
             self.clients[job].start(self.scheduler.habits_of_newcomer(informed));
         }
         Ok(())
@@ -486,7 +480,7 @@ mod tests {
     fn a_deadlock_is_told_with_the_schedulers_own_sentence() {
         let begin = JobOp::TaskBegin { requirement: 1 << 30, blocks: 0, threads_per_block: 0, lazy: false };
         let ops = vec![begin, JobOp::TaskEnd];
-        let jobs = [Job { name: "small".into(), class_label: SizeLabel::S, informed: true, ops }];
+        let jobs = [Job { name: "small".into(), class_label: SizeLabel::S, informed: true, nice: 0, ops }];
         let cards = vec![eager_gpu_model::card("V100-16GB").unwrap()];
         let options = SimOptions::new(cards, PolicyName::Case);
         let mut world = World::new(&jobs, &options);

@@ -100,7 +100,7 @@ mod tests {
             JobOp::TaskBegin { requirement: bytes, blocks: 0, threads_per_block: 0, lazy: false },
             JobOp::CopyToDevice { buffer: "b".into(), bytes, pinned: false },
         ];
-        Job { name: "job".into(), class_label: SizeLabel::S, informed: true, ops }
+        Job { name: "job".into(), class_label: SizeLabel::S, informed: true, nice: 0, ops }
     }
 
     #[test]

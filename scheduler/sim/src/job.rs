@@ -36,8 +36,15 @@ pub struct Job {
     /// buffers. Descriptors without this field are of such programs.
     #[serde(default = "is_informed", skip_serializing_if = "Clone::clone")]
     pub informed: bool,
+    /// Nice value of its process; policies that share a device's time weigh its tasks by it.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub nice: i8,
     /// Operations in program order. At most one task is open at a time.
     pub ops: Vec<JobOp>,
+}
+
+fn is_usual(nice: &i8) -> bool {
+    *nice == 0
 }
 
 /// One operation of a program. Times in seconds, sizes in bytes; buffers are named within the job.

@@ -75,11 +75,10 @@ pub struct JobResult {
 }
 
 impl JobResult {
-    /// Device-side time: from binding to end of the job's tasks, without their host phases and without the time in
-    /// which their kernels stood at a gate. Copies, prefetches, kernels, paging and waits for other tasks' operations
-    /// are included.
+    /// Device-side time: from binding to end of the job's tasks, without their host phases. Copies, prefetches, kernels,
+    /// paging, waits for other tasks' operations and the time in which kernels stood at a gate are included.
     pub fn device_side(&self) -> Nanos {
-        self.bound.saturating_sub(self.host).saturating_sub(self.held)
+        self.bound.saturating_sub(self.host)
     }
 }
 

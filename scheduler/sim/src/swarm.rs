@@ -147,7 +147,7 @@ fn any_job(rng: &mut ChaCha8Rng, number: u32) -> Job {
         }
     }
     let class_label = if rng.random() { SizeLabel::L } else { SizeLabel::S };
-    Job { name: format!("job-{number}"), class_label, informed: true, ops }
+    Job { name: format!("job-{number}"), class_label, informed: true, nice: 0, ops }
 }
 
 fn any_task(rng: &mut ChaCha8Rng, ops: &mut Vec<JobOp>) {

@@ -22,6 +22,16 @@ struct Candidate {
     share: Nanos,
 }
 
+/// What the tasks of a device are measured by.
+struct Measure {
+    /// Sum of the weights of those that want it.
+    load: u64,
+    /// Its virtual time.
+    mean: u64,
+    /// The longest last slice of one of them.
+    longest: Nanos,
+}
+
 impl Scheduler {
     /// Ends slices that are over and begins the next ones; marks the tasks whose slices began, changed or ended, whose
     /// gates follow.
@@ -124,17 +134,16 @@ impl Scheduler {
         Some(Nanos(since.0.saturating_add(longest.0)))
     }
 
-    /// True if the task of a slice that is over will be back in a moment, and all others that wait are ahead of their
-    /// shares: the device is kept for it, or programs that wait for each of their kernels would never get theirs.
+    /// True if the task of a slice that is over will be back in a moment, and would be next if it waited already: the
+    /// device is kept for it, or programs that wait for each of their kernels would never get their shares.
     fn is_awaited(&self, device: &Device, slice: &Slice, rounds: Rounds) -> bool {
         if !self.back_by(slice, rounds).is_some_and(|at| at > self.now) {
             return false;
         }
+        let own = self.candidate(slice.task, &self.measure(device));
         let next = self.next_in(device, &device.slices, rounds);
-        let mean = self.state.virtual_time_of(device);
-        let task = self.state.tasks.get(&slice.task);
-        let own = task.and_then(|task| Some(task.bound()?.account.lag(self.state.weight_of(task), mean)));
-        own.is_some_and(|lag| lag >= 0) && next.is_some_and(|next| next.lag < 0)
+        let is_next = |own: Candidate, next: Candidate| next.lag < 0 || own.deadline < next.deadline;
+        own.zip(next).is_some_and(|(own, next)| own.lag >= 0 && is_next(own, next))
     }
 
     /// Length of the slice: with tasks that came since it began, its task's share is a smaller one.
@@ -193,11 +202,10 @@ impl Scheduler {
 
     /// The task that has the next slice, of those that have none and whose kernel is held at its gate.
     fn next_in(&self, device: &Device, slices: &[Slice], rounds: Rounds) -> Option<Candidate> {
-        let load = self.state.load_of(device);
-        let (mean, longest) = (self.state.virtual_time_of(device), self.longest_slice(device));
+        let measure = self.measure(device);
         let held = device.held.iter().map(|&(_, task)| task);
         let without = held.filter(|task| slices.iter().all(|slice| slice.task != *task));
-        let mut candidates = without.filter_map(|task| self.candidate(task, load, mean, longest));
+        let mut candidates = without.filter_map(|task| self.candidate(task, &measure));
         match rounds.order {
             SliceOrder::LongestHeld if rounds.length != SliceLength::Share || !self.options.carry => {
                 candidates.next()
@@ -226,15 +234,23 @@ impl Scheduler {
         }
     }
 
-    fn candidate(&self, id: TaskId, load: u64, mean: u64, longest: Nanos) -> Option<Candidate> {
+    fn measure(&self, device: &Device) -> Measure {
+        Measure {
+            load: self.state.load_of(device),
+            mean: self.state.virtual_time_of(device),
+            longest: self.longest_slice(device),
+        }
+    }
+
+    fn candidate(&self, id: TaskId, on: &Measure) -> Option<Candidate> {
         let task = self.state.tasks.get(&id)?;
         let (weight, account) = (self.state.weight_of(task), task.bound()?.account);
-        let share = account::share_of(self.options.round_ns, weight, load.max(weight));
+        let share = account::share_of(self.options.round_ns, weight, on.load.max(weight));
         let virtual_time = account.virtual_time.units;
         // A kernel cannot be cut, so a slice takes as long as its last kernel does, however short the share.
-        let takes = share.max(account.last_slice.unwrap_or(longest));
+        let takes = share.max(account.last_slice.unwrap_or(on.longest));
         let deadline = virtual_time.saturating_add(account::virtual_length(takes, weight));
-        Some(Candidate { task: id, lag: account.lag(weight, mean), virtual_time, deadline, share })
+        Some(Candidate { task: id, lag: account.lag(weight, on.mean), virtual_time, deadline, share })
     }
 
     pub(super) fn note_slice_activity(&mut self, id: TaskId, activity: Activity) {

@@ -92,5 +92,5 @@ pub fn job(shape: &Shape) -> Job {
         JobOp::TaskEnd,
     ];
     let class_label = if shape.bytes > 4 * GIB { SizeLabel::L } else { SizeLabel::S };
-    Job { name: shape.name.to_owned(), class_label, informed: true, ops }
+    Job { name: shape.name.to_owned(), class_label, informed: true, nice: 0, ops }
 }
