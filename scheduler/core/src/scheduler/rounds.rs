@@ -137,7 +137,7 @@ impl Scheduler {
     /// True if the task of a slice that is over will be back in a moment, and would be next if it waited already: the
     /// device is kept for it, or programs that wait for each of their kernels would never get their shares.
     fn is_awaited(&self, device: &Device, slice: &Slice, rounds: Rounds) -> bool {
-        if !self.back_by(slice, rounds).is_some_and(|at| at > self.now) {
+        if self.back_by(slice, rounds).is_none_or(|at| at <= self.now) {
             return false;
         }
         let own = self.candidate(slice.task, &self.measure(device));
