@@ -4,7 +4,8 @@
 //! breaks scripts, and needs another admin version.
 
 use eager_proto::admin::{
-    AdminReply, AfterRow, DaemonRow, DeviceRow, OutlookRow, PolicyRow, ProgramRow, QueueRow, TaskRow,
+    AdminReply, AfterRow, DaemonRow, DeviceRow, OutlookRow, PolicyRow, ProgramRow, QueueRow, ShareRow,
+    TaskRow,
 };
 use std::path::{Path, PathBuf};
 
@@ -32,6 +33,7 @@ fn task() -> TaskRow {
         held_ms: 200,
         reason: "holds: task 7 has kernels on GPU 1".into(),
         priority: 3,
+        share: Some(ShareRow { nice: -3, due_percent: 57.5, had_ms: 1200, lag_ms: Some(-2.5) }),
         overstays: false,
     }
 }

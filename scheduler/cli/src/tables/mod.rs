@@ -57,7 +57,10 @@ const USER: &str = "USER";
 /// Column shown only if some row has a priority, or the user asks for it.
 const PRIORITY: &str = "PRIO";
 
-const TASK_COLUMNS: [TaskColumn; 15] = [
+/// Columns shown only where the policy shares the devices' time, or the user asks for them.
+const SHARES: [&str; 4] = ["NICE", "DUE", "HAD", "BEHIND"];
+
+const TASK_COLUMNS: [TaskColumn; 19] = [
     column("TASK", Right, |row| or_dash(number(row))),
     column("PID", Right, |row| row.pid.to_string()),
     column(USER, Left, |row| row.uid.to_string()),
@@ -72,6 +75,10 @@ const TASK_COLUMNS: [TaskColumn; 15] = [
     column("WAIT", Right, |row| time(row.waited_ms)),
     column("RUN", Right, |row| or_dash(row.device.map(|_| time(row.running_ms)))),
     column(PRIORITY, Right, |row| row.priority.to_string()),
+    column(SHARES[0], Right, |row| or_dash(row.share.map(|share| share.nice))),
+    column(SHARES[1], Right, |row| or_dash(row.share.map(|share| format!("{:.0} %", share.due_percent)))),
+    column(SHARES[2], Right, |row| or_dash(row.share.map(|share| time(share.had_ms)))),
+    column(SHARES[3], Right, |row| or_dash(row.share.and_then(|share| share.lag_ms).map(behind))),
     column("WHY", Left, |row| row.reason.clone()),
 ];
 
@@ -110,9 +117,13 @@ fn chosen_columns<R>(all: &[Column<R>], wanted: Option<&[String]>) -> Result<Vec
 
 /// Formats the table of `eager ps`. `user` returns a user's name.
 pub fn tasks(rows: &[TaskRow], columns: &[TaskColumn], user: impl Fn(u32) -> String) -> String {
-    let is_plain = columns.len() == TASK_COLUMNS.len() && rows.iter().all(|row| row.priority == 0);
-    let shown: Vec<TaskColumn> =
-        columns.iter().filter(|column| !is_plain || column.name != PRIORITY).copied().collect();
+    let is_chosen = columns.len() != TASK_COLUMNS.len();
+    let has_priorities = is_chosen || rows.iter().any(|row| row.priority != 0);
+    let has_shares = is_chosen || rows.iter().any(|row| row.share.is_some());
+    let is_shown = |column: &&TaskColumn| {
+        (has_priorities || column.name != PRIORITY) && (has_shares || !SHARES.contains(&column.name))
+    };
+    let shown: Vec<TaskColumn> = columns.iter().filter(is_shown).copied().collect();
     in_columns(rows, &shown, |row| user(row.uid))
 }
 
@@ -121,6 +132,12 @@ fn in_columns<R>(rows: &[R], columns: &[Column<R>], user: impl Fn(&R) -> String)
     let cell = |row: &R, column: &Column<R>| if column.name == USER { user(row) } else { (column.cell)(row) };
     let cells = rows.iter().map(|row| columns.iter().map(|column| cell(row, column)).collect());
     lined_up(&header, cells)
+}
+
+/// Describes by how much device time a task is behind its share; with a minus sign where it is ahead.
+fn behind(lag_ms: f64) -> String {
+    let sign = if lag_ms <= -1.0 { "-" } else { "" };
+    format!("{sign}{}", time(lag_ms.abs() as u64))
 }
 
 fn or_dash(value: Option<impl ToString>) -> String {

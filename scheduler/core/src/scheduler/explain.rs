@@ -3,7 +3,7 @@
 //! Trap: decide nothing here. Every fact comes from the policy and the rules that decide about starts, asked about one
 //! device at a time ([`View::only`]); a second implementation beside them would sooner or later contradict them.
 
-use super::{Scheduler, Stage, TaskView};
+use super::{Scheduler, Share, Stage, TaskView};
 use crate::forecast;
 use crate::model::{Device, Task, View};
 use crate::options::QueueOrder;
@@ -277,6 +277,7 @@ impl Scheduler {
         if *class == Class::Eager || self.traits.rounds().is_some() {
             sentences.push(format!("Its gate: {gate} ({gate_reason})."));
         }
+        sentences.extend(self.share(view.task).map(|share| share_in_words(*device, share)));
         if let Some((kernel, since)) = held {
             sentences.push(format!(
                 "Its kernel {kernel} has waited at the gate for {}.",
@@ -413,6 +414,17 @@ fn order_in_words(order: QueueOrder) -> &'static str {
         QueueOrder::LargestFirst => "the largest first, and every task that fits starts",
         QueueOrder::LongestRemaining => "the longest expected run first, and every task that fits starts",
     }
+}
+
+/// What a task is due of its device's time, and had.
+fn share_in_words(device: DeviceId, share: Share) -> String {
+    let (nice, had, due) = (share.nice, share.service, share.due_percent());
+    let lag = match share.lag {
+        None => String::new(),
+        Some(lag) if lag < 0 => format!(", {} more than its share", Nanos(lag.unsigned_abs())),
+        Some(lag) => format!(", {} less than its share", Nanos(lag.unsigned_abs())),
+    };
+    format!("With nice {nice} it is due {due:.0} % of the time of {device} now; it has had {had}{lag}.")
 }
 
 #[cfg(test)]

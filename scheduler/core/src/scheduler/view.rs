@@ -68,6 +68,14 @@ pub struct Share {
     pub slice: Option<Slice>,
 }
 
+impl Share {
+    /// What the task is due of the device's time now, in percent.
+    pub fn due_percent(&self) -> f64 {
+        let load = if self.lag.is_some() { self.load } else { self.load.saturating_add(self.weight) };
+        self.weight as f64 * 100.0 / load.max(1) as f64
+    }
+}
+
 impl TaskView<'_> {
     /// Terms that a bound task's program gets under a policy with these traits; `None` while the task waits.
     pub fn terms(&self, traits: &Traits) -> Option<Terms> {

@@ -6,8 +6,8 @@ use crate::dispatch::Dispatch;
 use crate::policy::recent::ms;
 use eager_core::action::Gate;
 use eager_core::model::TaskState;
-use eager_core::scheduler::{DeviceView, Stage, TaskView};
-use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
+use eager_core::scheduler::{DeviceView, Share, Stage, TaskView};
+use eager_proto::admin::{DaemonRow, DeviceRow, ShareRow, TaskRow};
 use eager_proto::snapshot::Snapshot;
 use eager_units::Nanos;
 
@@ -57,6 +57,7 @@ pub fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow
             device, class, grant, bound_at, reason, gate, gate_reason, held, overstays, ..
         } => TaskRow {
             overstays: *overstays,
+            share: dispatch.core.scheduler.share(task.task).map(share_row),
             state: if identity::is_stopped(row.pid) { "stopped" } else { "running" }.into(),
             class: class.to_string(),
             device: Some(device.0),
@@ -74,6 +75,15 @@ pub fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow
             reason: if held.is_some() { gate_reason.to_string() } else { reason.to_string() },
             ..row
         },
+    }
+}
+
+fn share_row(share: Share) -> ShareRow {
+    ShareRow {
+        nice: share.nice,
+        due_percent: share.due_percent(),
+        had_ms: ms(share.service),
+        lag_ms: share.lag.map(|lag| lag as f64 / 1e6),
     }
 }
 

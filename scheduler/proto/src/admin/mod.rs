@@ -8,7 +8,9 @@ mod message;
 mod rows;
 
 pub use message::{AdminReply, AdminRequest};
-pub use rows::{AfterRow, DaemonRow, DeviceRow, OutlookRow, PolicyRow, ProgramRow, QueueRow, TaskRow};
+pub use rows::{
+    AfterRow, DaemonRow, DeviceRow, OutlookRow, PolicyRow, ProgramRow, QueueRow, ShareRow, TaskRow,
+};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -57,6 +57,22 @@ pub struct TaskRow {
     /// Priority among the tasks of its user; 0 is the default.
     #[serde(default)]
     pub priority: i8,
+    /// Its share of its device's time; None where the policy does not share that.
+    #[serde(default)]
+    pub share: Option<ShareRow>,
+}
+
+/// A task's share of its device's time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ShareRow {
+    /// Nice value of its process.
+    pub nice: i8,
+    /// What it is due now of the device's time, beside the other tasks that want it.
+    pub due_percent: f64,
+    /// Device time that it has had.
+    pub had_ms: u64,
+    /// How far it is behind its share, as device time; negative where it is ahead. None while it wants no device time.
+    pub lag_ms: Option<f64>,
 }
 
 /// One waiting task as people see it.
