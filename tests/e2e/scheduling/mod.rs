@@ -18,6 +18,7 @@ mod own_policy;
 mod programs;
 mod random_programs;
 mod reservations;
+mod shares;
 mod two_cudas;
 mod verbs;
 mod virtual_clock;

@@ -1,0 +1,98 @@
+//! Device time by nice value: programs of three nice values on one device, under a policy that shares its time
+//! (specification S-133).
+//!
+//! Trap: the clock is the real one, so the kernels are long beside what a loaded machine takes for a hand-over.
+
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, tool, until};
+use serde_json::Value;
+use std::process::{Child, Command, Stdio};
+
+/// Launches kernels that take 25 ms each on this daemon's device, and waits for each.
+const SPIN: &str = r#"
+#include <cstdio>
+__global__ void add(float *a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) a[i] += 1;
+}
+int main() {
+  const int n = 1 << 18;
+  float *a;
+  if (cudaMalloc(&a, n * sizeof(float)) != cudaSuccess) return 1;
+  if (cudaMemset(a, 0, n * sizeof(float)) != cudaSuccess) return 2;
+  for (;;) {
+    add<<<n / 256, 256>>>(a, n);
+    if (cudaDeviceSynchronize() != cudaSuccess) return 3;
+  }
+}
+"#;
+
+/// A program that is killed when it is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Device time in milliseconds that each nice value's task has had; None until three tasks have had some.
+fn had(daemon: &Daemon) -> Option<Vec<(i64, u64)>> {
+    let tasks = daemon.ask("ps")["tasks"].as_array()?.clone();
+    let share = |task: &Value| Some((task["share"]["nice"].as_i64()?, task["share"]["had_ms"].as_u64()?));
+    let mut had: Vec<(i64, u64)> = tasks.iter().filter_map(share).filter(|(_, had)| *had > 0).collect();
+    had.sort_unstable();
+    (had.len() == 3).then_some(had)
+}
+
+fn sum(had: &[(i64, u64)]) -> u64 {
+    had.iter().map(|(_, ms)| ms).sum()
+}
+
+#[test]
+fn programs_have_device_time_by_their_nice_values_and_renice_changes_it() {
+    if !has_toolchain("programs_have_device_time_by_their_nice_values") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let program = compiled(folder.path(), "spin", SPIN);
+    let settings = folder.path().join("eagerd.toml");
+    std::fs::write(&settings, "[options]\nround_ns = 100_000_000\nround_idle_ns = 50_000_000\n")
+        .expect("settings");
+    let scaled = ["--virtual", "1xV100-16GB", "--memory-scale", "1024", "--time-scale", "10"];
+    let settings = settings.to_str().expect("a path");
+    let daemon = Daemon::start(&[&scaled[..], &["--policy", "fair", "--config", settings]].concat());
+    let running = [0, 5, 10].map(|nice: i32| {
+        let mut command = Command::new("nice");
+        command.args(["-n", &nice.to_string()]).arg(tool("eager"));
+        command.args(["run", "--run-dir"]).arg(daemon.run_dir()).arg("--").arg(&program);
+        Running(command.stdout(Stdio::null()).spawn().expect("start nice"))
+    });
+    let shares = || {
+        let before = until(|| had(&daemon).ok_or("three tasks that have had device time"));
+        let after = until(|| {
+            let now = had(&daemon).ok_or("three tasks")?;
+            if sum(&now) >= sum(&before) + 4000 { Ok(now) } else { Err("4 s of device time") }
+        });
+        let all = (sum(&after) - sum(&before)) as f64;
+        let share =
+            |((nice, after), (_, before)): (&(i64, u64), &(i64, u64))| (*nice, (after - before) as f64 / all);
+        after.iter().zip(&before).map(share).collect::<Vec<_>>()
+    };
+    // Due are 70, 23 and 7 %.
+    let first = shares();
+    assert_eq!(first.iter().map(|(nice, _)| *nice).collect::<Vec<_>>(), [0, 5, 10]);
+    let [zero, five, ten] = [first[0].1, first[1].1, first[2].1];
+    assert!((0.55..0.85).contains(&zero) && (0.12..0.35).contains(&five) && ten < 0.15, "{first:?}");
+    // As its owner may: the first program becomes as little urgent as the last.
+    let pid = running[0].0.id();
+    let renice = Command::new("renice").args(["-n", "10", "-p", &pid.to_string()]).output().expect("renice");
+    assert!(renice.status.success(), "{renice:?}");
+    until(|| {
+        let nices: Vec<i64> = had(&daemon).ok_or("three tasks")?.iter().map(|(nice, _)| *nice).collect();
+        if nices == [5, 10, 10] { Ok(()) } else { Err("the daemon to see the nice value") }
+    });
+    let second = shares();
+    // Due are 60, 20 and 20 %.
+    assert!((0.45..0.75).contains(&second[0].1), "{second:?}");
+}
