@@ -284,9 +284,26 @@ impl<'a> Guarded<'a> {
             LLVMIntSLE => ("sle", false),
             LLVMIntSGT => ("sle", true),
         };
+        if predicate == "eq"
+            && let Some((index, multiple)) = self.below(left, right)
+        {
+            return Some((What::Index { predicate: "ult", left: index, right: multiple }, opposite));
+        }
         let fits = WIDTHS.iter().any(|width| left.ty().to_text() == format!("i{width}"));
         let found = fits && self.steps(left) == Some(1) && self.steps(right) == Some(0);
         found.then_some((What::Index { predicate, left, right }, opposite))
+    }
+
+    /// If `left` is a thread's index shifted to the right, such as the number of its warp, and `right` is 0: the index,
+    /// and the number that it is then below.
+    fn below(&self, left: Value<'a>, right: Value<'a>) -> Option<(Value<'a>, Value<'a>)> {
+        let shifts = left.is_instruction() && left.opcode() == Some(Opcode::LLVMLShr);
+        if !shifts || right.constant_integer() != Some(0) {
+            return None;
+        }
+        let (index, by) = (left.operand(0), left.operand(1).constant_integer()?);
+        let fits = self.is_index(index) && index.ty().integer_bits().is_some_and(|bits| by + 1 < bits.into());
+        fits.then(|| (index, index.ty().constant(1 << by)))
     }
 
     /// Difference of `value` between neighbouring threads of a row; `None` if unknown.

@@ -153,6 +153,16 @@ const AROUND_BARRIERS: &str = "
         }
         out[t] = own[0] + 3 * own[1] + 5 * own[2] + 7 * own[t & 3];
     }
+    __global__ void shifted(unsigned *out, int a, int b) {
+        __shared__ unsigned s[128];
+        int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+        unsigned w = threadIdx.x >> 2;
+        s[t] = t + w;
+        __syncthreads();
+        if (w == 0) s[t] += a; else out[t] = s[t] * w;
+        __syncthreads();
+        if (w != 0) out[t] += s[t - 1]; else out[t] = s[t] + b;
+    }
     // Only where it is safe: the division, and the index below zero.
     __global__ void guarded(unsigned *out, int a, int b) {
         __shared__ unsigned s[128];
@@ -172,7 +182,7 @@ fn branches_that_all_threads_take_alike_around_barriers() {
     for kernel in &programs[0].converted.report.kernels {
         assert_eq!(kernel.mode, KernelMode::Fission, "{}", kernel.name);
     }
-    for name in ["tree", "nested", "uneven", "by_memory", "local", "guarded"] {
+    for name in ["tree", "nested", "uneven", "by_memory", "local", "shifted", "guarded"] {
         for block in THREADS {
             for a in BOUNDS {
                 for b in BOUNDS {
