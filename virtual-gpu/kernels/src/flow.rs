@@ -62,6 +62,28 @@ impl<'m> Graph<'m> {
         }
         found
     }
+
+    /// True if some of these blocks are in a loop. They must be all that can be reached from one of them.
+    pub fn has_loop(&self, blocks: &BTreeSet<usize>) -> bool {
+        let mut before: BTreeMap<usize, usize> = blocks.iter().map(|&block| (block, 0)).collect();
+        for to in blocks.iter().flat_map(|&block| &self.next[block]) {
+            *before.entry(*to).or_default() += 1;
+        }
+        let mut open: Vec<usize> =
+            before.iter().filter(|(_, count)| **count == 0).map(|(&block, _)| block).collect();
+        let mut left = blocks.len();
+        while let Some(block) = open.pop() {
+            left -= 1;
+            for to in &self.next[block] {
+                let count = before.entry(*to).or_default();
+                *count -= 1;
+                if *count == 0 {
+                    open.push(*to);
+                }
+            }
+        }
+        left > 0
+    }
 }
 
 fn is_return(block: Block) -> bool {

@@ -6,7 +6,9 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::process::Command;
 
 use common::{Program, Run, arg, toolchain};
 use eager_kernels::{KernelMode, Mode, Options};
@@ -227,4 +229,36 @@ fn arrays_indexed_by_a_bit_of_the_lane_are_as_good_as_values() {
     by_values.push_str("for (int k = 0; k < 8; ++k) r[k] = a[k];");
     let (indexed, values) = (size(&STEPS.replace("BITS", "lane")), size(&by_values));
     assert!(indexed < values * 5 / 4, "{indexed} bytes, {values} without an array");
+}
+
+/// What stays in memory for the sake of one warp slows all of them: sums of blocks took twice as long.
+#[test]
+fn a_warp_of_which_some_threads_take_part_does_not_keep_the_arrays_of_the_others_in_memory() {
+    let Some(cuda) = toolchain() else { return };
+    const SUM: &str = "extern \"C\" __global__ void sum(const int *in, int *out) {
+  __shared__ int s[32]; int t = threadIdx.x, lane = t & 31, v = in[blockIdx.x * 256 + t];
+  for (int d = 16; d; d >>= 1) v += __shfl_down_sync(~0u, v, d);
+  if (lane == 0) s[t >> 5] = v;
+  __syncthreads();
+  v = t < blockDim.x / 32 ? s[lane] : 0;
+  if (t >> 5 == 0) for (int d = 16; d; d >>= 1) v += __shfl_down_sync(~0u, v, d);
+  if (t == 0) out[blockIdx.x] = v; }";
+    let program = Program::build(&cuda, SUM, &Options::default());
+    let folder = tempfile::tempdir().unwrap();
+    let bitcode = folder.path().join("sum.bc");
+    std::fs::write(&bitcode, &program.converted.bitcode).unwrap();
+    let shown =
+        Command::new("clang-22").args(["-S", "-emit-llvm", "-o", "-"]).arg(&bitcode).output().unwrap();
+    let text = String::from_utf8(shown.stdout).unwrap();
+    let (_, behind) = text.split_once("@sum.block(").expect("the block function");
+    let function = behind.split_once("\n}").expect("its end").0;
+    // Names of inlined code end in `.i`.
+    let arrays: BTreeSet<&str> = function
+        .lines()
+        .filter_map(|line| {
+            Some(line.trim().strip_prefix('%')?.split_once(" = alloca")?.0.trim_end_matches(".i"))
+        })
+        .filter(|name| *name == "op" || name.starts_with("op."))
+        .collect();
+    assert_eq!(arrays, BTreeSet::from(["op.own", "op.parted"]), "arrays of operations in memory");
 }

@@ -10,7 +10,7 @@
 use std::fmt::Write;
 
 use super::ops::{self, Answer, Code, at};
-use super::{Region, Stop, WarpCut, WarpGuard};
+use super::{Region, Stop, WarpCut, WarpGuard, own_arrays};
 use crate::body::Body;
 use crate::llvm::escaped;
 use crate::loops::{DIMENSIONS, Part as Way};
@@ -35,6 +35,8 @@ struct WarpText<'a> {
     symbol: String,
     /// Regions are loops in this function; otherwise another function is called for each lane.
     inlined: bool,
+    /// Some region's loop over lanes becomes operations on vectors.
+    has_straight: bool,
     budget: &'a Budget,
     arguments: String,
 }
@@ -53,6 +55,7 @@ pub(crate) fn block_function(
         text,
         "  %sums = getelementptr i8, ptr %ctx, i64 96\n  %some = alloca i32\n  \
          %op = alloca [{op} x i8], align 64\n  %lanes = alloca [{lanes} x i8], align 64\n  \
+         %op.own = alloca [{op} x i8], align 64\n  %lanes.own = alloca [{lanes} x i8], align 64\n  \
          %op.parted = alloca [{op} x i8], align 64\n  %lanes.parted = alloca [{lanes} x i8], align 64\n  \
          %out = alloca [4 x i64]\n  call void @llvm.memset.p0.i64(ptr %out, i8 0, i64 32, i1 false)\n  \
          %n = call i64 @eager.threads(ptr %ctx)\n  %n.up = add i64 %n, 31\n  %warps = lshr i64 %n.up, 5\n  \
@@ -70,7 +73,9 @@ pub(crate) fn block_function(
     let arguments = load_arguments(body, &mut text);
     // In the version with marks each region exists once, as a function, because loops with marks do not vectorise.
     let inlined = marks == Marks::Never && !cut.apart;
-    let block = WarpText { body, cut, symbol: escaped(&body.symbol), inlined, budget, arguments };
+    let has_straight = inlined && !body.has_slots && cut.regions.iter().any(Region::has_straight);
+    let block =
+        WarpText { body, cut, symbol: escaped(&body.symbol), inlined, has_straight, budget, arguments };
     text.push_str(&block.warps(marks));
     if inlined {
         text.push_str(&block.regions_and_stops());
@@ -78,10 +83,7 @@ pub(crate) fn block_function(
         let _ = write!(text, "at0:\n{end}  store i32 0, ptr %state.at\n  br label %warp.end\n");
         if block.may_part() {
             let call = block.call_apart(marks, "-2", "%lanes.parted", "%op.parted");
-            let copies = block.arrays().map(|(array, bytes)| {
-                format!("  call void @llvm.memcpy.p0.p0.i64(ptr %{array}.parted, ptr %{array}, i64 {bytes}, i1 false)\n")
-            });
-            let _ = write!(text, "part:\n{}  %part.state = {call}  br label %apart.end\n", copies.concat());
+            let _ = write!(text, "part:\n  %part.state = {call}  br label %apart.end\n");
         }
     }
     text.push_str(&block.rounds());
@@ -95,7 +97,15 @@ pub(crate) fn block_function(
 pub(super) fn apart_function(body: &Body, cut: &WarpCut, params: &str, passed: &str) -> String {
     let symbol = escaped(&body.symbol);
     let budget = Budget::default();
-    let block = WarpText { body, cut, symbol, inlined: false, budget: &budget, arguments: passed.to_owned() };
+    let block = WarpText {
+        body,
+        cut,
+        symbol,
+        inlined: false,
+        has_straight: false,
+        budget: &budget,
+        arguments: passed.to_owned(),
+    };
     let barriers = cut.stops.iter().filter(|stop| stop.is_block_barrier());
     let cases: String = barriers.map(|stop| format!("i32 {0}, label %r{0}.begin ", stop.number)).collect();
     let together = if cut.apart { "start" } else { "r0.begin" };
@@ -270,11 +280,37 @@ impl WarpText<'_> {
         )
     }
 
-    /// Text of a loop over the lanes of a warp that runs a region. Names begin with `q`; `part` says what is known of
-    /// the guard.
+    /// Text of a loop over the lanes of a warp that runs a region, on arrays of its own where that lets those of the other
+    /// loops become values. Names begin with `q`; `part` says what is known of the guard.
     fn lanes(&self, region: &Region, q: &str, part: usize, is_straight: bool) -> String {
-        let number = region.number;
-        let (symbol, p) = (&self.symbol, format!("r{number}"));
+        let behind = format!("r{}.behind", region.number);
+        let copies = if is_straight || !self.has_straight || region.has_loop {
+            None
+        } else {
+            own_arrays::around_loop(self.cut, region, q)
+        };
+        let Some([before, after]) = copies else {
+            return self.lane_loop(region, q, part, is_straight, ["op", "lanes"], &behind);
+        };
+        let own = format!("{q}.own");
+        let own_loop =
+            self.lane_loop(region, &own, part, false, ["op.own", "lanes.own"], &format!("{own}.behind"));
+        format!(
+            "{q}.lanes:\n{before}  br label %{own}.lanes\n{own_loop}{own}.behind:\n{after}  br label %{behind}\n"
+        )
+    }
+
+    /// Text of the loop, with these arrays and the label behind it.
+    fn lane_loop(
+        &self,
+        region: &Region,
+        q: &str,
+        part: usize,
+        is_straight: bool,
+        [op, lanes]: [&str; 2],
+        behind: &str,
+    ) -> String {
+        let (number, symbol) = (region.number, &self.symbol);
         let state = if number == 0 { -1 } else { number.cast_signed() };
         let [group, _] = parallel(self.body, 0, self.budget);
         let many = region.accesses > self.budget.vectorised_accesses;
@@ -286,7 +322,7 @@ impl WarpText<'_> {
         };
         let keep = if region.next.len() > 1 {
             format!(
-                "  %{q}.next.at = getelementptr i8, ptr %op, i64 {}\n  \
+                "  %{q}.next.at = getelementptr i8, ptr %{op}, i64 {}\n  \
                  %{q}.next.in = getelementptr i32, ptr %{q}.next.at, i64 %{q}.l\n  \
                  store i32 %{q}.next, ptr %{q}.next.in{group}\n",
                 at::NEXT
@@ -299,9 +335,9 @@ impl WarpText<'_> {
              {q}.lane:\n  %{q}.l = phi i64 [ 0, %{q}.lanes ], [ %{q}.l.next, %{q}.lane ]\n  \
              %{q}.l.narrow = trunc i64 %{q}.l to i32\n  %{q}.x = or disjoint i32 %x0, %{q}.l.narrow\n  \
              %{q}.next = call i32 @\"{symbol}\"(ptr %ctx, i32 %{q}.x, i32 %y0, i32 %z0, ptr %out, i1 false, i32 {part}, \
-             ptr %frames, i64 %{q}.l, i64 32, i32 {state}, ptr %lanes, ptr %op{arguments}){group}\n{keep}  \
+             ptr %frames, i64 %{q}.l, i64 32, i32 {state}, ptr %{lanes}, ptr %{op}{arguments}){group}\n{keep}  \
              %{q}.l.next = add nuw nsw i64 %{q}.l, 1\n  %{q}.more = icmp ne i64 %{q}.l.next, 32\n  \
-             br i1 %{q}.more, label %{q}.lane, label %{p}.behind, !llvm.loop {metadata}\n",
+             br i1 %{q}.more, label %{q}.lane, label %{behind}, !llvm.loop {metadata}\n",
             arguments = self.arguments,
         )
     }
@@ -314,6 +350,11 @@ impl WarpText<'_> {
             return format!("{p}.behind:\n  br label %at{}\n", first.unwrap_or(0));
         }
         let cases: String = next.map(|next| format!("i32 {next}, label %at{next} ")).collect();
+        let copies = if self.inlined {
+            own_arrays::for_parted(self.cut, region, &format!("{p}.part"))
+        } else {
+            String::new()
+        };
         format!(
             "{p}.behind:\n  %{p}.nexts.at = getelementptr i8, ptr %op, i64 {}\n  \
              %{p}.nexts = load <32 x i32>, ptr %{p}.nexts.at, align 64\n  \
@@ -322,7 +363,8 @@ impl WarpText<'_> {
              %{p}.go.all = shufflevector <32 x i32> %{p}.go.one, <32 x i32> poison, <32 x i32> zeroinitializer\n  \
              %{p}.differ = icmp ne <32 x i32> %{p}.nexts, %{p}.go.all\n  \
              %{p}.differing = bitcast <32 x i1> %{p}.differ to i32\n  \
-             %{p}.same = icmp eq i32 %{p}.differing, 0\n  br i1 %{p}.same, label %{p}.agree, label %part\n\
+             %{p}.same = icmp eq i32 %{p}.differing, 0\n  br i1 %{p}.same, label %{p}.agree, label %{p}.part\n\
+             {p}.part:\n{copies}  br label %part\n\
              {p}.agree:\n  switch i32 %{p}.go, label %at{} [ {cases}]\n",
             at::NEXT,
             first.unwrap_or(0),
@@ -334,9 +376,11 @@ impl WarpText<'_> {
         let number = stop.number;
         let p = format!("at{number}");
         let slow = format!("{p}.slow");
+        let copies =
+            if self.inlined { own_arrays::for_parted_at(self.cut, stop, &slow) } else { String::new() };
         let apart = format!(
             "{slow}:\n  %{p}.nexts.at = getelementptr i8, ptr %op, i64 {}\n  \
-             store <32 x i32> {}, ptr %{p}.nexts.at, align 64\n  br label %part\n",
+             store <32 x i32> {}, ptr %{p}.nexts.at, align 64\n{copies}  br label %part\n",
             at::NEXT,
             format_args!("<{}>", vec![format!("i32 {number}"); 32].join(", ")),
         );

@@ -15,6 +15,7 @@ mod indexed;
 mod known;
 mod lanes;
 mod ops;
+mod own_arrays;
 mod unroll;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,7 +114,25 @@ pub(crate) struct Region {
     pub accesses: usize,
     /// Each lane takes a path through it that is known in advance, without calls.
     pub is_straight: bool,
+    /// A lane may run some of its code several times.
+    pub has_loop: bool,
     pub guard: Option<WarpGuard>,
+    /// Values of lanes that it or a later region needs, as parts of the memory for them.
+    pub live: Vec<Piece>,
+}
+
+impl Region {
+    /// True if each lane's path is known in advance, or is in most warps.
+    fn has_straight(&self) -> bool {
+        self.is_straight || self.guard.is_some_and(|guard| guard.is_straight.contains(&true))
+    }
+}
+
+/// A part of a warp's arrays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Piece {
+    pub start: u64,
+    pub bytes: u64,
 }
 
 /// A comparison of the thread's index that all lanes of most warps answer alike (`guards.rs`): such a warp runs a copy
@@ -256,18 +275,27 @@ pub(crate) fn cut(lowering: Lowering, function: Value, stops: Vec<Stop>, apart: 
         .filter(|(number, _)| is_behind_barrier(number))
         .flat_map(|(_, slots)| slots.clone())
         .collect();
-    let mut laned: BTreeSet<Value> = live.into_values().flatten().collect();
-    if waits { &mut framed } else { &mut laned }.extend(others);
+    let mut laned: BTreeSet<Value> = live.values().flatten().copied().collect();
+    if waits { &mut framed } else { &mut laned }.extend(others.iter().copied());
     laned.retain(|slot| !framed.contains(slot));
     let first = entry.terminator().successors()[0];
     starts.insert(0, first);
-    let regions = describe(function, &starts);
+    let mut regions = describe(function, &starts);
     let last_slot = *slots.last().expect("the counters' slot is there");
     let [frame_bytes, lane_bytes] = [(framed, FRAMES), (laned, UNIFORM)].map(|(slots, arrays)| {
         // In order of falling alignment, so that all arrays are aligned.
         let mut slots: Vec<Value> = slots.into_iter().collect();
         slots.sort_by_key(|slot| std::cmp::Reverse(slot.alignment()));
         let bytes: u64 = slots.iter().map(|slot| fission::element_bytes(lowering, *slot)).sum();
+        if arrays == UNIFORM {
+            for region in &mut regions {
+                // A slot whose address is used otherwise may be needed by every region.
+                let live = |slot: &Value| {
+                    others.contains(slot) || live.get(&region.number).is_some_and(|l| l.contains(slot))
+                };
+                region.live = pieces(lowering, &slots, live);
+            }
+        }
         fission::place_in_arrays(lowering, function, arrays, &slots, last_slot);
         bytes
     });
@@ -278,17 +306,39 @@ pub(crate) fn cut(lowering: Lowering, function: Value, stops: Vec<Stop>, apart: 
     WarpCut { stops, regions, lane_bytes, frame_bytes, waits, apart }
 }
 
+/// Where the arrays of the chosen `slots` lie in the memory for all of them.
+fn pieces<'m>(lowering: Lowering, slots: &[Value<'m>], chosen: impl Fn(&Value<'m>) -> bool) -> Vec<Piece> {
+    let (mut found, mut start) = (Vec::new(), 0);
+    for slot in slots {
+        let bytes = fission::element_bytes(lowering, *slot) * 32;
+        if chosen(slot) {
+            found.push(Piece { start, bytes });
+        }
+        start += bytes;
+    }
+    found
+}
+
 fn describe(function: Value, starts: &BTreeMap<u64, Block>) -> Vec<Region> {
     let graph = Graph::new(function);
     let describe = |(&number, start): (&u64, &Block)| {
-        let blocks: Vec<Block> =
-            graph.reached(graph.number[start], None).into_iter().map(|block| graph.blocks[block]).collect();
+        let reached = graph.reached(graph.number[start], None);
+        let has_loop = graph.has_loop(&reached);
+        let blocks: Vec<Block> = reached.into_iter().map(|block| graph.blocks[block]).collect();
         let ends: Vec<Value> = blocks.iter().map(|block| block.terminator()).collect();
         let returned = ends.iter().filter(|end| end.opcode() == Some(Opcode::LLVMRet));
         let next = returned.filter_map(|end| end.operand(0).constant_integer()).collect();
         let instructions: Vec<Value> = blocks.iter().flat_map(|block| block.instructions()).collect();
         let is_straight = is_straight(&instructions, &ends, function);
-        Region { number, next, accesses: count_accesses(&instructions), is_straight, guard: None }
+        Region {
+            number,
+            next,
+            accesses: count_accesses(&instructions),
+            is_straight,
+            has_loop,
+            guard: None,
+            live: Vec::new(),
+        }
     };
     starts.iter().map(describe).collect()
 }
