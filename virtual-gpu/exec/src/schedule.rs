@@ -61,20 +61,19 @@ pub(crate) fn ready_lanes_with(warp: &mut [Wait], on_complete: &mut dyn FnMut(u3
         ready = u32::MAX;
     }
     let alive = lanes_where(warp, |wait| kind(wait) != WaitKind::Exited);
+    let mut seen = ready;
     for lane in 0..warp.len() {
         let own = warp[lane];
-        if ready >> lane & 1 == 1 || !is_warp_operation(kind(&own)) {
+        if seen >> lane & 1 == 1 || !is_warp_operation(kind(&own)) {
             continue;
         }
-        let members = (own.mask & alive) | 1 << lane;
-        let together = lanes(members).all(|other| {
-            let wait = &warp[other];
-            wait.kind == own.kind && wait.mask == own.mask
-        });
-        if together {
-            complete(warp, members, kind(&own));
-            on_complete(members, alive);
-            ready |= members;
+        let group = lanes_where(warp, |wait| wait.kind == own.kind && wait.mask == own.mask);
+        seen |= group;
+        let named = own.mask & alive;
+        if named & !group == 0 {
+            complete(warp, named, group & !named, kind(&own));
+            ready |= group;
+            report_meetings(named, group, &mut |members| on_complete(members, alive));
         }
     }
     if ready == 0 {
@@ -97,17 +96,39 @@ fn answer_active_mask(warp: &mut [Wait]) -> u32 {
     group
 }
 
-/// Computes the results of one operation for the lanes that take part.
-fn complete(warp: &mut [Wait], members: u32, operation: WaitKind) {
+/// Reports who met in an operation for which the lanes of `group` wait: those that its mask names, and each of the
+/// others with those.
+fn report_meetings(named: u32, group: u32, on_meeting: &mut dyn FnMut(u32)) {
+    let mut met = 0;
+    for lane in lanes(group) {
+        if met >> lane & 1 == 0 {
+            let members = named | 1 << lane;
+            on_meeting(members);
+            met |= members;
+        }
+    }
+}
+
+/// Computes the results of one operation. Each of `others`, which the mask does not name although they wait for it,
+/// takes part for itself; those that it names get their results with the last of the others.
+fn complete(warp: &mut [Wait], named: u32, others: u32, operation: WaitKind) {
     use WaitKind::*;
     let mut values = [0; WARP];
-    lanes(members).for_each(|lane| values[lane] = warp[lane].value);
-    let votes = lanes(members).fold(0u32, |mask, lane| mask | u32::from(values[lane] & 1 != 0) << lane);
-    let same = |value: u64| {
+    lanes(named | others).for_each(|lane| values[lane] = warp[lane].value);
+    let all_votes = lanes_where(warp, |wait| wait.value & 1 != 0);
+    let same = |value: u64, members: u32| {
         lanes(members).filter(|&lane| values[lane] == value).fold(0u32, |mask, lane| mask | 1 << lane)
     };
-    let reduced = reduce(operation, lanes(members).map(|lane| values[lane] as u32));
-    for lane in lanes(members) {
+    let reduced_named = lanes(named).map(|lane| values[lane] as u32).reduce(|a, b| combine(operation, a, b));
+    let last_other = lanes(others).last();
+    for lane in lanes(named | others) {
+        let other = if others >> lane & 1 == 1 { Some(lane) } else { last_other };
+        let members = named | other.map_or(0, |other| 1 << other);
+        let votes = all_votes & members;
+        let reduced = || {
+            let numbers = [reduced_named, other.map(|other| values[other] as u32)];
+            numbers.into_iter().flatten().reduce(|a, b| combine(operation, a, b)).unwrap_or(0)
+        };
         let wait = &mut warp[lane];
         wait.result = match operation {
             ShuffleUp | ShuffleDown | ShuffleXor | ShuffleIndex => {
@@ -119,10 +140,10 @@ fn complete(warp: &mut [Wait], members: u32, operation: WaitKind) {
             VoteAny => u64::from(votes != 0),
             VoteUniform => u64::from(votes == 0 || votes == members),
             Ballot => votes.into(),
-            MatchAny => same(values[lane]).into(),
-            MatchAll if same(values[lane]) == members => u64::from(members) | PREDICATE,
+            MatchAny => same(values[lane], members).into(),
+            MatchAll if same(values[lane], members) == members => u64::from(members) | PREDICATE,
             MatchAll => 0,
-            _ => reduced.into(),
+            _ => reduced().into(),
         };
     }
 }
@@ -147,9 +168,10 @@ fn shuffle_source(operation: WaitKind, lane: u32, wait: &Wait) -> (u32, bool) {
     if inside { (source, true) } else { (lane, false) }
 }
 
-fn reduce(operation: WaitKind, values: impl Iterator<Item = u32>) -> u32 {
+/// Reduces two numbers to one.
+fn combine(operation: WaitKind, a: u32, b: u32) -> u32 {
     use WaitKind::*;
-    let combine = |a: u32, b: u32| match operation {
+    match operation {
         ReduceAdd => a.wrapping_add(b),
         ReduceMin => a.cast_signed().min(b.cast_signed()).cast_unsigned(),
         ReduceMax => a.cast_signed().max(b.cast_signed()).cast_unsigned(),
@@ -158,8 +180,7 @@ fn reduce(operation: WaitKind, values: impl Iterator<Item = u32>) -> u32 {
         ReduceAnd => a & b,
         ReduceOr => a | b,
         _ => a ^ b,
-    };
-    values.reduce(combine).unwrap_or(0)
+    }
 }
 
 /// Completes operations of a whole block, given that no warp can continue by itself. If blocks may wait for each other,

@@ -95,3 +95,83 @@ fn a_block_that_only_yields_lets_others_run_in_a_cooperative_launch() {
         assert_eq!(ready_lanes(&mut block), 0b01);
     }
 }
+
+/// Results of the rule taken word for word: each lane in turn completes its operation with those that its mask names,
+/// unless another has completed it for it.
+fn completed_lane_by_lane(warp: &mut [Wait]) -> u32 {
+    use WaitKind::*;
+    let alive =
+        (0..warp.len()).filter(|&lane| warp[lane].kind != Exited as u32).fold(0, |all, lane| all | 1 << lane);
+    let mut ready = 0u32;
+    for lane in 0..warp.len() {
+        let own = warp[lane];
+        let members: Vec<usize> =
+            (0..warp.len()).filter(|&other| other == lane || own.mask & alive & 1 << other != 0).collect();
+        let waits = |&other: &usize| warp[other].kind == own.kind && warp[other].mask == own.mask;
+        if own.kind == Exited as u32 || ready & 1 << lane != 0 || !members.iter().all(waits) {
+            continue;
+        }
+        let mask = |test: &dyn Fn(usize) -> bool| {
+            members.iter().filter(|&&other| test(other)).fold(0u32, |all, other| all | 1 << other)
+        };
+        let (values, everyone) = (warp.iter().map(|wait| wait.value).collect::<Vec<u64>>(), mask(&|_| true));
+        let votes = mask(&|other| values[other] & 1 == 1);
+        let numbers = members.iter().map(|&other| values[other] as u32);
+        for &to in &members {
+            let (same, from) = (mask(&|other| values[other] == values[to]), warp[to].argument as usize & 31);
+            warp[to].result = match WaitKind::from_number(own.kind) {
+                VoteAll => u64::from(votes == everyone),
+                VoteUniform => u64::from(votes == everyone || votes == 0),
+                Ballot => votes.into(),
+                MatchAny => same.into(),
+                MatchAll => {
+                    if same == everyone {
+                        u64::from(everyone) | 1 << 32
+                    } else {
+                        0
+                    }
+                }
+                ReduceAdd => numbers.clone().fold(0, u32::wrapping_add).into(),
+                ReduceMin => numbers.clone().map(u32::cast_signed).min().map_or(0, i32::cast_unsigned).into(),
+                ReduceAnd => numbers.clone().fold(u32::MAX, |a, b| a & b).into(),
+                ShuffleIndex => values[if everyone >> from & 1 == 1 { from } else { to }] | 1 << 32,
+                kind => unreachable!("{kind:?} is not drawn"),
+            };
+        }
+        ready |= everyone;
+    }
+    ready
+}
+
+#[test]
+fn lanes_that_their_mask_does_not_name_take_part_each_for_itself() {
+    use WaitKind::*;
+    const KINDS: [WaitKind; 9] =
+        [VoteAll, VoteUniform, Ballot, MatchAny, MatchAll, ReduceAdd, ReduceMin, ReduceAnd, ShuffleIndex];
+    const MASKS: [u32; 6] = [0, 1 << 31, 0xffff, 0xffff_0000, 0x5555_5555, u32::MAX];
+    for seed in 1..2000u64 {
+        let mut state = seed;
+        let mut below = |count: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % count
+        };
+        let kinds = [KINDS[below(9) as usize], KINDS[below(9) as usize]];
+        let masks = [MASKS[below(6) as usize], MASKS[below(6) as usize]];
+        let (ways, exits) = (below(2) + 1, below(3));
+        let mut warp: Vec<Wait> = (0..32)
+            .map(|_| {
+                let way = below(ways) as usize;
+                let kind = if below(8) < exits { Exited } else { kinds[way] };
+                Wait {
+                    argument: below(64) as u32,
+                    control: 31,
+                    ..wait(kind, masks[way], below(4) << 30 | below(3))
+                }
+            })
+            .collect();
+        let mut expected = warp.clone();
+        let ready = completed_lane_by_lane(&mut expected);
+        assert_eq!(ready_lanes(&mut warp), ready, "seed {seed}, {kinds:?} {masks:x?}");
+        assert_eq!(answers(&warp), answers(&expected), "seed {seed}, {kinds:?} {masks:x?}");
+    }
+}
