@@ -17,7 +17,7 @@
 use eager_measure::statistics::{geometric_mean, median, spread};
 use eager_measure::{Stamp, turns};
 use eager_tests::bench::Bench;
-use eager_tests::measure::{Sample, both_ratios};
+use eager_tests::measure::{self, Sample, both_ratios};
 use eager_tests::{eagercc_with, has_toolchain, root, run, run_ok, text, tool};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -137,15 +137,7 @@ fn speed(rounds: usize, folder: &Path) -> BTreeMap<&'static str, Times> {
 
 /// Parses the lines of one run; adds the median of the repeats of each piece of work.
 fn add(times: &mut Times, printed: &str) {
-    let mut repeats: Times = BTreeMap::new();
-    for line in printed.lines() {
-        let words: Vec<&str> = line.split(' ').collect();
-        let [work, cpu_s, wall_s] = words[..] else { panic!("not a sample: {line}") };
-        let number = |word: &str| word.parse().unwrap_or_else(|_| panic!("not a sample: {line}"));
-        let sample = Sample { cpu_s: number(cpu_s), wall_s: number(wall_s) };
-        repeats.entry(work.to_owned()).or_default().push(sample);
-    }
-    for (work, samples) in repeats {
+    for (work, samples) in measure::samples(printed) {
         let of = |part: fn(&Sample) -> f64| median(&samples.iter().map(part).collect::<Vec<_>>());
         let middle = Sample { cpu_s: of(|s| s.cpu_s), wall_s: of(|s| s.wall_s) };
         times.entry(work).or_default().push(middle);

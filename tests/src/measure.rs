@@ -6,6 +6,7 @@ use eager_rodinia::{Program, Run};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Instant;
 
@@ -37,6 +38,22 @@ impl Sample {
         run_ok(command);
         Sample { wall_s: start.elapsed().as_secs_f64(), cpu_s: children_cpu_s() - before }
     }
+}
+
+/// Parses what a bench program prints: lines of a name, seconds of processor time, and elapsed seconds.
+///
+/// # Panics
+/// A line is something else.
+pub fn samples(printed: &str) -> BTreeMap<String, Vec<Sample>> {
+    let mut all: BTreeMap<String, Vec<Sample>> = BTreeMap::new();
+    for line in printed.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [work, cpu_s, wall_s] = words[..] else { panic!("not a sample: {line}") };
+        let number = |word: &str| word.parse().unwrap_or_else(|_| panic!("not a sample: {line}"));
+        let sample = Sample { cpu_s: number(cpu_s), wall_s: number(wall_s) };
+        all.entry(work.to_owned()).or_default().push(sample);
+    }
+    all
 }
 
 /// Returns the processor time, in seconds, of all children that have ended and were waited for.
