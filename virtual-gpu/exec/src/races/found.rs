@@ -102,6 +102,14 @@ impl Found {
 
     /// Decides a pending pair of stores: the second store has happened by now.
     pub fn settle(&mut self) {
+        // Called at each access, and a pair is large.
+        if self.pending.is_some() {
+            self.settle_pending();
+        }
+    }
+
+    #[cold]
+    fn settle_pending(&mut self) {
         let Some(Pending { race, lines, address, value }) = self.pending.take() else { return };
         if bytes_at(address, value.len()) != value {
             self.keep(race, lines);

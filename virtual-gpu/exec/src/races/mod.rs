@@ -121,6 +121,9 @@ impl Detector {
         self.time
     }
 
+    /// Drops all records. Never inlined, as it needs much of the stack.
+    #[cold]
+    #[inline(never)]
     fn forget(&mut self) {
         self.pages.clear();
         // The running block continues.
@@ -217,17 +220,18 @@ impl Detector {
         races: &mut BlockRaces,
         access: &Checked,
         shared: &core::ops::Range<u64>,
-        own: &[core::ops::Range<u64>],
+        own: &[&core::ops::Range<u64>],
         memory: &Memory,
     ) {
         if !self.is_on {
             return;
         }
         self.found.settle();
-        if access.bytes > 0 && !own.iter().any(|range| range.contains(&access.address)) {
+        let in_shared = shared.contains(&access.address);
+        let is_own = || own.iter().any(|range| range.contains(&access.address));
+        if access.bytes > 0 && (in_shared || !is_own()) {
             let kind = self.kind_of(races, access);
             let record = self.record(access, kind);
-            let in_shared = shared.contains(&access.address);
             let clash = if in_shared {
                 races.access_shared(access, record, access.address - shared.start)
             } else {
@@ -276,10 +280,18 @@ impl Detector {
     ) -> Option<record::Clash> {
         let Detector { pages, slices, handed, start, .. } = self;
         let slice = slices.last().map_or(0, |slice| slice.0);
+        let met = if handed.is_empty() { 0 } else { handed.get(&races.block).map_or(0, |times| times[1]) };
+        let acquired = races.order.acquired.max(met);
         let relate = |earlier: Record| {
             let time = earlier.time();
             if time < *start {
                 return Relation::Ordered;
+            }
+            // Nearly always: what was before a block that began with this slice was another block's, and nothing is
+            // handed over.
+            let is_other = time < slice && slice == races.order.start;
+            if is_other && (handed.is_empty() || acquired <= time) {
+                return Relation::OtherBlock;
             }
             let block = if time >= slice { races.block } else { block_at(slices, time) };
             if block == u32::MAX {
@@ -289,8 +301,6 @@ impl Detector {
                 return races.order.relation(earlier, access.thread);
             }
             let released = handed.get(&block).map_or(0, |times| times[0]);
-            let met = handed.get(&races.block).map_or(0, |times| times[1]);
-            let acquired = races.order.acquired.max(met);
             if released > time && acquired > time { Relation::Ordered } else { Relation::OtherBlock }
         };
         let limit = self.memory_bytes_max.unwrap_or(0);
@@ -300,12 +310,14 @@ impl Detector {
                 self.found.unwatched(WORD_BYTES);
                 continue;
             };
-            let record = Record::new(record.time(), record.place(), record.thread(), bytes, record.kind());
+            let record = record.of_bytes(bytes);
             found = place.access(record, access.writes, &relate).or(found);
         }
         found
     }
 
+    #[cold]
+    #[inline(never)]
     fn report(
         &mut self,
         races: &BlockRaces,
@@ -356,7 +368,7 @@ impl BlockRaces {
         let mut found = None;
         for (word, bytes) in words(offset, access.bytes) {
             let Some(place) = shared.get_mut(word as usize) else { break };
-            let record = Record::new(record.time(), record.place(), record.thread(), bytes, record.kind());
+            let record = record.of_bytes(bytes);
             found = place.access(record, access.writes, &relate).or(found);
         }
         found
@@ -379,10 +391,13 @@ fn block_at(slices: &[(u32, u32)], time: u32) -> u32 {
 /// The words that an access touches, each with a mask of its bytes.
 fn words(address: u64, bytes: u64) -> impl Iterator<Item = (u64, u8)> {
     let end = address.saturating_add(bytes);
-    (address / WORD_BYTES..end.div_ceil(WORD_BYTES)).map(move |word| {
-        let first = address.max(word * WORD_BYTES) - word * WORD_BYTES;
-        let behind = end.min((word + 1) * WORD_BYTES) - word * WORD_BYTES;
-        (word, ((1_u8 << behind) - 1) & !((1 << first) - 1))
+    let (first, last) = (address / WORD_BYTES, end.saturating_sub(1) / WORD_BYTES);
+    let all = 15_u8;
+    let from = all << (address % WORD_BYTES);
+    let until = all >> (WORD_BYTES - 1 - end.saturating_sub(1) % WORD_BYTES);
+    (first..=last).map(move |word| {
+        let (is_first, is_last) = (word == first, word == last);
+        (word, (if is_first { from } else { all }) & (if is_last { until } else { all }) & all)
     })
 }
 

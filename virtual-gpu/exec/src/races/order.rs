@@ -139,11 +139,17 @@ impl BlockOrder {
     }
 
     /// Relation of an earlier access of the same block to one that this thread makes now.
+    #[inline]
     pub fn relation(&self, earlier: Record, thread: u32) -> Relation {
         let time = earlier.time();
         if time < self.barrier || time < self.start || earlier.thread() == thread {
             return Relation::Ordered;
         }
+        self.relation_since_barrier(earlier, thread)
+    }
+
+    fn relation_since_barrier(&self, earlier: Record, thread: u32) -> Relation {
+        let time = earlier.time();
         let [theirs, mine] = [earlier.warp() as usize, thread as usize / LANES];
         let [Some(their_warp), Some(my_warp)] = [theirs, mine].map(|warp| self.warps.get(warp)) else {
             return Relation::Ordered;

@@ -25,6 +25,11 @@ impl Record {
         Record(u64::from(time) << 32 | u64::from(low))
     }
 
+    /// The same access, of these bytes of another word.
+    pub fn of_bytes(self, bytes: u8) -> Record {
+        Record(self.0 & !0xf0 | u64::from(bytes & 15) << 4)
+    }
+
     /// Time of the access; 0 for none.
     pub fn time(self) -> u32 {
         (self.0 >> 32) as u32
@@ -84,6 +89,7 @@ pub(crate) struct Clash {
 
 impl Word {
     /// Records an access; returns the access that it races with, if any.
+    #[inline]
     pub fn access(
         &mut self,
         mine: Record,
@@ -113,11 +119,12 @@ impl Word {
 
     /// Keeps unordered readers, of two different warps if possible, so that any later write races with at least one of
     /// them.
+    #[inline]
     fn note_read(&mut self, mine: Record, relate: &impl Fn(Record) -> Relation) {
         let [first, second] = self.reads;
         if relate(first) == Relation::Ordered {
             self.reads[0] = mine;
-        } else if relate(second) == Relation::Ordered || first.warp() == second.warp() {
+        } else if first.warp() == second.warp() || relate(second) == Relation::Ordered {
             self.reads[1] = mine;
         }
     }

@@ -28,25 +28,31 @@ impl Default for Pages {
 
 impl Pages {
     /// Returns the records of a word, given its number; `None` if all pages together would take more than `bytes_max`.
+    #[inline]
     pub fn word(&mut self, word: u64, bytes_max: u64) -> Option<&mut Word> {
         let (page, within) = (word / PAGE as u64, (word % PAGE as u64) as usize);
-        let recent = &mut self.recent[(page % RECENT as u64) as usize];
-        if recent.0 != page + 1 {
-            let index = match self.numbers.get(&page) {
-                Some(&index) => index,
-                None => {
-                    let bytes = (self.pages.len() as u64 + 1) * size_of::<[Word; PAGE]>() as u64;
-                    if bytes > bytes_max {
-                        return None;
-                    }
-                    self.pages.push(Box::new([Word::default(); PAGE]));
-                    self.numbers.insert(page, self.pages.len() - 1);
-                    self.pages.len() - 1
-                }
-            };
-            *recent = (page + 1, index);
+        let slot = (page % RECENT as u64) as usize;
+        if self.recent[slot].0 != page + 1 {
+            self.recent[slot] = (page + 1, self.index_of(page, bytes_max)?);
         }
-        Some(&mut self.pages[recent.1][within])
+        Some(&mut self.pages[self.recent[slot].1][within])
+    }
+
+    /// Index of a page, which is allocated when it is first used. A function of its own, because a page on the stack of
+    /// the one that is called at each access would make that slow.
+    #[cold]
+    #[inline(never)]
+    fn index_of(&mut self, page: u64, bytes_max: u64) -> Option<usize> {
+        if let Some(&index) = self.numbers.get(&page) {
+            return Some(index);
+        }
+        let bytes = (self.pages.len() as u64 + 1) * size_of::<[Word; PAGE]>() as u64;
+        if bytes > bytes_max {
+            return None;
+        }
+        self.pages.push(Box::new([Word::default(); PAGE]));
+        self.numbers.insert(page, self.pages.len() - 1);
+        Some(self.pages.len() - 1)
     }
 
     /// Drops the records of these words.

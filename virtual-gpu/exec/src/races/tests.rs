@@ -157,3 +157,42 @@ fn beyond_its_bound_memory_is_not_looked_at_and_that_is_said() {
     let races = bench.detector.take();
     assert_eq!((races.races.len(), races.unwatched_bytes), (0, 8));
 }
+
+#[test]
+fn a_block_that_begins_after_another_races_with_it_unless_that_handed_over() {
+    let enter = |bench: &mut Bench, block: usize| {
+        bench.detector.enter(&mut bench.blocks[block], block as u64, [128, 1, 1], false);
+    };
+    let mut bench = Bench::new(3);
+    enter(&mut bench, 0);
+    bench.access(0, 0, 0, 4, "write");
+    bench.detector.fence(&mut bench.blocks[0], 0);
+    bench.access(0, 0, 32, 4, "volatile write");
+    bench.access(0, 0, 16, 4, "write");
+    enter(&mut bench, 1);
+    bench.access(1, 5, 0, 4, "read");
+    assert_eq!(bench.found(), [Distance::OtherBlock], "before it acquired");
+    bench.access(1, 7, 32, 4, "volatile read");
+    bench.access(1, 9, 0, 4, "read");
+    assert_eq!(bench.found(), []);
+    bench.access(1, 9, 16, 4, "read");
+    assert_eq!(bench.found(), [Distance::OtherBlock], "written after the release");
+    enter(&mut bench, 2);
+    bench.access(2, 5, 48, 4, "write");
+    bench.access(2, 5, 48, 4, "read");
+    assert_eq!(bench.found(), [], "its own");
+}
+
+#[test]
+fn an_access_touches_these_bytes_of_these_words() {
+    for address in 64..72 {
+        for bytes in 1..13 {
+            let touched: Vec<u64> = words(address, bytes)
+                .flat_map(|(word, mask)| {
+                    (0..4).filter(move |byte| mask >> byte & 1 == 1).map(move |byte| word * 4 + byte)
+                })
+                .collect();
+            assert_eq!(touched, (address..address + bytes).collect::<Vec<_>>(), "{bytes} from {address}");
+        }
+    }
+}

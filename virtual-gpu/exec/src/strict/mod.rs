@@ -235,8 +235,8 @@ pub(crate) fn look_for_races(access: &Access, strict: &mut Strict, races: &mut B
         writes: access.is(ACCESS_WRITES),
         is_volatile: access.is(ACCESS_VOLATILE),
     };
-    let [stack, frames, workspace] = own.local.clone();
-    let private = [stack, frames, workspace, own.reserved.clone()];
+    let [stack, frames, workspace] = &own.local;
+    let private = [stack, frames, workspace, &own.reserved];
     detector.look(races, &checked, &own.shared, &private, memory);
 }
 
