@@ -4,7 +4,7 @@ mod common;
 
 use eager_client::buffers::Order;
 use eager_client::cell::Told;
-use eager_client::ledger::{Allocation, BufferId, Ledger, Origin, Part};
+use eager_client::ledger::{Allocation, BufferId, Origin, Part};
 use eager_client::request::Request;
 use eager_client::spans::Span;
 use eager_client::task::{Slot, TaskKey};
@@ -13,7 +13,6 @@ use eager_units::{Bytes, Class, DeviceId, Terms};
 
 struct Program {
     client: Client<DeviceId, ()>,
-    ledger: Ledger,
     key: TaskKey,
 }
 
@@ -28,19 +27,19 @@ fn told(sequence: u32, terms: Terms) -> Told<DeviceId> {
 impl Program {
     fn with(terms: Terms) -> Program {
         let (client, key, _) = common::bound(terms);
-        Program { client, ledger: Ledger::default(), key }
+        Program { client, key }
     }
 
     fn malloc(&mut self, bytes: u64) -> BufferId {
-        self.ledger.insert(Allocation::new(bytes, self.key, None, Origin::REWRITTEN))
+        self.client.ledger.insert(Allocation::new(bytes, self.key, None, Origin::REWRITTEN))
     }
 
     fn has_room_for(&self, buffer: BufferId, bytes: u64) -> bool {
-        self.client.has_room_for(&self.ledger, part(buffer, 0, bytes))
+        self.client.has_room_for(part(buffer, 0, bytes))
     }
 
     fn fetch(&mut self, order: &Order<BufferId>, occasion: Occasion) -> Vec<Part> {
-        self.client.plan_fetch(&mut self.ledger, self.key, order, occasion)
+        self.client.plan_fetch(self.key, order, occasion)
     }
 }
 
@@ -53,7 +52,7 @@ fn a_copy_goes_to_the_device_where_the_task_is_known_to_have_room() {
     let mut eager = Program::with(terms(Class::Eager, 50, true));
     let (a, b) = (eager.malloc(60), eager.malloc(40));
     assert!(eager.has_room_for(a, 50) && !eager.has_room_for(a, 51));
-    eager.ledger.moved_in(part(a, 0, 30));
+    eager.client.ledger.moved_in(part(a, 0, 30));
     assert!(eager.has_room_for(b, 20) && !eager.has_room_for(b, 21), "beside what is there");
     let mut normal = Program::with(terms(Class::Normal, 50, true));
     let a = normal.malloc(60);
@@ -81,7 +80,7 @@ fn older_terms_are_not_entered_and_only_more_memory_moves_data() {
 fn what_moves_in_follows_the_occasion_and_the_class() {
     let written = |program: &mut Program| {
         let (a, b) = (program.malloc(60), program.malloc(40));
-        program.ledger.filled(part(a, 0, 20));
+        program.client.ledger.filled(part(a, 0, 20));
         (a, b)
     };
     let mut eager = Program::with(terms(Class::Eager, 90, true));

@@ -6,6 +6,7 @@
 
 use crate::ledger::{Allocation, Backing, BufferId, Ledger, Origin, Part, Removed};
 use crate::runtime::Span;
+use crate::state::State;
 use crate::task::TaskKey;
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -52,85 +53,107 @@ pub struct TakenOut {
     removed: Removed,
 }
 
-/// The program's live allocations.
+/// Start addresses of the program's live allocations.
 #[derive(Debug, Default)]
-pub struct Memory {
-    pub ledger: Ledger,
+pub struct AddressMap {
     by_start: BTreeMap<u64, BufferId>,
-    /// Start addresses by [`BufferId::index`]; those of free indices are stale.
+    /// By [`BufferId::index`]; those of free indices are stale.
     starts: Vec<u64>,
 }
 
-impl Memory {
-    pub fn insert(&mut self, start: u64, allocation: Allocation) -> BufferId {
-        let id = self.ledger.insert(allocation);
+impl State {
+    pub fn memory(&self) -> Memory<'_> {
+        Memory { ledger: &self.client.ledger, addresses: &self.addresses }
+    }
+
+    pub fn insert_memory(&mut self, start: u64, allocation: Allocation) -> BufferId {
+        let id = self.client.ledger.insert(allocation);
         self.note_start(id, start);
         id
     }
 
     fn note_start(&mut self, id: BufferId, start: u64) {
-        if self.starts.len() <= id.index() {
-            self.starts.resize(id.index() + 1, 0);
+        let AddressMap { by_start, starts } = &mut self.addresses;
+        if starts.len() <= id.index() {
+            starts.resize(id.index() + 1, 0);
         }
-        self.starts[id.index()] = start;
+        starts[id.index()] = start;
         // Memory that was freed unseen, such as that of a graph, may still be entered at this address.
-        if let Some(old) = self.by_start.insert(start, id) {
-            self.ledger.remove(old);
+        if let Some(old) = by_start.insert(start, id) {
+            self.client.ledger.remove(old);
         }
     }
 
-    pub fn remove(&mut self, id: BufferId) -> Option<TakenOut> {
-        let found = self.get(id)?;
-        self.by_start.remove(&found.start);
-        Some(TakenOut { found, removed: self.ledger.remove(id)? })
+    pub fn remove_memory(&mut self, id: BufferId) -> Option<TakenOut> {
+        let found = self.memory().get(id)?;
+        self.addresses.by_start.remove(&found.start);
+        Some(TakenOut { found, removed: self.client.ledger.remove(id)? })
     }
 
-    /// Restores an allocation that [`Self::remove`] took out.
-    pub fn restore(&mut self, taken: TakenOut) {
-        let id = self.ledger.restore(taken.removed);
+    /// Restores an allocation that [`Self::remove_memory`] took out.
+    pub fn restore_memory(&mut self, taken: TakenOut) {
+        let id = self.client.ledger.restore(taken.removed);
         self.note_start(id, taken.found.start);
     }
 
-    pub fn clear(&mut self) {
-        self.ledger.clear();
-        self.by_start.clear();
+    /// Records that the host wrote `span`.
+    pub fn filled(&mut self, span: Span) {
+        if let Some(part) = self.memory().part(span) {
+            self.client.ledger.filled(part);
+        }
     }
 
-    pub fn get(&self, id: BufferId) -> Option<Found> {
+    /// Records that a copy puts data of the host into `span` on the device.
+    pub fn moved_in(&mut self, span: Span) {
+        if let Some(part) = self.memory().part(span) {
+            self.client.ledger.moved_in(part);
+        }
+    }
+}
+
+/// The program's live allocations, with their addresses.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory<'a> {
+    ledger: &'a Ledger,
+    addresses: &'a AddressMap,
+}
+
+impl<'a> Memory<'a> {
+    pub fn get(self, id: BufferId) -> Option<Found> {
         let allocation = *self.ledger.get(id)?;
         Some(Found { id, start: self.start_of(id), allocation })
     }
 
     /// The address of a live allocation.
-    fn start_of(&self, id: BufferId) -> u64 {
-        self.starts[id.index()]
+    fn start_of(self, id: BufferId) -> u64 {
+        self.addresses.starts[id.index()]
     }
 
     /// The allocation that starts at an address.
-    pub fn at(&self, start: u64) -> Option<Found> {
-        self.get(*self.by_start.get(&start)?)
+    pub fn at(self, start: u64) -> Option<Found> {
+        self.get(*self.addresses.by_start.get(&start)?)
     }
 
     /// The allocation that `address` points into.
-    pub fn find(&self, address: u64) -> Option<Found> {
-        let (_, &id) = self.by_start.range(..=address).next_back()?;
+    pub fn find(self, address: u64) -> Option<Found> {
+        let (_, &id) = self.addresses.by_start.range(..=address).next_back()?;
         self.get(id).filter(|found| found.holds(address))
     }
 
     /// The allocation that holds all of `span`.
-    pub fn find_span(&self, span: Span) -> Option<Found> {
+    pub fn find_span(self, span: Span) -> Option<Found> {
         self.find(span.start).filter(|found| found.span().holds(span))
     }
 
     /// The distinct allocations that some words point into, in order of their addresses.
-    pub fn pointed_at(&self, words: &[u64]) -> Vec<Found> {
+    pub fn pointed_at(self, words: &[u64]) -> Vec<Found> {
         let found: BTreeMap<u64, Found> =
             words.iter().filter_map(|&word| self.find(word)).map(|found| (found.start, found)).collect();
         found.into_values().collect()
     }
 
     /// Ids of [`Self::pointed_at`].
-    pub fn named(&self, words: &[u64]) -> Vec<BufferId> {
+    pub fn named(self, words: &[u64]) -> Vec<BufferId> {
         self.pointed_at(words).into_iter().map(|found| found.id).collect()
     }
 
@@ -138,7 +161,7 @@ impl Memory {
     /// allocations that it misses by at most `NEAR_BYTES`, since programs shift pointers to index from 1. A word
     /// inside an allocation names only that one: where addresses touch, its neighbour would be requested as well, and
     /// could be refused. A near miss never names a dead allocation.
-    pub fn absent_among(&self, words: &[u64]) -> Vec<Found> {
+    pub fn absent_among(self, words: &[u64]) -> Vec<Found> {
         if !self.ledger.has_absent() {
             return Vec::new();
         }
@@ -153,7 +176,7 @@ impl Memory {
 
     /// Awaited allocations within `NEAR_BYTES` of some words. Where addresses touch, a pointer shifted to index
     /// from 1 points into the neighbour.
-    pub fn awaited_beside(&self, words: &[u64]) -> Vec<Found> {
+    pub fn awaited_beside(self, words: &[u64]) -> Vec<Found> {
         if !self.ledger.has_absent() {
             return Vec::new();
         }
@@ -162,65 +185,51 @@ impl Memory {
 
     /// Awaited allocations that a word misses by at most `NEAR_BYTES`, or points into. Allocations do not overlap, so
     /// these lie side by side.
-    fn awaited_near(&self, word: u64) -> Vec<Found> {
-        let before = self.by_start.range(..=word.saturating_add(NEAR_BYTES)).rev();
+    fn awaited_near(self, word: u64) -> Vec<Found> {
+        let before = self.addresses.by_start.range(..=word.saturating_add(NEAR_BYTES)).rev();
         let near = before.filter_map(|(_, &id)| self.get(id)).take_while(|found| found.is_near(word));
         near.filter(|found| found.origin.backing() == Some(Backing::Awaited)).collect()
     }
 
     /// All allocations without memory.
-    pub fn absent(&self) -> impl Iterator<Item = Found> + '_ {
-        self.ledger.absent().map(|(id, &allocation)| Found { id, start: self.start_of(id), allocation })
+    pub fn absent(self) -> impl Iterator<Item = Found> + 'a {
+        self.ledger.absent().map(move |(id, &allocation)| Found { id, start: self.start_of(id), allocation })
     }
 
     /// The dead allocations that some addresses point into.
-    pub fn dead_among(&self, addresses: &[u64]) -> Vec<Found> {
+    pub fn dead_among(self, addresses: &[u64]) -> Vec<Found> {
         self.pointed_at(addresses).into_iter().filter(|found| self.ledger.is_dead(found.id)).collect()
     }
 
     /// True if some addresses point into an allocation whose contents are lost.
-    pub fn is_lost_among(&self, addresses: &[u64]) -> bool {
+    pub fn is_lost_among(self, addresses: &[u64]) -> bool {
         self.pointed_at(addresses).iter().any(|found| found.origin.backing() == Some(Backing::Gone))
     }
 
-    pub fn of_task(&self, owner: TaskKey) -> impl Iterator<Item = Found> + '_ {
+    pub fn of_task(self, owner: TaskKey) -> impl Iterator<Item = Found> + 'a {
         let all = self.ledger.of_task(owner);
-        all.map(|(id, &allocation)| Found { id, start: self.start_of(id), allocation })
+        all.map(move |(id, &allocation)| Found { id, start: self.start_of(id), allocation })
     }
 
     /// Address and origin of the allocations that the shim mapped itself.
-    pub fn mapped(&self) -> Vec<(u64, Origin)> {
+    pub fn mapped(self) -> Vec<(u64, Origin)> {
         self.ledger.mapped().into_iter().map(|(id, origin)| (self.start_of(id), origin)).collect()
     }
 
     /// Addresses of allocations made while the program had this device set, and whether it has allocations on others.
-    pub fn on_set_device(&self, device: i32) -> (Vec<u64>, bool) {
+    pub fn on_set_device(self, device: i32) -> (Vec<u64>, bool) {
         let (own, has_others) = self.ledger.on_set_device(device);
         (own.into_iter().map(|id| self.start_of(id)).collect(), has_others)
     }
 
     /// The part of an allocation that is all of `span`.
-    pub fn part(&self, span: Span) -> Option<Part> {
+    pub fn part(self, span: Span) -> Option<Part> {
         let found = self.find_span(span)?;
         Some(Part { buffer: found.id, span: Span { start: span.start - found.start, bytes: span.bytes } })
     }
 
-    /// Records that the host wrote `span`.
-    pub fn filled(&mut self, span: Span) {
-        if let Some(part) = self.part(span) {
-            self.ledger.filled(part);
-        }
-    }
-
-    /// Records that a copy puts data of the host into `span` on the device.
-    pub fn moved_in(&mut self, span: Span) {
-        if let Some(part) = self.part(span) {
-            self.ledger.moved_in(part);
-        }
-    }
-
     /// The addresses of a part of a live allocation.
-    pub fn span_of(&self, part: Part) -> Span {
+    pub fn span_of(self, part: Part) -> Span {
         Span { start: self.start_of(part.buffer) + part.span.start, ..part.span }
     }
 }
@@ -238,18 +247,19 @@ mod tests {
     use eager_proto::request::Slot;
     use proptest::prelude::*;
 
-    fn two_buffers() -> Memory {
+    fn two_buffers() -> State {
         let owner = TaskKey { slot: Slot::FIRST, generation: 1 };
-        let mut memory = Memory::default();
+        let mut state = State::default();
         for (start, bytes) in [(2000, 50), (1000, 100)] {
-            memory.insert(start, Allocation::new(bytes, owner, None, Origin::REWRITTEN));
+            state.insert_memory(start, Allocation::new(bytes, owner, None, Origin::REWRITTEN));
         }
-        memory
+        state
     }
 
     #[test]
     fn finds_by_interior_pointer_and_not_past_the_end() {
-        let memory = two_buffers();
+        let state = two_buffers();
+        let memory = state.memory();
         assert_eq!(memory.find(1099).map(|found| found.start), Some(1000));
         assert!(memory.find(1100).is_none() && memory.find(999).is_none());
         let holder = |start, bytes| memory.find_span(Span { start, bytes });
@@ -259,29 +269,30 @@ mod tests {
 
     #[test]
     fn counts_each_buffer_once_however_many_arguments_point_into_it() {
-        let memory = two_buffers();
+        let state = two_buffers();
+        let memory = state.memory();
         let bytes: u64 = memory.pointed_at(&[1000, 1001, 5, 2049]).iter().map(|found| found.bytes).sum();
         assert_eq!(bytes, 150);
     }
 
     #[test]
     fn what_moves_in_is_named_by_its_address() {
-        let mut memory = two_buffers();
-        memory.filled(Span { start: 1010, bytes: 20 });
-        let owner = memory.find(1010).expect("allocated").owner;
-        let plan = memory.ledger.plan_fetch(owner, 15, &[], &[], Unwritten::Nothing);
-        let spans: Vec<Span> = plan.into_iter().map(|part| memory.span_of(part)).collect();
+        let mut state = two_buffers();
+        state.filled(Span { start: 1010, bytes: 20 });
+        let owner = state.memory().find(1010).expect("allocated").owner;
+        let plan = state.client.ledger.plan_fetch(owner, 15, &[], &[], Unwritten::Nothing);
+        let spans: Vec<Span> = plan.into_iter().map(|part| state.memory().span_of(part)).collect();
         assert_eq!(spans, [Span { start: 1010, bytes: 15 }]);
     }
 
     #[test]
     fn an_allocation_that_could_not_be_freed_is_restored_with_its_address() {
-        let mut memory = two_buffers();
-        let id = memory.at(1000).expect("allocated").id;
-        let taken = memory.remove(id).expect("live");
-        assert!(memory.find(1000).is_none() && memory.get(id).is_none());
-        memory.restore(taken);
-        assert_eq!(memory.find(1050).map(|found| (found.start, found.bytes)), Some((1000, 100)));
+        let mut state = two_buffers();
+        let id = state.memory().at(1000).expect("allocated").id;
+        let taken = state.remove_memory(id).expect("live");
+        assert!(state.memory().find(1000).is_none() && state.memory().get(id).is_none());
+        state.restore_memory(taken);
+        assert_eq!(state.memory().find(1050).map(|found| (found.start, found.bytes)), Some((1000, 100)));
     }
 
     /// Bytes between allocations, then bytes and state of each: `None` is plain memory.
@@ -304,21 +315,22 @@ mod tests {
             words in prop::collection::vec((0_usize..12, -2..3_i64, -1..2_i64), 1..4),
         ) {
             let owner = TaskKey { slot: Slot::FIRST, generation: 1 };
-            let mut memory = Memory::default();
+            let mut state = State::default();
             let mut end = 4 * NEAR_BYTES;
             let mut edges = vec![end];
-            for (distance, bytes, state) in allocations {
+            for (distance, bytes, backing) in allocations {
                 let start = end + distance;
                 end = start + bytes;
                 edges.extend([start, end]);
-                let origin = state.map_or(Origin::Plain, |backing| Origin::Mapped { reserved: bytes, backing });
-                memory.insert(start, Allocation::new(bytes, owner, None, origin));
+                let origin = backing.map_or(Origin::Plain, |backing| Origin::Mapped { reserved: bytes, backing });
+                state.insert_memory(start, Allocation::new(bytes, owner, None, origin));
             }
             let near = NEAR_BYTES.cast_signed();
             let words: Vec<u64> = words
                 .into_iter()
                 .map(|(edge, far, by)| edges[edge % edges.len()].saturating_add_signed(far * near + by))
                 .collect();
+            let memory = state.memory();
             let all: Vec<Found> = memory.of_task(owner).collect();
             let points_into = |found: &Found, word: u64| (found.start..found.start + found.bytes).contains(&word);
             let is_stray = |word: u64| !all.iter().any(|found| points_into(found, word));

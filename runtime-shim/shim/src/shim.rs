@@ -8,7 +8,7 @@
 use crate::buffers;
 use crate::config::Config;
 use crate::host_memory::HostMemory;
-use crate::ledger::{BufferId, Ledger};
+use crate::ledger::BufferId;
 use crate::measure::Measurement;
 use crate::outcome::Why;
 use crate::profile::Profile;
@@ -314,8 +314,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let (plan, device) = {
             let state = &mut *self.state.lock();
             let Some(device) = state.client.task(key).map(|task| task.terms.device) else { return };
-            let plan = state.client.plan_fetch(&mut state.memory.ledger, key, order, occasion);
-            let spans: Vec<Span> = plan.into_iter().map(|part| state.memory.span_of(part)).collect();
+            let plan = state.client.plan_fetch(key, order, occasion);
+            let spans: Vec<Span> = plan.into_iter().map(|part| state.memory().span_of(part)).collect();
             (spans, device)
         };
         for span in plan {
@@ -439,11 +439,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Makes a change by which the daemon may hold less, or a task may end.
     pub(crate) fn give_back<O: IntoIterator<Item = Box<Task>>>(
         &self,
-        change: impl FnOnce(&mut Client<DeviceIndex, Work>, &mut Ledger) -> O,
+        change: impl FnOnce(&mut Client<DeviceIndex, Work>) -> O,
     ) {
         let streams = {
             let state = &mut *self.state.lock();
-            let over = change(&mut state.client, &mut state.memory.ledger);
+            let over = change(&mut state.client);
             self.dispose(state, over)
         };
         self.destroy(streams);

@@ -6,7 +6,7 @@
 //! pass's tables ([`crate::shim::Shim::program`]) must be locked *before* the state: a module that registers waits
 //! for the readers, and new readers wait behind it, so that the other order deadlocks.
 
-use crate::address_map::Memory;
+use crate::address_map::AddressMap;
 use crate::beliefs::Beliefs;
 use crate::dying::DyingList;
 use crate::ledger::Origin;
@@ -63,7 +63,7 @@ pub struct Mark {
 #[derive(Debug, Default)]
 pub struct State {
     pub client: Client<DeviceIndex, Work>,
-    pub memory: Memory,
+    pub(crate) addresses: AddressMap,
     pub streams: BTreeMap<StreamId, ProgramStream>,
     /// Asynchronous work may be running: a host write to managed memory must wait for it.
     pub unsynchronized: bool,
@@ -114,7 +114,8 @@ impl State {
 
     /// Forgets all objects on the devices, after a reset.
     pub fn forget(&mut self) {
-        self.memory.clear();
+        self.client.ledger.clear();
+        self.addresses = AddressMap::default();
         self.streams.clear();
         self.captures.clear();
         self.settings.clear();
@@ -150,7 +151,7 @@ impl State {
     /// True if calls must be searched for the addresses that they name.
     pub fn is_watched(&self) -> bool {
         let learns = self.beliefs.as_ref().is_some_and(Beliefs::is_watching);
-        self.memory.ledger.is_watched() || !self.staged.is_empty() || learns
+        self.client.ledger.is_watched() || !self.staged.is_empty() || learns
     }
 
     /// Drops the copies kept for an allocation whose contents will not be read.

@@ -9,7 +9,7 @@ use crate::result::JobResult;
 use crate::steps::{Step, unroll};
 use crate::tasks::Wire;
 use eager_client::buffers::Order;
-use eager_client::ledger::{BufferId, Ledger, Part};
+use eager_client::ledger::{BufferId, Part};
 use eager_client::request;
 use eager_client::sites::Sites;
 use eager_client::spans::Span;
@@ -167,8 +167,6 @@ pub struct Client<'a> {
     pub context: Option<ContextId>,
     pub contexts: BTreeMap<DeviceId, ContextId>,
     pub buffers: BTreeMap<&'a str, Buffer>,
-    /// Where the data of its buffers is.
-    pub ledger: Ledger,
     pub lives: Lives<'a>,
     pub addresses: BTreeMap<&'a str, Address>,
     /// Bytes of host memory that its staged copies take.
@@ -216,7 +214,6 @@ impl<'a> Client<'a> {
             context: None,
             contexts: BTreeMap::new(),
             buffers: BTreeMap::new(),
-            ledger: Ledger::default(),
             lives: Lives::default(),
             addresses: BTreeMap::new(),
             staged: 0,
@@ -350,7 +347,7 @@ impl<'a> Client<'a> {
 
     /// Prefetches of what of a task's data moves in.
     pub fn plan_fetch(&mut self, key: TaskKey, occasion: Occasion) -> Vec<Op> {
-        let plan = self.tasks.plan_fetch(&mut self.ledger, key, &Order::default(), occasion);
+        let plan = self.tasks.plan_fetch(key, &Order::default(), occasion);
         let op = |part: Part| {
             let buffer = self.buffers.values().find(|buffer| buffer.id == part.buffer)?;
             let range = Range { offset: part.span.start, bytes: part.span.bytes };

@@ -140,16 +140,16 @@ impl<'a> World<'a> {
         let Some(Address { id, .. }) = client.addresses.get(name).copied() else {
             return Ok(Readiness::Ready);
         };
-        if client.releases_pending() && client.tasks.short_task(&client.ledger, id).is_some() {
+        if client.releases_pending() && client.tasks.short_task(id).is_some() {
             client.blocked = Blocked::Stream;
             return Ok(Readiness::Wait);
         }
         client.addresses.remove(name);
-        let coming = client.tasks.count_coming(&mut client.ledger, id);
+        let coming = client.tasks.count_coming(id);
         if !self.extend(index, coming.map_or(0, |coming| coming.more))? {
             return Ok(Readiness::Wait);
         }
-        self.clients[index].ledger.set_backing(id, Backing::Present);
+        self.clients[index].tasks.ledger.set_backing(id, Backing::Present);
         let has_memory = self.take_memory(index, name, id)?;
         let is_free = self.clients[index].blocked == Blocked::Not;
         Ok(if has_memory && is_free { Readiness::Ready } else { Readiness::Wait })
@@ -171,8 +171,7 @@ impl<'a> World<'a> {
         }
         let client = &mut self.clients[index];
         let wanted = Wanted { bytes, form: Form::Linear, is_captured: false };
-        let Allocating::Counted(counted) = client.tasks.allocate(&mut client.sites, &client.ledger, wanted)
-        else {
+        let Allocating::Counted(counted) = client.tasks.allocate(&mut client.sites, wanted) else {
             // Asked for already: a task that is not asked for yet gives addresses.
             client.blocked = Blocked::Asked;
             return Ok(false);
@@ -184,13 +183,13 @@ impl<'a> World<'a> {
         client.tasks.granted(&counted);
         if let Some(reserved) = counted.by_name {
             let origin = Origin::Mapped { reserved, backing: Backing::Awaited };
-            let id = client.ledger.insert(counted.allocation(origin));
+            let id = client.tasks.ledger.insert(counted.allocation(origin));
             client.addresses.insert(name, Address { id, staged: 0 });
             return Ok(true);
         }
         let Some((_, case)) = client.tasks.case(&counted) else { return Ok(true) };
         let origin = Way::choose(&case, || Some(1)).origin();
-        let id = client.ledger.insert(counted.allocation(origin));
+        let id = client.tasks.ledger.insert(counted.allocation(origin));
         self.take_memory(index, name, id)
     }
 
@@ -215,7 +214,7 @@ impl<'a> World<'a> {
     /// Makes the memory of a buffer that is counted. Returns false if the device has no room, and the program ends.
     fn take_memory(&mut self, index: usize, name: &'a str, buffer: BufferId) -> Result<bool, SimError> {
         let client = &self.clients[index];
-        let found = client.ledger.get(buffer).zip(client.task().and_then(|task| task.own.id));
+        let found = client.tasks.ledger.get(buffer).zip(client.task().and_then(|task| task.own.id));
         let (Some(context), Some((&Allocation { bytes, owner, origin, .. }, task))) = (client.context, found)
         else {
             return Ok(true);
@@ -260,11 +259,11 @@ impl<'a> World<'a> {
         let through_ring = client.tasks.habits.fast_copies;
         let Some(buffer) = client.buffers.get(name).copied() else { return Ok(true) };
         let whole = buffer.part(0, bytes);
-        let fits = client.launched == 0 && client.tasks.has_room_for(&client.ledger, whole);
+        let fits = client.launched == 0 && client.tasks.has_room_for(whole);
         let is_pinned = match buffer.kind {
             AllocKind::Device => pinned || through_ring,
             AllocKind::Managed if fits => {
-                client.ledger.moved_in(whole);
+                client.tasks.ledger.moved_in(whole);
                 pinned
             }
             AllocKind::Managed => return self.copy_into_managed(index, name, bytes),
@@ -300,7 +299,7 @@ impl<'a> World<'a> {
         let edge = |number: u32| (u64::from(number) * FILL_PIECE_BYTES).min(bytes);
         if let Some(filled) = client.launched.checked_sub(1) {
             let client = &mut self.clients[index];
-            client.ledger.filled(buffer.part(edge(filled), edge(filled + 1)));
+            client.tasks.ledger.filled(buffer.part(edge(filled), edge(filled + 1)));
             let ops = client.plan_fetch(buffer.owner, Occasion::Filled);
             ops.into_iter().try_for_each(|op| self.enqueue(index, op))?;
         }

@@ -289,7 +289,7 @@ impl World<'_> {
     pub(crate) fn give_back(&mut self, index: usize, buffer: BufferId) -> Result<(), SimError> {
         let now = self.now;
         let client = &mut self.clients[index];
-        let Some(freed) = client.ledger.remove(buffer) else { return Ok(()) };
+        let Some(freed) = client.tasks.ledger.remove(buffer) else { return Ok(()) };
         let over = client.tasks.freed(&freed.allocation(), &mut client.wire);
         over.into_iter().for_each(|task| client.note_end(&task, now));
         if client.task().is_some_and(|task| task.account.reserved() == 0) {

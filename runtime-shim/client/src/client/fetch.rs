@@ -6,7 +6,7 @@
 use super::Client;
 use crate::buffers::Order;
 use crate::cell::Told;
-use crate::ledger::{BufferId, Ledger, Part, Unwritten};
+use crate::ledger::{BufferId, Part, Unwritten};
 use crate::task::TaskKey;
 
 /// Occasion at which data is moved in.
@@ -49,8 +49,8 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
 
     /// True if a copy may put this part of managed memory of a bound task onto the device (specification S-202). What
     /// does not fit is filled by the CPU, and moved in as far as the grant goes.
-    pub fn has_room_for(&self, ledger: &Ledger, part: Part) -> bool {
-        let owner = ledger.get(part.buffer).and_then(|found| self.task(found.owner));
+    pub fn has_room_for(&self, part: Part) -> bool {
+        let owner = self.ledger.get(part.buffer).and_then(|found| self.task(found.owner));
         let Some(task) = owner.filter(|task| task.is_bound()) else { return false };
         let room = match (task.terms.is_eager(), task.terms.managed) {
             (true, _) => task.terms.grant.0,
@@ -58,18 +58,12 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
             // Managed for want of room that was granted: there is no knowing how much there is.
             (false, false) => 0,
         };
-        ledger.fits(task.key, part, room)
+        self.ledger.fits(task.key, part, room)
     }
 
     /// Chooses what of a task's managed memory to move in, within its grant, and records it as moved.
-    pub fn plan_fetch(
-        &mut self,
-        ledger: &mut Ledger,
-        key: TaskKey,
-        order: &Order<BufferId>,
-        occasion: Occasion,
-    ) -> Vec<Part> {
-        let Some(task) = self.task_mut(key) else { return Vec::new() };
+    pub fn plan_fetch(&mut self, key: TaskKey, order: &Order<BufferId>, occasion: Occasion) -> Vec<Part> {
+        let Some(task) = self.task(key) else { return Vec::new() };
         let (is_eager, grant) = (task.terms.is_eager(), task.terms.grant.0);
         // Data of a task with its full grant is moved in whole, however it is used.
         let not: &[BufferId] = if is_eager { &order.sparse } else { &[] };
@@ -80,8 +74,11 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
             Occasion::Kernel if is_eager => Unwritten::First,
             Occasion::Kernel => Unwritten::All,
         };
-        let plan = ledger.plan_fetch(key, grant, &order.first, not, unwritten);
-        task.lacks_pages = ledger.lacks_pages(key, grant);
+        let plan = self.ledger.plan_fetch(key, grant, &order.first, not, unwritten);
+        let lacks_pages = self.ledger.lacks_pages(key, grant);
+        if let Some(task) = self.task_mut(key) {
+            task.lacks_pages = lacks_pages;
+        }
         plan
     }
 }

@@ -6,7 +6,7 @@
 
 use super::{Client, Over};
 use crate::account::{FrameId, Taken};
-use crate::ledger::{Allocation, Backing, BufferId, Held, Ledger, Origin};
+use crate::ledger::{Allocation, Backing, BufferId, Held, Origin};
 use crate::request::Outbox;
 use crate::sites::Sites;
 use crate::task::{Kind, Phase, Task, TaskKey};
@@ -113,13 +113,13 @@ impl<D, W> Task<D, W> {
 /// Allocations.
 impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     /// A thread allocates: counts the allocation, for the task of the thread's innermost open site or else the lazy task.
-    pub fn allocate(&mut self, sites: &mut Sites, ledger: &Ledger, wanted: Wanted) -> Allocating {
+    pub fn allocate(&mut self, sites: &mut Sites, wanted: Wanted) -> Allocating {
         let (key, frame) = self.owner_of_new(sites);
+        let wasted = self.ledger.waste_of(key);
         let Some(task) = self.task_mut(key) else { return Allocating::Refused };
         if task.kind == Kind::Lazy {
             sites.lazy = Some(key);
         }
-        let wasted = ledger.waste_of(key);
         let by_name = frame.and_then(|frame| task.reserved_by_name(frame, &wanted, wasted));
         match (task.phase, frame) {
             (Phase::Refused(_), _) => return Allocating::Refused,
@@ -183,19 +183,21 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
 impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     /// Counts memory that is about to come behind an allocation's address; `None`: it is there already, or its task has
     /// no device.
-    pub fn count_coming(&mut self, ledger: &mut Ledger, buffer: BufferId) -> Option<Coming> {
-        let Allocation { owner, bytes, origin, is_away, .. } = *ledger.get(buffer)?;
+    pub fn count_coming(&mut self, buffer: BufferId) -> Option<Coming> {
+        let Allocation { owner, bytes, origin, is_away, .. } = *self.ledger.get(buffer)?;
         let backing = origin.backing()?;
-        let account = &mut self.task_mut(owner).filter(|task| task.is_bound())?.account;
+        let task =
+            self.tasks[owner.slot.index()].as_mut().filter(|task| task.key == owner && task.is_bound())?;
+        let account = &mut task.account;
         let (more, before) = match backing {
             Backing::Present if is_away => {
-                ledger.set_away(buffer, false);
+                self.ledger.set_away(buffer, false);
                 (account.bring_back(bytes), Before::Away)
             }
             Backing::Present => return None,
             Backing::Awaited => (account.hold(bytes), Before::Awaited),
             Backing::Gone => {
-                ledger.leave_frame(buffer);
+                self.ledger.leave_frame(buffer);
                 let taken = account.take(None, bytes);
                 (taken.more, Before::Gone(taken))
             }
@@ -204,16 +206,10 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     }
 
     /// Undoes a [`Client::count_coming`]. `is_granted`: as for [`Client::not_made`].
-    pub fn uncount_coming(
-        &mut self,
-        ledger: &mut Ledger,
-        coming: &Coming,
-        is_granted: bool,
-        out: &mut impl Outbox,
-    ) -> Over<D, W> {
+    pub fn uncount_coming(&mut self, coming: &Coming, is_granted: bool, out: &mut impl Outbox) -> Over<D, W> {
         let Coming { buffer, owner, bytes, more, before } = *coming;
         if before == Before::Away {
-            ledger.set_away(buffer, true);
+            self.ledger.set_away(buffer, true);
         }
         self.undo(
             owner,
@@ -232,39 +228,34 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     /// The bound task of an allocation that awaits memory which would exceed the task's reservation. If memory of the
     /// task is about to be given back, the thread waits for that: the task has asked for its live requirement, and more
     /// may be refused.
-    pub fn short_task(&self, ledger: &Ledger, buffer: BufferId) -> Option<TaskKey> {
+    pub fn short_task(&self, buffer: BufferId) -> Option<TaskKey> {
         let awaited = |found: &&Allocation| found.origin.backing() == Some(Backing::Awaited);
-        let found = ledger.get(buffer).filter(awaited)?;
+        let found = self.ledger.get(buffer).filter(awaited)?;
         let task = self.task(found.owner).filter(|task| task.is_bound())?;
         task.account.is_short_of(found.bytes).then_some(task.key)
     }
 
     /// The program does not use the contents of an allocation again. `None`: it has said so before.
-    pub fn declare_dead(
-        &mut self,
-        ledger: &mut Ledger,
-        buffer: BufferId,
-        out: &mut impl Outbox,
-    ) -> Option<Dead<D, W>> {
-        let Allocation { owner, frame, bytes, origin, .. } = ledger.declare_dead(buffer)?;
+    pub fn declare_dead(&mut self, buffer: BufferId, out: &mut impl Outbox) -> Option<Dead<D, W>> {
+        let Allocation { owner, frame, bytes, origin, .. } = self.ledger.declare_dead(buffer)?;
         if origin.backing() != Some(Backing::Awaited) {
             return Some(Dead::Used);
         }
-        ledger.set_backing(buffer, Backing::Gone);
+        self.ledger.set_backing(buffer, Backing::Gone);
         Some(Dead::Unused(self.give_back(owner, |account| account.forgo(frame, bytes), out)))
     }
 
     /// The memory of a dead allocation is given back; its address stays.
-    pub fn give_up(&mut self, ledger: &mut Ledger, buffer: BufferId, out: &mut impl Outbox) -> Over<D, W> {
-        let Allocation { owner, frame, bytes, .. } = *ledger.dead_and_present(buffer)?;
-        ledger.set_backing(buffer, Backing::Gone);
+    pub fn give_up(&mut self, buffer: BufferId, out: &mut impl Outbox) -> Over<D, W> {
+        let Allocation { owner, frame, bytes, .. } = *self.ledger.dead_and_present(buffer)?;
+        self.ledger.set_backing(buffer, Backing::Gone);
         self.give_back(owner, |account| account.give(frame, bytes), out)
     }
 
     /// The contents of an allocation that is believed dead have moved to the host.
-    pub fn send_away(&mut self, ledger: &mut Ledger, buffer: BufferId, out: &mut impl Outbox) -> Over<D, W> {
-        let Allocation { owner, bytes, .. } = *ledger.movable(buffer)?;
-        ledger.set_away(buffer, true);
+    pub fn send_away(&mut self, buffer: BufferId, out: &mut impl Outbox) -> Over<D, W> {
+        let Allocation { owner, bytes, .. } = *self.ledger.movable(buffer)?;
+        self.ledger.set_away(buffer, true);
         self.give_back(owner, |account| account.send_away(bytes), out)
     }
 
@@ -289,7 +280,6 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     /// Returns the task that is over, and false if there is nothing to move; then the bytes go back.
     pub fn hand_over(
         &mut self,
-        ledger: &mut Ledger,
         buffer: BufferId,
         bytes: u64,
         key: TaskKey,
@@ -300,13 +290,13 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
             !found.is_away && found.origin.backing().is_none_or(|b| b == Backing::Present)
         };
         let before =
-            ledger.get(buffer).filter(has_memory).map(|found| found.owner).filter(|&owner| owner != key);
+            self.ledger.get(buffer).filter(has_memory).map(|found| found.owner).filter(|&owner| owner != key);
         let (Some(before), Some(task)) = (before, self.task_mut(key)) else {
             self.shrink(key, bytes, out);
             return (None, false);
         };
         task.account.take(None, bytes);
-        ledger.hand_over(buffer, key);
+        self.ledger.hand_over(buffer, key);
         (self.give_back(before, |account| account.give(None, bytes), out), true)
     }
 }

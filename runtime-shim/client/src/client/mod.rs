@@ -11,6 +11,7 @@
 
 use crate::account::{Account, Announced, FrameId};
 use crate::cell::Told;
+use crate::ledger::Ledger;
 use crate::request::{Outbox, Request};
 use crate::sites::{OpenSite, Sites};
 use crate::task::{Declared, Due, Kind, Phase, Slot, Task, TaskKey, lazy_slot};
@@ -88,6 +89,8 @@ pub struct Client<D, W> {
     pub habits: Habits,
     /// Set before the first task. All that the program does is then one task of this size, and sites mean nothing.
     pub declared: Option<Declared>,
+    /// Its allocations.
+    pub ledger: Ledger,
     tasks: [Option<Task<D, W>>; TASK_SLOTS],
     /// Sequence of the end that must be answered before the slot is used again.
     ended: [Option<u32>; TASK_SLOTS],
@@ -103,6 +106,7 @@ impl<D, W> Default for Client<D, W> {
         Client {
             habits: Habits::PLAIN,
             declared: None,
+            ledger: Ledger::default(),
             tasks: [const { None }; TASK_SLOTS],
             ended: [None; TASK_SLOTS],
             generations: 0,

@@ -25,7 +25,7 @@ impl Program {
         let sites = &mut self.threads[thread].sites;
         let wanted = Wanted { bytes, form, is_captured: false };
         let frame = self.client.innermost(sites).map(|open| open.frame);
-        match self.client.allocate(sites, &self.ledger, wanted) {
+        match self.client.allocate(sites, wanted) {
             Allocating::Refused => Doing::Nothing,
             Allocating::Needs(key) => Doing::Needs(key, Then::Allocate(bytes, form)),
             Allocating::Asks(key, frame) => {
@@ -88,7 +88,7 @@ impl Program {
             (None, None) => Origin::REWRITTEN,
             (None, Some((_, case))) => Way::choose(&case, || Some(1)).origin(),
         };
-        let id = self.ledger.insert(counted.allocation(origin));
+        let id = self.client.ledger.insert(counted.allocation(origin));
         if let Some(buffer) = self.books.get(number) {
             buffer.made = Some((id, origin));
             buffer.place = if counted.by_name.is_some() { Place::Awaited } else { Place::Present };
@@ -114,10 +114,10 @@ impl Program {
         let asked = i128::from(asked.sum::<u64>());
         let is_short = i128::from(self.books.held(key) + bytes) > self.reserved(key) - asked;
         let expected = (is_bound && place == Place::Awaited && is_short).then_some(key);
-        if self.client.short_task(&self.ledger, id) != expected {
+        if self.client.short_task(id) != expected {
             self.daemon.wrong = Some(format!("short is {expected:?}: {:?}", self.books));
         }
-        match self.client.count_coming(&mut self.ledger, id) {
+        match self.client.count_coming(id) {
             Some(coming) => {
                 if let Some(buffer) = self.books.get(number) {
                     buffer.place = Place::Coming;
@@ -141,7 +141,7 @@ impl Program {
     pub fn bring(&mut self, number: u64, before: Place, coming: Coming) -> Doing {
         let is_granted = self.extend(coming.owner, coming.more);
         if is_granted && self.rng.random_bool(0.9) {
-            self.ledger.set_backing(coming.buffer, Backing::Present);
+            self.client.ledger.set_backing(coming.buffer, Backing::Present);
             if let Some(buffer) = self.books.get(number) {
                 buffer.place = Place::Present;
             }
@@ -149,7 +149,7 @@ impl Program {
         }
         if self.fault != Fault::ForgottenUndo {
             let is_told = is_granted && self.fault != Fault::ForgottenGrant;
-            self.client.uncount_coming(&mut self.ledger, &coming, is_told, &mut self.daemon);
+            self.client.uncount_coming(&coming, is_told, &mut self.daemon);
         }
         if let Some(buffer) = self.books.get(number) {
             buffer.place = before;
@@ -161,7 +161,7 @@ impl Program {
     pub fn declare_dead(&mut self) -> Doing {
         let Some(buffer) = self.any(|buffer| !buffer.is_dead) else { return Doing::Nothing };
         let Some((id, _)) = buffer.made else { return Doing::Nothing };
-        let dead = self.client.declare_dead(&mut self.ledger, id, &mut self.daemon);
+        let dead = self.client.declare_dead(id, &mut self.daemon);
         let is_unused = buffer.place == Place::Awaited;
         if is_unused != matches!(dead, Some(Dead::Unused(_))) {
             self.daemon.wrong = Some(format!("{dead:?} for {buffer:?}"));
@@ -183,7 +183,7 @@ impl Program {
     pub fn give_up(&mut self) -> Doing {
         let Some(buffer) = self.any(|buffer| buffer.is_dead) else { return Doing::Nothing };
         let Some((id, _)) = buffer.made.filter(|_| self.is_bound(buffer.key)) else { return Doing::Nothing };
-        self.client.give_up(&mut self.ledger, id, &mut self.daemon);
+        self.client.give_up(id, &mut self.daemon);
         if buffer.is_mine() && buffer.place == Place::Present {
             if let Some(entry) = self.books.get(buffer.number) {
                 entry.place = Place::Gone;
@@ -198,7 +198,7 @@ impl Program {
     pub fn send_away(&mut self) -> Doing {
         let Some(buffer) = self.any(|buffer| buffer.frame.is_none()) else { return Doing::Nothing };
         let Some((id, _)) = buffer.made.filter(|_| self.is_bound(buffer.key)) else { return Doing::Nothing };
-        self.client.send_away(&mut self.ledger, id, &mut self.daemon);
+        self.client.send_away(id, &mut self.daemon);
         if buffer.is_managed()
             && buffer.place == Place::Present
             && let Some(entry) = self.books.get(buffer.number)
@@ -225,7 +225,7 @@ impl Program {
     }
 
     pub fn hand_over(&mut self, number: u64, id: BufferId, to: TaskKey, bytes: u64) -> Doing {
-        let (_, is_moved) = self.client.hand_over(&mut self.ledger, id, bytes, to, &mut self.daemon);
+        let (_, is_moved) = self.client.hand_over(id, bytes, to, &mut self.daemon);
         if is_moved && let Some(buffer) = self.books.get(number) {
             (buffer.key, buffer.frame) = (to, None);
         }
@@ -238,7 +238,7 @@ impl Program {
             return Doing::Nothing;
         }
         let Some(buffer) = self.any(|_| true) else { return Doing::Nothing };
-        let removed = buffer.made.and_then(|(id, _)| self.ledger.remove(id));
+        let removed = buffer.made.and_then(|(id, _)| self.client.ledger.remove(id));
         let Some(removed) = removed else { return Doing::Nothing };
         self.books.remove(buffer.number);
         if !matches!(buffer.place, Place::Gone | Place::Away) {

@@ -4,7 +4,7 @@ use crate::books::{Books, Place};
 use crate::daemon::{Daemon, ROOM};
 use eager_client::account::{Announced, Requirement};
 use eager_client::cell::{Cell, State};
-use eager_client::ledger::{BufferId, Ledger};
+use eager_client::ledger::BufferId;
 use eager_client::sites::{Beginning, Begun, OpenSite, Sites};
 use eager_client::task::{Geometry, Kind, Slot, TaskKey, lazy_slot};
 use eager_client::way::{ByName, Form};
@@ -78,7 +78,6 @@ pub struct Program {
     pub rng: ChaCha8Rng,
     pub fault: Fault,
     pub client: Client<DeviceId, ()>,
-    pub ledger: Ledger,
     pub daemon: Daemon,
     pub books: Books,
     pub threads: Vec<Thread>,
@@ -100,7 +99,6 @@ impl Program {
         Program {
             fault,
             client,
-            ledger: Ledger::default(),
             daemon,
             books: Books::default(),
             threads: (0..threads).map(thread).collect(),

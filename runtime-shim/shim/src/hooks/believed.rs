@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 /// so that their launches do not pay for the search.
 fn named(state: &State, words: &[u64]) -> Option<Vec<BufferId>> {
     state.beliefs.as_ref()?;
-    Some(state.memory.named(words))
+    Some(state.memory().named(words))
 }
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
@@ -33,7 +33,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // A mark made before this use no longer shows that the buffer is dead.
             let is_over = |buffer, certainty| certainty == Certainty::Believed && used.contains(&buffer);
             let left = state.dying.remove(is_over);
-            buffers.retain(|buffer| state.memory.get(*buffer).is_some_and(|found| found.is_away));
+            buffers.retain(|buffer| state.memory().get(*buffer).is_some_and(|found| found.is_away));
             drop(state);
             self.forget_until(left);
             buffers
@@ -63,14 +63,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let _mapping = self.mapping.lock();
         let found = {
             let state = self.state.lock();
-            state.memory.get(buffer).filter(|_| state.memory.ledger.movable(buffer).is_some())
+            state.memory().get(buffer).filter(|_| state.client.ledger.movable(buffer).is_some())
         };
         let Some(found) = found else { return };
         if self.runtime.move_to_host(found.span()).is_err() {
             // The contents stay on the device, and counted.
             return;
         }
-        self.give_back(|client, ledger| client.send_away(ledger, buffer, &mut self.outbox()));
+        self.give_back(|client| client.send_away(buffer, &mut self.outbox()));
         stats::count_believed();
     }
 
@@ -86,7 +86,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let (span, device) = {
             let state = self.state.lock();
-            let span = state.memory.get(buffer).map(|found| found.span());
+            let span = state.memory().get(buffer).map(|found| found.span());
             (span, state.client.task(coming.owner).map(|task| task.terms.device))
         };
         if let Some((span, device)) = span.zip(device)

@@ -76,7 +76,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 if copy.kind == CopyKind::HOST_TO_DEVICE
                     && let Some(span) = copy.dst_span()
                 {
-                    self.state.lock().memory.moved_in(span);
+                    self.state.lock().moved_in(span);
                 }
                 self.copy_on(thread, copy, device)
             }
@@ -164,7 +164,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let span = fill.span();
             let place = {
                 let mut state = self.state.lock();
-                let found = span.and_then(|span| state.memory.find_span(span));
+                let found = span.and_then(|span| state.memory().find_span(span));
                 let place = found.map_or(Place::Elsewhere, |found| place(&state, &found));
                 state.unsynchronized |= matches!(place, Place::Bound { .. });
                 place
@@ -190,7 +190,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     fn filled(&self, thread: &mut Thread, owner: TaskKey, span: Span, bound: bool) {
         virtual_clock::copied(span);
-        self.state.lock().memory.filled(span);
+        self.state.lock().filled(span);
         if bound {
             let device = self.state.lock().client.task(owner).map(|task| task.terms.device);
             if device.is_some_and(|device| self.enter(thread, device).is_ok()) {
@@ -281,12 +281,12 @@ fn place(state: &State, allocation: &Allocation) -> Place {
 
 fn route(state: &State, copy: &Copy) -> Route {
     let at = |span: Option<Span>| {
-        let found = span.and_then(|span| state.memory.find_span(span));
+        let found = span.and_then(|span| state.memory().find_span(span));
         found.map(|found| place(state, &found))
     };
     let has_room = |span: Option<Span>| {
-        let part = span.and_then(|span| state.memory.part(span));
-        part.is_some_and(|part| state.client.has_room_for(&state.memory.ledger, part))
+        let part = span.and_then(|span| state.memory().part(span));
+        part.is_some_and(|part| state.client.has_room_for(part))
     };
     let asynchronous = !copy.order.blocks();
     match (copy.kind, at(copy.dst_span()), at(copy.src_span())) {

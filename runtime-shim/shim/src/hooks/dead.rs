@@ -29,9 +29,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let unused = {
             let state = &mut *self.state.lock();
-            let Some(found) = state.memory.at(address) else { return };
-            let ledger = &mut state.memory.ledger;
-            let Some(dead) = state.client.declare_dead(ledger, found.id, &mut self.outbox()) else { return };
+            let Some(found) = state.memory().at(address) else { return };
+            let Some(dead) = state.client.declare_dead(found.id, &mut self.outbox()) else { return };
             trace::record_dead(found.owner.slot, found.bytes);
             stats::count_dead();
             let unused = match dead {
@@ -123,7 +122,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let taken = {
                 let mut guard = self.state.lock();
                 let state = &mut *guard;
-                let ledger = &state.memory.ledger;
+                let ledger = &state.client.ledger;
                 let is_own = |buffer| ledger.get(buffer).is_some_and(|dying| dying.owner == key);
                 // The oldest finishes first; the others keep their marks.
                 let oldest = state.dying.first(is_own);
@@ -150,7 +149,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// [`eager_client::Client::short_task`]; `None` during captures.
     fn short_task(&self, buffer: BufferId) -> Option<TaskKey> {
         let state = self.state.lock();
-        if state.captures.is_empty() { state.client.short_task(&state.memory.ledger, buffer) } else { None }
+        if state.captures.is_empty() { state.client.short_task(buffer) } else { None }
     }
 
     /// Conditions to meet before the memory is freed: all work that was requested of the device so far.
@@ -182,7 +181,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let _mapping = self.mapping.lock();
         let dead = {
             let state = self.state.lock();
-            state.memory.get(buffer).filter(|_| state.memory.ledger.dead_and_present(buffer).is_some())
+            state.memory().get(buffer).filter(|_| state.client.ledger.dead_and_present(buffer).is_some())
         };
         let Some(Found { start, allocation: Allocation { bytes, origin, .. }, .. }) = dead else { return };
         let gone = match origin {
@@ -192,7 +191,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         // If it fails, the buffer keeps its memory until it is freed; a lost device is reported there.
         if gone.is_ok() {
-            self.give_back(|client, ledger| client.give_up(ledger, buffer, &mut self.outbox()));
+            self.give_back(|client| client.give_up(buffer, &mut self.outbox()));
         }
     }
 
@@ -210,7 +209,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     fn watch(&self, lost: bool, addresses: &[u64], user: &str) {
         let used = {
             let mut state = self.state.lock();
-            let used = state.memory.dead_among(addresses);
+            let used = state.memory().dead_among(addresses);
             // The condition was recorded before this use, so the buffer keeps its memory until it is freed.
             let left = state.dying.remove(|buffer, _| used.iter().any(|found| found.id == buffer));
             drop(state);
@@ -248,8 +247,8 @@ struct Users {
 /// `None`: the buffer's memory is not to be freed, now or later.
 fn users(state: &State, dying: &Taken) -> Option<Users> {
     let allocation = match dying.certainty {
-        Certainty::Proven => state.memory.ledger.dead_and_present(dying.buffer)?,
-        Certainty::Believed => state.memory.ledger.movable(dying.buffer)?,
+        Certainty::Proven => state.client.ledger.dead_and_present(dying.buffer)?,
+        Certainty::Believed => state.client.ledger.movable(dying.buffer)?,
     };
     let task = state.client.task(allocation.owner).filter(|task| task.is_bound() && task.terms.releases)?;
     let device = task.terms.device;

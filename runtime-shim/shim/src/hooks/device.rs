@@ -161,7 +161,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Outcome::PassThrough(Why::NotOurs);
         }
         // The runtime resets only what it made itself.
-        let mapped = self.state.lock().memory.mapped();
+        let mapped = self.state.lock().memory().mapped();
         let emptied = self.on_each(thread, &devices, |runtime| runtime.device_synchronize());
         for (address, origin) in mapped.into_iter().filter(|_| emptied.is_ok()) {
             let _ = self.free_memory(address, origin);
@@ -199,7 +199,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let device = thread.program_device;
         let (addresses, streams) = {
             let state = self.state.lock();
-            let (addresses, has_others) = state.memory.on_set_device(device);
+            let (addresses, has_others) = state.memory().on_set_device(device);
             let is_own = |stream: &&StreamId| state.streams[*stream].set_device == device;
             let (own, others): (Vec<StreamId>, Vec<StreamId>) = state.streams.keys().partition(is_own);
             if !has_others && others.is_empty() {

@@ -47,12 +47,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let bytes = copy.bytes.saturating_mul(copy.rows.count);
         let state = self.state.lock();
         let is_host =
-            copy.src != 0 && copy.src_span().is_some_and(|span| state.memory.find(span.start).is_none());
+            copy.src != 0 && copy.src_span().is_some_and(|span| state.memory().find(span.start).is_none());
         let has_room = state.staged_bytes().saturating_add(bytes) <= self.config.staging_bytes;
         if !is_host || !has_room || bytes == 0 || !state.captures.is_empty() {
             return None;
         }
-        let target = copy.dst_span().and_then(|span| state.memory.find_span(span))?;
+        let target = copy.dst_span().and_then(|span| state.memory().find_span(span))?;
         Some(target.owner).filter(|&owner| state.client.is_deferred(owner))
     }
 
@@ -73,7 +73,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 };
                 (state.staged.remove(next), state.client.task(key).map(|task: &Task| task.terms.device))
             };
-            let buffer = self.state.lock().memory.find(staged.copy.dst).map(|found| found.id);
+            let buffer = self.state.lock().memory().find(staged.copy.dst).map(|found| found.id);
             let Some((buffer, device)) = buffer.zip(device) else { continue };
             let sent = self
                 .give_memory(thread, buffer)

@@ -37,7 +37,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         let is_plain = || {
             let state = self.state.lock();
-            let origin = state.memory.find_span(there).map(|found| found.origin);
+            let origin = state.memory().find_span(there).map(|found| found.origin);
             state.captures.is_empty() && matches!(origin, Some(Origin::Plain | Origin::Mapped { .. }))
         };
         if !suits || host == 0 || !is_plain() || !self.runtime.is_pageable(host) {

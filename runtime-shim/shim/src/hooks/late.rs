@@ -62,9 +62,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let own = state.client.innermost(&thread.sites).map(|open| open.key);
             let is_others =
                 |key| own != Some(key) && state.client.task(key).is_some_and(|task| task.account.is_open());
-            let owners = state.memory.absent_among(words).into_iter().map(|found| found.owner);
+            let owners = state.memory().absent_among(words).into_iter().map(|found| found.owner);
             let owners = owners.filter(|&key| !is_others(key));
-            let named = state.memory.pointed_at(words).into_iter().map(|found| found.owner);
+            let named = state.memory().pointed_at(words).into_iter().map(|found| found.owner);
             owners.chain(named).collect()
         };
         for owner in owners {
@@ -91,7 +91,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Prepares a copy or memset, and reports it if it uses a dead buffer.
     pub(crate) fn prepare_call(&self, thread: &mut Thread, addresses: &[u64]) -> Result<(), Stop> {
-        let lost = self.state.lock().memory.is_lost_among(addresses);
+        let lost = self.state.lock().memory().is_lost_among(addresses);
         self.prepare(thread, addresses)?;
         self.watch_addresses(lost, addresses);
         Ok(())

@@ -33,7 +33,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         self.poll_dying(thread);
         let words = self.arguments(launch);
-        let lost = self.state.lock().memory.is_lost_among(&words);
+        let lost = self.state.lock().memory().is_lost_among(&words);
         if let Err(stop) = self.prepare_launch(thread, launch) {
             return self.stopped(stop);
         }
@@ -175,7 +175,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             drop(state);
             let words = self.arguments(launch);
             state = self.state.lock();
-            let owners = state.memory.pointed_at(&words).into_iter().map(|found| found.owner);
+            let owners = state.memory().pointed_at(&words).into_iter().map(|found| found.owner);
             let has_device = |task: &Task| !matches!(task.phase, Phase::Unbound | Phase::Refused(_));
             let found = |key: &TaskKey| state.client.task(*key).is_some_and(has_device);
             if let Some(key) = owners.into_iter().find(found) {
@@ -199,7 +199,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let words = self.runtime.argument_words(launch.args, &kernel.argument_sizes);
         let flags = buffers::flags_by_word(&kernel.argument_sizes, &kernel.argument_flags, words.len());
         let state = self.state.lock();
-        let buffer = |&word: &u64| state.memory.find(word).map(|found| found.id);
+        let buffer = |&word: &u64| state.memory().find(word).map(|found| found.id);
         buffers::order(words.iter().map(buffer).zip(flags))
     }
 
@@ -225,7 +225,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let words = self.arguments(launch);
         let taken: Vec<Found> = {
             let state = self.state.lock();
-            state.memory.pointed_at(&words).into_iter().filter(|found| found.owner == lazy).collect()
+            state.memory().pointed_at(&words).into_iter().filter(|found| found.owner == lazy).collect()
         };
         for found in taken {
             self.hand_over(thread, key, &found)?;
@@ -239,8 +239,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let (device, streams) = {
             let state = &mut *self.state.lock();
             let (id, out) = (found.id, &mut self.outbox());
-            let (over, is_moved) =
-                state.client.hand_over(&mut state.memory.ledger, id, found.bytes, key, out);
+            let (over, is_moved) = state.client.hand_over(id, found.bytes, key, out);
             let device = state.client.task(key).filter(|_| is_moved).map(|task| task.terms.device);
             (device, self.dispose(state, over))
         };
@@ -291,7 +290,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 let flags =
                     buffers::flags_by_word(&kernel.argument_sizes, &kernel.argument_flags, words.len());
                 let state = self.state.lock();
-                let buffer = |&word: &u64| state.memory.find(word).map(|found| (found.id, found.bytes));
+                let buffer = |&word: &u64| state.memory().find(word).map(|found| (found.id, found.bytes));
                 let used = buffers::used(words.iter().map(buffer).zip(flags));
                 (used.bytes, used.access)
             }

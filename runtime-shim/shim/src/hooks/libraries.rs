@@ -59,7 +59,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub fn library_destroy(&self, handle: LibraryHandle, destroy: impl FnOnce() -> i32) -> Outcome<i32> {
         let status = destroy();
         if status == 0 {
-            let held = self.state.lock().memory.ledger.remove_array(handle.key());
+            let held = self.state.lock().client.ledger.remove_array(handle.key());
             held.into_iter().for_each(|held| self.uncount(held));
         }
         Outcome::Handled(status)
@@ -79,7 +79,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 if task.kind == Kind::Lazy {
                     thread.sites.lazy = Some(owner);
                 }
-                state.memory.ledger.insert_array(handle.key(), Held { owner, frame: None, bytes });
+                state.client.ledger.insert_array(handle.key(), Held { owner, frame: None, bytes });
             }
             Ok(Some(refusal)) => self.reporter.report_once("library", || {
                 let size = shown::size(bytes);

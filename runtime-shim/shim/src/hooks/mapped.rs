@@ -49,8 +49,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let is_mapped = |origin| matches!(origin, Origin::Mapped { .. });
         let origin = {
             let mut state = self.state.lock();
-            let found = state.memory.at(address).filter(|found| is_mapped(found.origin))?;
-            state.memory.remove(found.id);
+            let found = state.memory().at(address).filter(|found| is_mapped(found.origin))?;
+            state.remove_memory(found.id);
             self.note_watched(&state);
             found.origin
         };
@@ -61,7 +61,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Maps memory to the addresses that a call names, of tasks that are bound.
     pub(crate) fn give_memory_to_named(&self, thread: &mut Thread, words: &[u64]) -> Result<(), Stop> {
-        let absent = self.state.lock().memory.absent_among(words);
+        let absent = self.state.lock().memory().absent_among(words);
         absent.into_iter().try_for_each(|found| self.give_memory(thread, found.id))?;
         let beside: Vec<BufferId> = {
             let state = self.state.lock();
@@ -69,7 +69,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 let task = state.client.task(found.owner).filter(|task| task.is_bound());
                 task.is_some_and(|task| !task.account.is_short_of(found.bytes))
             };
-            let beside = state.memory.awaited_beside(words).into_iter().filter(has_room);
+            let beside = state.memory().awaited_beside(words).into_iter().filter(has_room);
             beside.map(|found| found.id).collect()
         };
         // The words may or may not mean these neighbours, so a failure here fails nothing.
@@ -90,7 +90,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Maps memory for all allocations of a task.
     pub(crate) fn give_memory_to_all(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
-        let absent = self.state.lock().memory.ledger.absent_of(key);
+        let absent = self.state.lock().client.ledger.absent_of(key);
         // Dead buffers stay without memory until they are named.
         let awaited =
             absent.into_iter().filter(|(_, found)| found.origin.backing() == Some(Backing::Awaited));
@@ -128,7 +128,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// faults.
     fn handle_refused_memory(&self, buffer: BufferId, bytes: u64, reason: &str) -> Result<(), Stop> {
         let is_managed =
-            self.state.lock().memory.get(buffer).is_some_and(|found| found.origin.is_rewritten());
+            self.state.lock().memory().get(buffer).is_some_and(|found| found.origin.is_rewritten());
         if is_managed {
             return Ok(());
         }
@@ -138,20 +138,18 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     pub(crate) fn count_coming(&self, buffer: BufferId) -> Option<Coming> {
         let state = &mut *self.state.lock();
-        state.client.count_coming(&mut state.memory.ledger, buffer)
+        state.client.count_coming(buffer)
     }
 
     pub(crate) fn uncount_coming(&self, coming: &Coming, is_granted: bool) {
-        self.give_back(|client, ledger| {
-            client.uncount_coming(ledger, coming, is_granted, &mut self.outbox())
-        });
+        self.give_back(|client| client.uncount_coming(coming, is_granted, &mut self.outbox()));
     }
 
     /// Maps memory to an allocation; false if the device has no room.
     fn map_memory(&self, thread: &mut Thread, buffer: BufferId) -> CudaResult<bool> {
         let found = {
             let state = self.state.lock();
-            let found = state.memory.get(buffer).filter(|found| found.origin.backing().is_some());
+            let found = state.memory().get(buffer).filter(|found| found.origin.backing().is_some());
             found.and_then(|found| Some((found, state.client.task(found.owner)?.terms.device)))
         };
         let Some((Found { start, allocation: Allocation { origin, .. }, .. }, device)) = found else {
@@ -166,7 +164,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 }
             }
             let mut state = self.state.lock();
-            state.memory.ledger.set_backing(buffer, Backing::Present);
+            state.client.ledger.set_backing(buffer, Backing::Present);
             self.note_watched(&state);
         }
         Ok(true)
@@ -190,14 +188,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 state.client.task(found.owner).map_or(DeviceIndex(0), |task| task.terms.device)
             };
             let absent: Vec<_> =
-                state.memory.absent().filter(awaited).map(|found| (found, device(&found))).collect();
+                state.memory().absent().filter(awaited).map(|found| (found, device(&found))).collect();
             (absent, std::mem::take(&mut state.staged))
         };
         for (found, device) in absent {
             let Origin::Mapped { reserved, .. } = found.origin else { continue };
             let addresses = Span { start: found.start, bytes: reserved };
             if self.runtime.map_memory(addresses, device) == Ok(Some(())) {
-                self.state.lock().memory.ledger.set_backing(found.id, Backing::Present);
+                self.state.lock().client.ledger.set_backing(found.id, Backing::Present);
             }
         }
         for staged in staged {

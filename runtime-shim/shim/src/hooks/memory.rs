@@ -172,7 +172,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // Programs call this to make a context, but the daemon has not chosen a device for one.
             return Outcome::Handled(());
         }
-        let Some(found) = self.state.lock().memory.at(address) else {
+        let Some(found) = self.state.lock().memory().at(address) else {
             return self.not_ours(thread);
         };
         if let Err(error) = self.wait_for_users(thread, &found) {
@@ -196,7 +196,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         // must find the allocation when it finishes. Its request is answered at once.
         let mapping = self.mapping.lock();
         let mut state = self.state.lock();
-        let taken = state.memory.remove(found.id)?;
+        let taken = state.remove_memory(found.id)?;
         state.unstage(found.span());
         if let Some(beliefs) = &mut state.beliefs {
             beliefs.freed(found.id);
@@ -211,18 +211,18 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Restores an allocation that could not be freed.
     pub(crate) fn put_back(&self, taken: TakenOut) {
         let mut state = self.state.lock();
-        state.memory.restore(taken);
+        state.restore_memory(taken);
         self.note_watched(&state);
     }
 
     /// Tells the daemon of a freed allocation.
     pub(crate) fn uncount_freed(&self, found: &Found) {
-        self.give_back(|client, _| client.freed(&found.allocation, &mut self.outbox()));
+        self.give_back(|client| client.freed(&found.allocation, &mut self.outbox()));
     }
 
     /// Tells the daemon of freed memory without an address.
     pub(crate) fn uncount(&self, held: Held) {
-        self.give_back(|client, _| client.release(held, &mut self.outbox()));
+        self.give_back(|client| client.release(held, &mut self.outbox()));
     }
 
     /// Waits for the device of the task that owns the memory. Managed memory may have been allocated while another
@@ -249,7 +249,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let (wanted, next) = {
                 let state = &mut *self.state.lock();
                 let wanted = Wanted { bytes, form, is_captured: !state.captures.is_empty() };
-                (wanted, state.client.allocate(&mut thread.sites, &state.memory.ledger, wanted))
+                (wanted, state.client.allocate(&mut thread.sites, wanted))
             };
             match next {
                 Allocating::Refused => return Err(self.out_of_memory()),
@@ -357,7 +357,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let start = made.start();
         let mut state = self.state.lock();
         let allocation = Allocation { set_device: thread.program_device, ..counted.allocation(origin) };
-        let (is_of_site, buffer) = (allocation.frame.is_some(), state.memory.insert(start, allocation));
+        let (is_of_site, buffer) = (allocation.frame.is_some(), state.insert_memory(start, allocation));
         if origin.is_rewritten() {
             if let Some(task) = state.client.task_mut(counted.key) {
                 // Its next launch looks whether the grant has room.
@@ -374,6 +374,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Uncounts an allocation that was not made. Bytes requested for it are returned if they were granted; the whole
     /// task ends if nothing else is left of it.
     pub(crate) fn uncount_allocation(&self, counted: &Counted, is_granted: bool) {
-        self.give_back(|client, _| client.not_made(counted, is_granted, &mut self.outbox()));
+        self.give_back(|client| client.not_made(counted, is_granted, &mut self.outbox()));
     }
 }

@@ -300,7 +300,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let (device, spans) = {
             let state = self.state.lock();
             let Some(terms) = state.client.task(key).map(|task| task.terms) else { return };
-            let rewritten = state.memory.of_task(key).filter(|found| found.origin.is_rewritten());
+            let rewritten = state.memory().of_task(key).filter(|found| found.origin.is_rewritten());
             (terms.device, rewritten.map(|found| found.span()).collect::<Vec<Span>>())
         };
         if spans.is_empty() {

@@ -6,13 +6,13 @@
 //! streams idle. It must be *uncounted* at once: managed memory can be paged out, and a loop of allocations and frees
 //! in one stream would otherwise seem to need all of them together.
 
-use crate::address_map::{Found, Memory};
+use crate::address_map::Found;
 use crate::ledger::{Allocation, Origin};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
-use crate::state::{Thread, Unfreed};
+use crate::state::{State, Thread, Unfreed};
 use crate::task::Phase;
 use eager_client::Counted;
 use eager_client::way::Form;
@@ -43,7 +43,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // Recorded as a free node: the memory is needed again whenever the graph runs, so it stays counted.
             return Outcome::PassThrough(Why::Captured);
         }
-        let found = self.state.lock().memory.at(address);
+        let found = self.state.lock().memory().at(address);
         let Some(taken) = found.and_then(|found| self.take_out(found)) else {
             return Outcome::PassThrough(Why::NotOurs);
         };
@@ -113,8 +113,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 }
             })
         };
-        self.malloc_plain(thread, bytes, make, |memory, counted, handle| {
-            memory.ledger.insert_array(handle, counted.held());
+        self.malloc_plain(thread, bytes, make, |state, counted, handle| {
+            state.client.ledger.insert_array(handle, counted.held());
         })
     }
 
@@ -129,13 +129,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return bypass;
         }
         self.sync_with_daemon(thread);
-        let Some(held) = self.state.lock().memory.ledger.remove_array(handle) else {
+        let Some(held) = self.state.lock().client.ledger.remove_array(handle) else {
             return Outcome::PassThrough(Why::NotOurs);
         };
         let freed = free();
         match freed {
             Ok(()) => self.uncount(held),
-            Err(_) => self.state.lock().memory.ledger.insert_array(handle, held),
+            Err(_) => self.state.lock().client.ledger.insert_array(handle, held),
         }
         freed.into()
     }
@@ -149,8 +149,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         make: impl FnOnce() -> CudaResult<u64>,
     ) -> Outcome<()> {
         let set_device = thread.program_device;
-        self.malloc_plain(thread, bytes, make, |memory, counted, start| {
-            memory.insert(start, Allocation { set_device, ..counted.allocation(Origin::Plain) });
+        self.malloc_plain(thread, bytes, make, |state, counted, start| {
+            state.insert_memory(start, Allocation { set_device, ..counted.allocation(Origin::Plain) });
         })
     }
 
@@ -160,7 +160,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         thread: &mut Thread,
         bytes: u64,
         make: impl FnOnce() -> CudaResult<u64>,
-        count: impl FnOnce(&mut Memory, &Counted, u64),
+        count: impl FnOnce(&mut State, &Counted, u64),
     ) -> Outcome<()> {
         match self.on_a_device(thread) {
             Outcome::PassThrough(Why::AsItIs) => {}
@@ -169,7 +169,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.served(|| {
             let counted = self.count_allocation(thread, bytes, Form::Fixed)?;
             let handle = make().inspect_err(|_| self.uncount_allocation(&counted, true))?;
-            count(&mut self.state.lock().memory, &counted, handle);
+            count(&mut self.state.lock(), &counted, handle);
             Ok(())
         })
     }
@@ -184,7 +184,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         self.sync_with_daemon(thread);
         let state = self.state.lock();
-        let Some(task) = state.memory.find(address).and_then(|found| state.client.task(found.owner)) else {
+        let Some(task) = state.memory().find(address).and_then(|found| state.client.task(found.owner)) else {
             return Hint::AsItIs;
         };
         match task.phase {

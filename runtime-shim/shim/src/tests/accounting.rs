@@ -347,7 +347,7 @@ impl Bench {
     fn check_books(&self) {
         let state = self.shim.state.lock();
         for task in state.client.bound() {
-            let live = state.memory.ledger.bytes_of(task.key);
+            let live = state.client.ledger.bytes_of(task.key);
             assert_eq!(task.account.live(), live, "live bytes of {:?}", task.key);
             assert_eq!(
                 self.daemon.requirement(task.key.slot),

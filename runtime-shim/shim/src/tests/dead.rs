@@ -73,8 +73,8 @@ fn an_address_that_is_allocated_again_is_a_new_buffer() {
     bench.free(first);
     let mut state = bench.shim.state.lock();
     let owner = state.client.lazy();
-    state.memory.insert(first, Allocation::new(40, owner, None, Origin::Plain));
-    assert!(state.memory.dead_among(&[first]).is_empty());
+    state.insert_memory(first, Allocation::new(40, owner, None, Origin::Plain));
+    assert!(state.memory().dead_among(&[first]).is_empty());
 }
 
 #[test]
