@@ -18,6 +18,6 @@ pub mod task;
 pub mod way;
 
 pub use client::{
-    Allocating, AllocationAsked, AtGate, Client, Coming, Counted, Dead, Decided, Extended, Extension, News,
-    Occasion, Over, Step, Wanted,
+    Allocating, AllocationAsked, AtGate, Client, Coming, Counted, Dead, Decided, Direction, Extended,
+    Extension, FILL_PIECE_BYTES, KeptCopies, KeptCopy, News, Occasion, Over, Pieces, Route, Step, Wanted,
 };

@@ -95,20 +95,6 @@ impl State {
         let id = self.client.ledger.restore(taken.removed);
         self.note_start(id, taken.found.start);
     }
-
-    /// Records that the host wrote `span`.
-    pub fn filled(&mut self, span: Span) {
-        if let Some(part) = self.memory().part(span) {
-            self.client.ledger.filled(part);
-        }
-    }
-
-    /// Records that a copy puts data of the host into `span` on the device.
-    pub fn moved_in(&mut self, span: Span) {
-        if let Some(part) = self.memory().part(span) {
-            self.client.ledger.moved_in(part);
-        }
-    }
 }
 
 /// The program's live allocations, with their addresses.
@@ -228,9 +214,10 @@ impl<'a> Memory<'a> {
         Some(Part { buffer: found.id, span: Span { start: span.start - found.start, bytes: span.bytes } })
     }
 
-    /// The addresses of a part of a live allocation.
-    pub fn span_of(self, part: Part) -> Span {
-        Span { start: self.start_of(part.buffer) + part.span.start, ..part.span }
+    /// The addresses of parts of live allocations.
+    pub fn spans_of(self, parts: Vec<Part>) -> Vec<Span> {
+        let span = |part: Part| Span { start: self.start_of(part.buffer) + part.span.start, ..part.span };
+        parts.into_iter().map(span).collect()
     }
 }
 
@@ -278,11 +265,11 @@ mod tests {
     #[test]
     fn what_moves_in_is_named_by_its_address() {
         let mut state = two_buffers();
-        state.filled(Span { start: 1010, bytes: 20 });
+        let written = state.memory().part(Span { start: 1010, bytes: 20 }).expect("allocated");
+        state.client.ledger.filled(written);
         let owner = state.memory().find(1010).expect("allocated").owner;
         let plan = state.client.ledger.plan_fetch(owner, 15, &[], &[], Unwritten::Nothing);
-        let spans: Vec<Span> = plan.into_iter().map(|part| state.memory().span_of(part)).collect();
-        assert_eq!(spans, [Span { start: 1010, bytes: 15 }]);
+        assert_eq!(state.memory().spans_of(plan), [Span { start: 1010, bytes: 15 }]);
     }
 
     #[test]

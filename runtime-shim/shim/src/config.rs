@@ -4,6 +4,7 @@
 //! the default is used.
 
 use crate::ring::Wanted;
+use eager_client::FILL_PIECE_BYTES;
 use eager_client::task::Declared;
 use eager_proto::newcomer::{
     CONNECT_MAX, ENV_CONNECT_MAX, ENV_ON_NO_DAEMON, daemon_expected, parse_connect_max,
@@ -53,9 +54,6 @@ const RING_AFTER_BYTES: u64 = 64 << 20;
 
 /// Bytes of managed memory that the CPU fills before a prefetch begins to move them in; 0: all of a copy.
 pub const ENV_FILL_PIECE_BYTES: &str = "EAGER_FILL_PIECE_BYTES";
-/// Default of `EAGER_FILL_PIECE_BYTES`: large against the cost of a prefetch (microseconds per 2 MiB block), small
-/// against the bytes copied, so that filling and moving overlap (specification S-309).
-const FILL_PIECE_BYTES: u64 = 32 << 20;
 
 /// Folder in which runs of a program record when its buffers were last used; unset: nothing is learnt.
 pub const ENV_LEARN: &str = "EAGER_LEARN";

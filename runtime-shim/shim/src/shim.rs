@@ -26,7 +26,7 @@ use eager_client::cell::Cell;
 use eager_client::request::{Begin, Kernel, Outbox, Request};
 use eager_client::{Client, News, Occasion};
 use eager_proto::request::{RequestBody, Slot};
-use eager_units::{DeviceId, Habits};
+use eager_units::DeviceId;
 use parking_lot::{Mutex, RwLock};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -64,9 +64,6 @@ pub struct Shim<R, S> {
     /// True once a task has been bound. From then on the device is the daemon's choice, even after the daemon is
     /// lost.
     pub(crate) ever_bound: AtomicBool,
-    /// Habits of the first daemon. A successor may want others: the requests that the shim then makes are correct
-    /// under every policy, but hold memory for longer or shorter than the successor's policy would.
-    pub(crate) habits: Habits,
     pub(crate) grant_max: Option<u64>,
     /// Determined when the first task is bound.
     visible: OnceLock<Visible>,
@@ -101,10 +98,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             None if config.is_closed_at_start => Standing::Closed,
             None => Standing::Plain,
         };
-        let habits = scheduler.as_ref().map(Scheduler::habits).unwrap_or_default();
         let grant_max = scheduler.as_ref().and_then(Scheduler::grant_max);
         let mut state = State::default();
-        state.client.habits = habits;
+        // A daemon that takes this one's place may want others: the requests that the shim then makes are correct under
+        // every policy, but hold memory for longer or shorter than that daemon's policy would.
+        state.client.habits = scheduler.as_ref().map(Scheduler::habits).unwrap_or_default();
         state.client.declared = config.declared;
         Shim {
             runtime,
@@ -117,7 +115,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             config,
             standing: AtomicU8::new(standing as u8),
             ever_bound: AtomicBool::new(false),
-            habits,
             grant_max,
             visible: OnceLock::new(),
             watched: AtomicBool::new(false),
@@ -290,9 +287,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if !matches!(news, Some(News::Grant | News::Promotion)) || self.enter(thread, terms.device).is_err() {
             return;
         }
-        if let Some(stream) = self.copy_stream(key) {
-            self.fetch(key, stream, &buffers::Order::default(), Occasion::Grown);
-        }
+        self.fetch(key, &buffers::Order::default(), Occasion::Grown);
         if news == Some(News::Promotion) {
             let had_stream = self.state.lock().client.task(key).is_some_and(|task| task.own.stream.is_some());
             if had_stream {
@@ -302,23 +297,28 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Moves data in, and makes pages, as far as the grant allows. A failed prefetch is no error: the pages move by
-    /// faults, later and slower.
-    pub(crate) fn fetch(
-        &self,
-        key: TaskKey,
-        stream: StreamId,
-        order: &buffers::Order<BufferId>,
-        occasion: Occasion,
-    ) {
-        let (plan, device) = {
+    /// Moves data in, and makes pages, as far as the grant allows.
+    pub(crate) fn fetch(&self, key: TaskKey, order: &buffers::Order<BufferId>, occasion: Occasion) {
+        let spans = {
             let state = &mut *self.state.lock();
-            let Some(device) = state.client.task(key).map(|task| task.terms.device) else { return };
             let plan = state.client.plan_fetch(key, order, occasion);
-            let spans: Vec<Span> = plan.into_iter().map(|part| state.memory().span_of(part)).collect();
-            (spans, device)
+            state.memory().spans_of(plan)
         };
-        for span in plan {
+        self.prefetch(key, spans, occasion);
+    }
+
+    /// Moves data of a task to its device. A failed prefetch is no error: the pages move by faults, later and slower.
+    pub(crate) fn prefetch(&self, key: TaskKey, spans: Vec<Span>, occasion: Occasion) {
+        if spans.is_empty() {
+            return;
+        }
+        let stream = match occasion {
+            Occasion::Grown => self.copy_stream(key),
+            Occasion::Filled | Occasion::TakenOver | Occasion::Kernel => Some(self.fill_stream(key)),
+        };
+        let device = self.state.lock().client.task(key).map(|task| task.terms.device);
+        let Some((stream, device)) = stream.zip(device) else { return };
+        for span in spans {
             if let Err(error) = self.runtime.prefetch(span, device, stream) {
                 let code = error.code();
                 self.reporter.report_once("prefetch", || {

@@ -10,11 +10,11 @@ use crate::address_map::AddressMap;
 use crate::beliefs::Beliefs;
 use crate::dying::DyingList;
 use crate::ledger::Origin;
-use crate::runtime::{Copy, DeviceIndex, HostCopy, Setting, Span, StreamFlags, StreamId};
+use crate::runtime::{Copy, DeviceIndex, HostCopy, Setting, StreamFlags, StreamId};
 use crate::task::{Kind, Lane, Phase, Task, TaskKey, Work};
-use eager_client::Client;
 use eager_client::sites::Sites;
 use eager_client::task::Slot;
+use eager_client::{Client, KeptCopies};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -78,23 +78,14 @@ pub struct State {
     pub settings: Vec<Setting>,
     /// Dead allocations whose memory is freed when the device has finished earlier work.
     pub dying: DyingList,
-    /// Copies to the device that wait for their task's memory, in the program's order.
-    pub staged: Vec<Staged>,
+    /// Copies to the device that wait for their task's memory, with the kept data as their source.
+    pub kept: KeptCopies<(Copy, HostCopy)>,
     /// Managed memory that the program freed in stream order.
     pub unfreed: Vec<Unfreed>,
     /// Beliefs about the buffers of lazy tasks; `None`: nothing is learnt.
     pub beliefs: Option<Beliefs>,
     /// The device of the program that used device variables of this real device first.
     variables: BTreeMap<DeviceIndex, i32>,
-}
-
-/// A copy whose data is kept until its task has memory.
-#[derive(Debug)]
-pub struct Staged {
-    pub owner: TaskKey,
-    /// The copy, with the kept data as its source.
-    pub copy: Copy,
-    pub data: HostCopy,
 }
 
 /// Managed memory to be freed when these streams have finished their present work.
@@ -121,7 +112,7 @@ impl State {
         self.settings.clear();
         self.unfreed.clear();
         self.dying.clear();
-        self.staged.clear();
+        self.kept = KeptCopies::default();
         if let Some(beliefs) = &mut self.beliefs {
             beliefs.all_freed();
         }
@@ -151,17 +142,7 @@ impl State {
     /// True if calls must be searched for the addresses that they name.
     pub fn is_watched(&self) -> bool {
         let learns = self.beliefs.as_ref().is_some_and(Beliefs::is_watching);
-        self.client.ledger.is_watched() || !self.staged.is_empty() || learns
-    }
-
-    /// Drops the copies kept for an allocation whose contents will not be read.
-    pub fn unstage(&mut self, span: Span) {
-        self.staged.retain(|staged| !span.holds(Span { start: staged.copy.dst, bytes: 1 }));
-    }
-
-    /// Bytes of host memory that kept copies take.
-    pub fn staged_bytes(&self) -> u64 {
-        self.staged.iter().map(|staged| staged.data.bytes()).sum()
+        self.client.ledger.is_watched() || !self.kept.is_empty() || learns
     }
 
     /// True if the program has streams that the legacy default stream waits for. Default-stream launches then stay

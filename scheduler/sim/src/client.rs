@@ -14,10 +14,10 @@ use eager_client::request;
 use eager_client::sites::Sites;
 use eager_client::spans::Span;
 use eager_client::task::{Phase, Slot, TaskKey};
-use eager_client::{AtGate, Occasion};
+use eager_client::{AtGate, KeptCopies, Occasion, Pieces};
 use eager_core::action::Gate;
 use eager_core::event::{Estimate, KernelRequest, TaskRequest};
-use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Location, Op, OpId, Range};
+use eager_gpu_model::{Access, AllocId, ContextId, Kernel, Location, Op, OpId, Range};
 use eager_units::{Bytes, ClientId, DeviceId, Habits, Nanos, TaskId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -89,10 +89,8 @@ impl fmt::Display for Blocked {
 pub struct Buffer {
     /// In the program's ledger.
     pub id: BufferId,
-    pub owner: TaskKey,
     pub alloc: AllocId,
     pub bytes: u64,
-    pub kind: AllocKind,
 }
 
 impl Buffer {
@@ -114,15 +112,6 @@ pub struct Work {
 }
 
 pub type Task = eager_client::task::Task<DeviceId, Work>;
-
-/// An allocation that has no memory yet.
-#[derive(Debug, Clone, Copy)]
-pub struct Address {
-    /// In the program's ledger.
-    pub id: BufferId,
-    /// Leading bytes staged in pinned host memory until the buffer gets memory.
-    pub staged: u64,
-}
 
 /// An entry of the stream.
 #[derive(Debug, Clone)]
@@ -168,11 +157,14 @@ pub struct Client<'a> {
     pub contexts: BTreeMap<DeviceId, ContextId>,
     pub buffers: BTreeMap<&'a str, Buffer>,
     pub lives: Lives<'a>,
-    pub addresses: BTreeMap<&'a str, Address>,
-    /// Bytes of host memory that its staged copies take.
+    /// Allocations without memory, in the program's ledger.
+    pub addresses: BTreeMap<&'a str, BufferId>,
+    /// Copies to buffers without memory, staged in pinned host memory.
+    pub kept: KeptCopies<&'a str>,
+    /// Bytes of host memory that staged copies take until they have arrived.
     pub staged: u64,
-    /// Buffer, and bytes staged for it, that is being filled.
-    pub filling: Option<(&'a str, u64)>,
+    /// The copy that the CPU makes, and the piece that it writes.
+    pub filling: Option<(Pieces, Option<Part>)>,
     /// Estimates of its tasks, in order; and the number of tasks that have begun.
     pub estimates: Vec<Option<Estimate>>,
     pub tasks_begun: usize,
@@ -216,6 +208,7 @@ impl<'a> Client<'a> {
             buffers: BTreeMap::new(),
             lives: Lives::default(),
             addresses: BTreeMap::new(),
+            kept: KeptCopies::default(),
             staged: 0,
             filling: None,
             estimates: Vec::new(),
@@ -348,6 +341,10 @@ impl<'a> Client<'a> {
     /// Prefetches of what of a task's data moves in.
     pub fn plan_fetch(&mut self, key: TaskKey, occasion: Occasion) -> Vec<Op> {
         let plan = self.tasks.plan_fetch(key, &Order::default(), occasion);
+        self.prefetches(plan)
+    }
+
+    pub fn prefetches(&self, plan: Vec<Part>) -> Vec<Op> {
         let op = |part: Part| {
             let buffer = self.buffers.values().find(|buffer| buffer.id == part.buffer)?;
             let range = Range { offset: part.span.start, bytes: part.span.bytes };

@@ -23,7 +23,7 @@ pub mod swarm;
 mod tasks;
 
 pub use cores::CoreOrder;
+pub use eager_client::FILL_PIECE_BYTES;
 pub use engine::{SimError, run};
-pub use memory::FILL_PIECE_BYTES;
 pub use options::{Estimates, Kill, SimOptions, Submission};
 pub use result::{DeviceResult, JobResult, Outcome, SimResult, Span, TaskTimes};

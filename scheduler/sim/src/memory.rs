@@ -4,22 +4,19 @@
 //! Trap: a buffer gives its memory back in stream order. A program that continues at once may want the next buffer's
 //! memory before the last buffer's is free, and then waits for its stream.
 
-use crate::client::{Address, Blocked, Buffer, Queued};
+use crate::client::{Blocked, Buffer, Queued};
 use crate::engine::{SimError, World, model_time};
 use crate::job::JobOp;
 use crate::lives;
 use crate::result::Outcome;
 use crate::steps::Step;
-use eager_client::ledger::{Allocation, Backing, BufferId, Origin};
+use eager_client::ledger::{Allocation, Backing, BufferId, Origin, Part};
+use eager_client::spans::Span;
 use eager_client::way::{Form, Way};
-use eager_client::{Allocating, Extension, Occasion, Wanted};
+use eager_client::{Allocating, Direction, Extension, FILL_PIECE_BYTES, KeptCopy, Route, Wanted};
 use eager_gpu_model::{Advice, AllocKind, Op, Range};
 use eager_units::Bytes;
 use std::collections::BTreeSet;
-
-/// Bytes of managed memory that the CPU fills before a prefetch starts to move them in: the shim's default at full
-/// size (specification S-309).
-pub const FILL_PIECE_BYTES: u64 = 32 << 20;
 
 /// Result of preparing a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +72,6 @@ impl<'a> World<'a> {
     /// Handles a step without a device: only a copy to the device can be done, by staging it.
     fn do_without_device(&mut self, index: usize, step: &Step<'a>) -> Result<Readiness, SimError> {
         if let Step::Other(JobOp::CopyToDevice { buffer, bytes, .. }) = step
-            && self.clients[index].tasks.habits.early_copies
             && self.stage(index, buffer, *bytes)
         {
             return Ok(Readiness::Done);
@@ -87,13 +83,13 @@ impl<'a> World<'a> {
     /// Copies into pinned host memory, at the rate of one host thread on one core. Returns false if there is no room.
     fn stage(&mut self, index: usize, name: &'a str, bytes: u64) -> bool {
         let client = &mut self.clients[index];
-        let Some(address) = client.addresses.get_mut(name) else { return false };
-        let more = bytes.saturating_sub(address.staged);
-        if !self.host.stage(more) {
+        let Some(&buffer) = client.addresses.get(name) else { return false };
+        let part = Part { buffer, span: Span { start: 0, bytes } };
+        if client.tasks.could_keep(part).is_none() || !self.host.stage(bytes) {
             return false;
         }
-        address.staged += more;
-        client.staged += more;
+        client.kept.push(KeptCopy { buffer, bytes, copy: name });
+        client.staged += bytes;
         self.begin_host_phase(index, bytes as f64 / self.options.model.host_copy_bytes_per_s);
         true
     }
@@ -106,30 +102,21 @@ impl<'a> World<'a> {
         self.submit_jobs()
     }
 
-    /// Sends staged data at the link's rate, beside the host's work. Into managed memory the host fills it and it is
-    /// prefetched within the grant, like any copy.
+    /// Sends staged data at the link's rate, beside the host's work.
     fn send_staged(&mut self, index: usize) -> Result<Readiness, SimError> {
         loop {
-            let client = &self.clients[index];
-            let is_staged = |(_, address): &(&&'a str, &Address)| address.staged > 0;
-            let next = client.addresses.iter().find(is_staged).map(|(name, address)| (*name, address.staged));
-            let Some((name, bytes)) = client.filling.or(next) else { return Ok(Readiness::Ready) };
-            // The address, which records the staged bytes, is removed once the buffer has memory.
-            self.clients[index].filling = Some((name, bytes));
-            let placed = self.place(index, name)?;
+            let client = &mut self.clients[index];
+            let Some(key) = client.task().map(|task| task.key) else { return Ok(Readiness::Ready) };
+            let Some(kept) = client.kept.take_first_of(&client.tasks.ledger, key) else {
+                return Ok(Readiness::Ready);
+            };
+            let placed = self.place(index, kept.copy)?;
             if placed != Readiness::Ready {
+                self.clients[index].kept.put_back(kept);
                 return Ok(placed);
             }
-            let kind = self.clients[index].buffers.get(name).map(|buffer| buffer.kind);
-            if kind == Some(AllocKind::Device) {
-                self.copy_into_plain(index, name, bytes, true)?;
-            } else if !self.copy_into_managed(index, name, bytes)? {
-                return Ok(Readiness::Wait);
-            }
-            let client = &mut self.clients[index];
-            client.filling = None;
-            client.launched = 0;
-            client.stream.push_back(Queued::Unstage(bytes));
+            self.copy_by_engine(index, kept.copy, kept.bytes, true)?;
+            self.clients[index].stream.push_back(Queued::Unstage(kept.bytes));
             self.start_next(index)?;
         }
     }
@@ -137,9 +124,7 @@ impl<'a> World<'a> {
     /// Gives memory to an address.
     fn place(&mut self, index: usize, name: &'a str) -> Result<Readiness, SimError> {
         let client = &mut self.clients[index];
-        let Some(Address { id, .. }) = client.addresses.get(name).copied() else {
-            return Ok(Readiness::Ready);
-        };
+        let Some(&id) = client.addresses.get(name) else { return Ok(Readiness::Ready) };
         if client.releases_pending() && client.tasks.short_task(id).is_some() {
             client.blocked = Blocked::Stream;
             return Ok(Readiness::Wait);
@@ -184,7 +169,7 @@ impl<'a> World<'a> {
         if let Some(reserved) = counted.by_name {
             let origin = Origin::Mapped { reserved, backing: Backing::Awaited };
             let id = client.tasks.ledger.insert(counted.allocation(origin));
-            client.addresses.insert(name, Address { id, staged: 0 });
+            client.addresses.insert(name, id);
             return Ok(true);
         }
         let Some((_, case)) = client.tasks.case(&counted) else { return Ok(true) };
@@ -215,8 +200,7 @@ impl<'a> World<'a> {
     fn take_memory(&mut self, index: usize, name: &'a str, buffer: BufferId) -> Result<bool, SimError> {
         let client = &self.clients[index];
         let found = client.tasks.ledger.get(buffer).zip(client.task().and_then(|task| task.own.id));
-        let (Some(context), Some((&Allocation { bytes, owner, origin, .. }, task))) = (client.context, found)
-        else {
+        let (Some(context), Some((&Allocation { bytes, origin, .. }, task))) = (client.context, found) else {
             return Ok(true);
         };
         let kind = if origin.is_rewritten() { AllocKind::Managed } else { AllocKind::Device };
@@ -234,7 +218,7 @@ impl<'a> World<'a> {
             self.judge("a buffer takes memory", taken)?;
         }
         let client = &mut self.clients[index];
-        client.buffers.insert(name, Buffer { id: buffer, owner, alloc, bytes, kind });
+        client.buffers.insert(name, Buffer { id: buffer, alloc, bytes });
         if let Some(op) = made.ready {
             client.blocked = Blocked::Operation(op);
             self.operations.insert(op, index);
@@ -242,11 +226,8 @@ impl<'a> World<'a> {
         Ok(true)
     }
 
-    /// Copies to a buffer. Into plain memory, and into managed memory that the grant has room for, this is one copy.
-    /// Otherwise the CPU fills pieces, each followed by a prefetch within the grant, as in the shim. Filling and
-    /// prefetching overlap, so that a buffer arrives as fast as the host copies.
-    ///
-    /// The program continues once the last piece is filled; kernels wait for the prefetches in the stream.
+    /// Copies to a buffer. The program continues once the data has arrived, or, where the CPU makes the copy, once the last
+    /// piece is written; kernels wait for the prefetches in the stream.
     pub(crate) fn copy_in(
         &mut self,
         index: usize,
@@ -255,25 +236,24 @@ impl<'a> World<'a> {
         pinned: bool,
     ) -> Result<bool, SimError> {
         let client = &mut self.clients[index];
-        // The copy engine puts data where the grant has room for all of it; a copy that the CPU has begun stays its own.
-        let through_ring = client.tasks.habits.fast_copies;
-        let Some(buffer) = client.buffers.get(name).copied() else { return Ok(true) };
-        let whole = buffer.part(0, bytes);
-        let fits = client.launched == 0 && client.tasks.has_room_for(whole);
-        let is_pinned = match buffer.kind {
-            AllocKind::Device => pinned || through_ring,
-            AllocKind::Managed if fits => {
-                client.tasks.ledger.moved_in(whole);
-                pinned
-            }
-            AllocKind::Managed => return self.copy_into_managed(index, name, bytes),
+        let Some(whole) = client.buffers.get(name).map(|buffer| buffer.part(0, bytes)) else {
+            return Ok(true);
         };
-        self.copy_into_plain(index, name, bytes, is_pinned)?;
-        self.clients[index].blocked = Blocked::Stream;
-        Ok(true)
+        if client.filling.is_none() {
+            match client.tasks.route(Direction::ToDevice, Some(whole), None) {
+                Route::Cpu(pieces) => client.filling = Some((pieces, None)),
+                _ => {
+                    let pinned = pinned || client.tasks.uses_ring(whole);
+                    self.copy_by_engine(index, name, bytes, pinned)?;
+                    self.clients[index].blocked = Blocked::Stream;
+                    return Ok(true);
+                }
+            }
+        }
+        self.fill(index, name)
     }
 
-    fn copy_into_plain(
+    fn copy_by_engine(
         &mut self,
         index: usize,
         name: &'a str,
@@ -285,31 +265,27 @@ impl<'a> World<'a> {
         self.enqueue(index, Op::CopyToDevice { alloc: buffer.alloc, range, pinned })
     }
 
-    /// Called once for each piece, and once more at the end; `launched` counts the pieces that are filled or being
-    /// filled.
-    fn copy_into_managed(&mut self, index: usize, name: &'a str, bytes: u64) -> Result<bool, SimError> {
+    /// Called once for each piece that the CPU writes, and once more at the end.
+    fn fill(&mut self, index: usize, name: &'a str) -> Result<bool, SimError> {
         let client = &mut self.clients[index];
-        let (Some(buffer), Some(context)) = (client.buffers.get(name).copied(), client.context) else {
+        let (Some((mut pieces, written)), Some(buffer), Some(context)) =
+            (client.filling, client.buffers.get(name).copied(), client.context)
+        else {
             return Ok(true);
         };
-        if client.launched == 0 && client.launches_pending() > 0 {
+        if pieces.is_new() && client.launches_pending() > 0 {
             client.blocked = Blocked::Kernels;
             return Ok(false);
         }
-        let edge = |number: u32| (u64::from(number) * FILL_PIECE_BYTES).min(bytes);
-        if let Some(filled) = client.launched.checked_sub(1) {
-            let client = &mut self.clients[index];
-            client.tasks.ledger.filled(buffer.part(edge(filled), edge(filled + 1)));
-            let ops = client.plan_fetch(buffer.owner, Occasion::Filled);
+        if let Some(written) = written {
+            let plan = client.tasks.filled(written);
+            let ops = client.prefetches(plan);
             ops.into_iter().try_for_each(|op| self.enqueue(index, op))?;
         }
-        let client = &mut self.clients[index];
-        let (start, end) = (edge(client.launched), edge(client.launched + 1));
-        if start == end {
-            return Ok(true);
-        }
-        client.launched += 1;
-        let range = Range { offset: start, bytes: end - start };
+        let next = pieces.next(FILL_PIECE_BYTES);
+        self.clients[index].filling = next.map(|piece| (pieces, Some(piece)));
+        let Some(Part { span: Span { start, bytes }, .. }) = next else { return Ok(true) };
+        let range = Range { offset: start, bytes };
         let op = self.submit(index, context, Op::HostAccess { alloc: buffer.alloc, range })?;
         self.clients[index].blocked = Blocked::Operation(op);
         Ok(false)
@@ -350,9 +326,11 @@ impl<'a> World<'a> {
 
     /// Drops an address that never got memory, and gives back what was reserved for it.
     pub(crate) fn forget_address(&mut self, index: usize, name: &str) -> Result<(), SimError> {
-        let Some(address) = self.clients[index].addresses.remove(name) else { return Ok(()) };
-        self.unstage(index, address.staged)?;
-        self.give_back(index, address.id)
+        let client = &mut self.clients[index];
+        let Some(buffer) = client.addresses.remove(name) else { return Ok(()) };
+        let kept = client.kept.forget(buffer);
+        self.unstage(index, kept)?;
+        self.give_back(index, buffer)
     }
 
     pub(crate) fn release(&mut self, index: usize, name: &str) -> Result<(), SimError> {

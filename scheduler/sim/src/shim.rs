@@ -136,7 +136,7 @@ impl<'a> World<'a> {
                     return Ok(true);
                 };
                 let range = Range { offset: 0, bytes: *bytes };
-                let pinned = *pinned || self.clients[index].tasks.habits.fast_copies;
+                let pinned = *pinned || self.clients[index].tasks.uses_ring(buffer.part(0, *bytes));
                 self.enqueue(index, Op::CopyToHost { alloc: buffer.alloc, range, pinned })?;
                 self.clients[index].blocked = Blocked::Stream;
                 Ok(true)

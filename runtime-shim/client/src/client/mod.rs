@@ -23,11 +23,13 @@ const NO_SITE: u64 = 0;
 
 mod asked;
 mod begin;
+mod copies;
 mod fetch;
 mod gate;
 mod memory;
 
 pub use asked::{Extended, Extension};
+pub use copies::{Direction, FILL_PIECE_BYTES, KeptCopies, KeptCopy, Pieces, Route};
 pub use fetch::{News, Occasion};
 pub use gate::AtGate;
 pub use memory::{Allocating, Coming, Counted, Dead, Wanted};

@@ -1,18 +1,10 @@
 //! Copies and memsets: which of them the CPU does in managed memory, and which go to the runtime unchanged.
 //!
-//! Rules (specification S-202, S-509):
-//! - host to device, into memory that the shim made managed: the runtime, if the bytes fit the task's grant beside
-//!   what it moved in before. Otherwise the CPU fills it, and a prefetch moves in what is *within the grant*: a plain
-//!   copy would pull every byte onto the device, whatever the grant is. (The CPU is the slower way: it makes the host's
-//!   pages first.)
-//! - anything between the host and memory of a task that has no device yet: the CPU;
-//! - everything else: forwarded, on the memory's device, perhaps through the pinned ring ([`super::fast`]).
+//! [`eager_client::Client::route`] decides; what goes to the runtime goes on the memory's device, perhaps through the
+//! pinned ring ([`super::fast`]).
 //!
-//! Trap: the direction `cudaMemcpyDefault` does not show where the source is, and the CPU must not read device
-//! memory. Letting the CPU do such a copy may crash the program.
+//! Trap: kernels may still use memory that the CPU is about to write, and CUDA orders nothing of the CPU's.
 
-use crate::buffers;
-use crate::ledger::Allocation;
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{Copy, CopyKind, CudaResult, DeviceIndex, Fill, Order, Rows, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
@@ -20,20 +12,8 @@ use crate::shim::{Shim, Stop};
 use crate::state::{Mark, State, Thread};
 use crate::task::{Lane, TaskKey};
 use crate::virtual_clock;
-use eager_client::Occasion;
-
-/// How a copy is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Route {
-    /// By the CPU into managed memory, which is then moved in if its task has a device.
-    FillOnHost { owner: TaskKey, bound: bool },
-    /// By the CPU, from managed memory that no device has touched.
-    ReadOnHost,
-    /// By the runtime, on this device if it is known.
-    Runtime(Option<DeviceIndex>),
-    /// Not executed now: a graph records it.
-    Captured,
-}
+use eager_client::ledger::Part;
+use eager_client::{Direction, Occasion, Pieces, Route};
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaMemcpy`, `cudaMemcpy2D` and their `Async` forms.
@@ -57,29 +37,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Makes a copy whose ends both have memory.
     fn copy_prepared(&self, thread: &mut Thread, copy: &Copy) -> Result<(), Stop> {
         self.sync_with_daemon(thread);
-        let route = route(&self.state.lock(), copy);
+        // Not in the match, which would hold the lock.
+        let route = route(&mut self.state.lock(), copy)?;
         match route {
-            Route::FillOnHost { owner, bound } => {
-                if bound {
-                    self.quiesce(thread, owner, copy.order)?;
-                }
-                self.fill_in_pieces(thread, copy, owner, bound)
-            }
-            Route::ReadOnHost => {
+            Route::Cpu(pieces) => self.fill_in_pieces(thread, copy, pieces),
+            Route::CpuReads => {
                 self.copy_rows_on_host(copy);
                 copy.src_span().into_iter().for_each(virtual_clock::copied);
                 Ok(())
             }
-            Route::Captured => Err(Stop::Pass(Why::Captured)),
-            Route::Runtime(None) => self.leave_to_runtime(thread),
-            Route::Runtime(Some(device)) => {
-                if copy.kind == CopyKind::HOST_TO_DEVICE
-                    && let Some(span) = copy.dst_span()
-                {
-                    self.state.lock().moved_in(span);
-                }
-                self.copy_on(thread, copy, device)
-            }
+            Route::Elsewhere => self.leave_to_runtime(thread),
+            Route::Device(device) => self.copy_on(thread, copy, device),
         }
     }
 
@@ -124,30 +92,20 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    fn fill_in_pieces(
-        &self,
-        thread: &mut Thread,
-        copy: &Copy,
-        owner: TaskKey,
-        bound: bool,
-    ) -> Result<(), Stop> {
-        let Some(span) = copy.dst_span() else { return Err(Stop::Pass(Why::NotOurs)) };
-        if copy.rows != Rows::ONE {
-            self.copy_rows_on_host(copy);
-            self.filled(thread, owner, span, bound);
-            return Ok(());
+    fn fill_in_pieces(&self, thread: &mut Thread, copy: &Copy, mut pieces: Pieces) -> Result<(), Stop> {
+        if let Some(owner) = pieces.bound {
+            self.quiesce(thread, owner, copy.order)?;
         }
-        let piece_bytes = match self.config.fill_piece_bytes {
-            0 => copy.bytes,
-            bytes => bytes,
-        };
-        let mut done = 0;
-        while done < copy.bytes {
-            let bytes = piece_bytes.min(copy.bytes - done);
-            let piece = Span { start: copy.dst + done, bytes };
-            self.runtime.copy_on_host(piece.start, copy.src + done, bytes);
-            self.filled(thread, owner, piece, bound);
-            done += bytes;
+        let is_one_row = copy.rows == Rows::ONE;
+        let bytes_max = if is_one_row { self.config.fill_piece_bytes } else { 0 };
+        let start = pieces.whole.span.start;
+        while let Some(piece) = pieces.next(bytes_max) {
+            let Span { start: at, bytes } = piece.span;
+            match is_one_row {
+                true => self.runtime.copy_on_host(copy.dst + (at - start), copy.src + (at - start), bytes),
+                false => self.copy_rows_on_host(copy),
+            }
+            self.filled(thread, Span { start: copy.dst + (at - start), bytes }, piece);
         }
         Ok(())
     }
@@ -161,42 +119,46 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 self.note_uses(thread, &[fill.dst]);
             }
             self.sync_with_daemon(thread);
-            let span = fill.span();
-            let place = {
+            let route = {
                 let mut state = self.state.lock();
-                let found = span.and_then(|span| state.memory().find_span(span));
-                let place = found.map_or(Place::Elsewhere, |found| place(&state, &found));
-                state.unsynchronized |= matches!(place, Place::Bound { .. });
-                place
+                let to = fill.span().and_then(|span| state.memory().part(span));
+                let route = state.client.route(Direction::Fill, to, None);
+                state.unsynchronized |= matches!(route, Route::Device(_));
+                route
             };
-            match (place, span) {
-                (Place::Unbound { owner }, Some(span)) => {
+            match route {
+                Route::Cpu(pieces) => {
                     for row in 0..fill.rows {
                         // `cudaMemset` uses the low byte of its value.
                         let value = fill.value.to_le_bytes()[0];
                         self.runtime.fill_on_host(fill.dst + row * fill.pitch, value, fill.bytes);
                     }
-                    self.filled(thread, owner, span, false);
+                    let bytes = pieces.whole.span.bytes;
+                    self.filled(thread, Span { start: fill.dst, bytes }, pieces.whole);
                     Ok(())
                 }
-                (Place::Bound { device, .. }, _) => {
+                Route::Device(device) => {
                     self.enter(thread, device)?;
                     Err(Stop::Pass(Why::AsItIs))
                 }
-                _ => self.leave_to_runtime(thread),
+                Route::CpuReads | Route::Elsewhere => self.leave_to_runtime(thread),
             }
         })
     }
 
-    fn filled(&self, thread: &mut Thread, owner: TaskKey, span: Span, bound: bool) {
+    /// The CPU has written `span`, a part of managed memory.
+    fn filled(&self, thread: &mut Thread, span: Span, part: Part) {
         virtual_clock::copied(span);
-        self.state.lock().filled(span);
-        if bound {
-            let device = self.state.lock().client.task(owner).map(|task| task.terms.device);
-            if device.is_some_and(|device| self.enter(thread, device).is_ok()) {
-                let stream = self.fill_stream(owner);
-                self.fetch(owner, stream, &buffers::Order::default(), Occasion::Filled);
-            }
+        let (spans, owner) = {
+            let state = &mut *self.state.lock();
+            let plan = state.client.filled(part);
+            let owner = state.client.ledger.get(part.buffer).and_then(|found| state.client.task(found.owner));
+            (state.memory().spans_of(plan), owner.map(|task| (task.key, task.terms.device)))
+        };
+        if let Some((key, device)) = owner.filter(|_| !spans.is_empty())
+            && self.enter(thread, device).is_ok()
+        {
+            self.prefetch(key, spans, Occasion::Filled);
         }
     }
 
@@ -253,60 +215,22 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 }
 
-/// Where an allocation is, as far as copies depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// Managed by the shim, without a device so far.
-    Unbound {
-        owner: TaskKey,
-    },
-    Bound {
-        owner: TaskKey,
-        device: DeviceIndex,
-        rewritten: bool,
-    },
-    /// The program's own managed memory before its task has a device, or memory of a task that is gone.
-    Elsewhere,
-}
-
-fn place(state: &State, allocation: &Allocation) -> Place {
-    let owner = allocation.owner;
-    let rewritten = allocation.origin.is_rewritten();
-    match state.client.task(owner) {
-        Some(task) if task.is_bound() => Place::Bound { owner, device: task.terms.device, rewritten },
-        Some(_) if rewritten => Place::Unbound { owner },
-        _ => Place::Elsewhere,
+/// Who makes a copy.
+fn route(state: &mut State, copy: &Copy) -> Result<Route<DeviceIndex>, Stop> {
+    if copy.bytes == 0 || copy.rows.count == 0 || copy.src == 0 {
+        return Ok(Route::Elsewhere);
     }
-}
-
-fn route(state: &State, copy: &Copy) -> Route {
-    let at = |span: Option<Span>| {
-        let found = span.and_then(|span| state.memory().find_span(span));
-        found.map(|found| place(state, &found))
-    };
-    let has_room = |span: Option<Span>| {
-        let part = span.and_then(|span| state.memory().part(span));
-        part.is_some_and(|part| state.client.has_room_for(part))
-    };
-    let asynchronous = !copy.order.blocks();
-    match (copy.kind, at(copy.dst_span()), at(copy.src_span())) {
-        _ if copy.bytes == 0 || copy.rows.count == 0 || copy.src == 0 => Route::Runtime(None),
-        _ if !state.captures.is_empty() && asynchronous => Route::Captured,
-        (CopyKind::HOST_TO_DEVICE, Some(Place::Unbound { owner }), None) => {
-            Route::FillOnHost { owner, bound: false }
-        }
-        (CopyKind::HOST_TO_DEVICE, Some(Place::Bound { owner, rewritten: true, .. }), None)
-            if !has_room(copy.dst_span()) =>
-        {
-            Route::FillOnHost { owner, bound: true }
-        }
-        (CopyKind::DEVICE_TO_DEVICE, Some(Place::Unbound { owner }), Some(Place::Unbound { .. })) => {
-            Route::FillOnHost { owner, bound: false }
-        }
-        (CopyKind::DEVICE_TO_HOST, None, Some(Place::Unbound { .. })) => Route::ReadOnHost,
-        (_, Some(Place::Bound { device, .. }), _) | (_, _, Some(Place::Bound { device, .. })) => {
-            Route::Runtime(Some(device))
-        }
-        _ => Route::Runtime(None),
+    if !state.captures.is_empty() && !copy.order.blocks() {
+        // Not executed now: a graph records it.
+        return Err(Stop::Pass(Why::Captured));
     }
+    let direction = match copy.kind {
+        CopyKind::HOST_TO_DEVICE => Direction::ToDevice,
+        CopyKind::DEVICE_TO_HOST => Direction::ToHost,
+        CopyKind::DEVICE_TO_DEVICE => Direction::OnDevice,
+        _ => Direction::Unknown,
+    };
+    let part = |span: Option<Span>| span.and_then(|span| state.memory().part(span));
+    let (to, from) = (part(copy.dst_span()), part(copy.src_span()));
+    Ok(state.client.route(direction, to, from))
 }

@@ -39,7 +39,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                     None
                 }
                 Dead::Unused(over) => {
-                    state.unstage(found.span());
+                    state.kept.forget(found.id);
                     Some(self.dispose(state, over))
                 }
             };

@@ -7,14 +7,16 @@
 use crate::runtime::{Copy, CopyKind, Order, Rows, Runtime, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop};
-use crate::state::{Staged, State, Thread};
+use crate::state::Thread;
 use crate::task::{Task, TaskKey};
+use eager_client::KeptCopy;
+use eager_client::ledger::BufferId;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Requests the deferred task that a copy writes to, and keeps the copy if the task must wait. False: the copy
     /// can be made now.
     pub(crate) fn keep(&self, thread: &mut Thread, copy: &Copy) -> Result<bool, Stop> {
-        let Some(owner) = self.could_wait(copy) else { return Ok(false) };
+        let Some((owner, buffer)) = self.could_wait(copy) else { return Ok(false) };
         self.ask_deferred(thread, owner)?;
         if !self.state.lock().client.is_deferred(owner) {
             return Ok(false);
@@ -31,57 +33,52 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // work.
             return Ok(false);
         }
-        state.staged.push(Staged { owner, copy: kept, data });
+        state.kept.push(KeptCopy { buffer, bytes: data.bytes(), copy: (kept, data) });
         self.note_watched(&state);
         Ok(true)
     }
 
-    /// The deferred task for whose memory a copy can be kept: a copy from the host, in program order, and within the
-    /// budget.
-    fn could_wait(&self, copy: &Copy) -> Option<TaskKey> {
+    /// The deferred task, and the buffer, for whose memory a copy can be kept: a copy from the host, in program order, and
+    /// within the budget.
+    fn could_wait(&self, copy: &Copy) -> Option<(TaskKey, BufferId)> {
         let in_order = copy.order.blocks()
             || matches!(copy.order, Order::On(s) if s.is_legacy() || s == StreamId::PER_THREAD);
-        if !self.habits.early_copies || copy.kind != CopyKind::HOST_TO_DEVICE || !in_order {
+        if copy.kind != CopyKind::HOST_TO_DEVICE || !in_order {
             return None;
         }
         let bytes = copy.bytes.saturating_mul(copy.rows.count);
         let state = self.state.lock();
+        let to = state.memory().part(copy.dst_span()?)?;
+        let owner = state.client.could_keep(to)?;
         let is_host =
             copy.src != 0 && copy.src_span().is_some_and(|span| state.memory().find(span.start).is_none());
-        let has_room = state.staged_bytes().saturating_add(bytes) <= self.config.staging_bytes;
-        if !is_host || !has_room || bytes == 0 || !state.captures.is_empty() {
-            return None;
-        }
-        let target = copy.dst_span().and_then(|span| state.memory().find_span(span))?;
-        Some(target.owner).filter(|&owner| state.client.is_deferred(owner))
+        let has_room = state.kept.bytes().saturating_add(bytes) <= self.config.staging_bytes;
+        (is_host && has_room && bytes > 0 && state.captures.is_empty()).then_some((owner, to.buffer))
     }
 
     /// Copies the data kept for a task to the device, in program order. The task is bound.
     pub(crate) fn flush(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
-        let has_any = |state: &State| state.staged.iter().any(|staged| staged.owner == key);
-        if !has_any(&self.state.lock()) {
+        if self.state.lock().kept.is_empty() {
             return Ok(());
         }
         let _flushing = self.flushing.lock();
         loop {
-            let (staged, device) = {
-                let mut state = self.state.lock();
-                let next = state.staged.iter().position(|staged| staged.owner == key);
-                let Some(next) = next else {
-                    self.note_watched(&state);
+            let (kept, device) = {
+                let state = &mut *self.state.lock();
+                let kept = state.kept.take_first_of(&state.client.ledger, key);
+                let Some(kept) = kept else {
+                    self.note_watched(state);
                     return Ok(());
                 };
-                (state.staged.remove(next), state.client.task(key).map(|task: &Task| task.terms.device))
+                (kept, state.client.task(key).map(|task: &Task| task.terms.device))
             };
-            let buffer = self.state.lock().memory().find(staged.copy.dst).map(|found| found.id);
-            let Some((buffer, device)) = buffer.zip(device) else { continue };
+            let Some(device) = device else { continue };
             let sent = self
-                .give_memory(thread, buffer)
+                .give_memory(thread, kept.buffer)
                 .and_then(|()| Ok(self.enter(thread, device)?))
-                .and_then(|()| Ok(self.copy_now(&staged.copy)?));
+                .and_then(|()| Ok(self.copy_now(&kept.copy.0)?));
             if let Err(stop) = sent {
-                // The copy is kept, and the next call that names the memory retries it.
-                self.state.lock().staged.insert(0, staged);
+                self.state.lock().kept.put_back(kept);
                 return Err(stop);
             }
         }

@@ -6,7 +6,6 @@
 //! are copies while the program records a graph. Trap: a copy of a second thread while the ring is in use must be
 //! forwarded too; waiting for the ring could deadlock.
 
-use crate::ledger::Origin;
 use crate::ring::{PLACES, Piece, Places, SMALL_BYTES};
 use crate::runtime::{Copy, CopyKind, CudaResult, Order, Rows, Runtime, StreamId};
 use crate::scheduler::Scheduler;
@@ -24,7 +23,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// `None`: this copy does not use the ring, or the ring is not available now.
     fn copy_through_ring(&self, copy: &Copy) -> Option<CudaResult<()>> {
-        let suits = self.habits.fast_copies && copy.rows == Rows::ONE && copy.bytes > SMALL_BYTES;
+        let suits = copy.rows == Rows::ONE && copy.bytes > SMALL_BYTES;
         let (host, there) = match copy.kind {
             CopyKind::HOST_TO_DEVICE => (copy.src, copy.dst_span()?),
             CopyKind::DEVICE_TO_HOST => (copy.dst, copy.src_span()?),
@@ -35,12 +34,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Order::BlockingPerThread => StreamId::PER_THREAD,
             Order::On(_) => return None,
         };
-        let is_plain = || {
+        let uses_ring = || {
             let state = self.state.lock();
-            let origin = state.memory().find_span(there).map(|found| found.origin);
-            state.captures.is_empty() && matches!(origin, Some(Origin::Plain | Origin::Mapped { .. }))
+            let part = state.memory().part(there);
+            state.captures.is_empty() && part.is_some_and(|part| state.client.uses_ring(part))
         };
-        if !suits || host == 0 || !is_plain() || !self.runtime.is_pageable(host) {
+        if !suits || host == 0 || !uses_ring() || !self.runtime.is_pageable(host) {
             return None;
         }
         let mut ring = self.ring.try_lock()?;

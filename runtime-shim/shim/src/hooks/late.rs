@@ -17,7 +17,7 @@ use eager_client::way::ByName;
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// How the memory of a site's task may come with the calls that name it.
     pub(crate) fn by_name(&self, site: u64) -> Option<ByName> {
-        let room = self.grant_max.filter(|_| self.habits.comes_by_name())?;
+        let room = self.grant_max.filter(|_| self.state.lock().client.habits.comes_by_name())?;
         let room = {
             let program = self.program.read();
             // Each request includes the program's managed variables.

@@ -209,8 +209,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return;
         }
         let order = self.fetch_order(launch);
-        let stream = self.fill_stream(key);
-        self.fetch(key, stream, &order, Occasion::Kernel);
+        self.fetch(key, &order, Occasion::Kernel);
     }
 
     /// Moves memory that the unbound lazy task holds and this task's kernel uses to this task, so that it is counted
@@ -247,9 +246,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let Some(device) = device else { return Ok(()) };
         self.enter(thread, device)?;
         let _ = self.runtime.prefer_device(found.span(), device);
-        let stream = self.fill_stream(key);
         let order = buffers::Order { first: vec![found.id], sparse: Vec::new() };
-        self.fetch(key, stream, &order, Occasion::TakenOver);
+        self.fetch(key, &order, Occasion::TakenOver);
         Ok(())
     }
 

@@ -181,7 +181,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         // Held from here on, so that another thread that finds the daemon lost continues only when all memory is
         // there.
         let _mapping = self.mapping.lock();
-        let (absent, staged) = {
+        let (absent, kept) = {
             let mut state = self.state.lock();
             let awaited = |found: &Found| found.origin.backing() == Some(Backing::Awaited);
             let device = |found: &Found| {
@@ -189,7 +189,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             };
             let absent: Vec<_> =
                 state.memory().absent().filter(awaited).map(|found| (found, device(&found))).collect();
-            (absent, std::mem::take(&mut state.staged))
+            (absent, state.kept.take_all())
         };
         for (found, device) in absent {
             let Origin::Mapped { reserved, .. } = found.origin else { continue };
@@ -198,8 +198,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 self.state.lock().client.ledger.set_backing(found.id, Backing::Present);
             }
         }
-        for staged in staged {
-            let _ = self.runtime.copy(&staged.copy);
+        for kept in kept {
+            let _ = self.runtime.copy(&kept.copy.0);
         }
         self.note_watched(&self.state.lock());
     }

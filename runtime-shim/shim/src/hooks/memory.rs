@@ -197,7 +197,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let mapping = self.mapping.lock();
         let mut state = self.state.lock();
         let taken = state.remove_memory(found.id)?;
-        state.unstage(found.span());
+        state.kept.forget(found.id);
         if let Some(beliefs) = &mut state.beliefs {
             beliefs.freed(found.id);
         }

@@ -310,8 +310,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let _ = self.runtime.prefer_device(span, device);
         }
         let order = launch.map_or_else(buffers::Order::default, |launch| self.fetch_order(launch));
-        let stream = self.fill_stream(key);
-        self.fetch(key, stream, &order, Occasion::Kernel);
+        self.fetch(key, &order, Occasion::Kernel);
     }
 
     /// The stream on which filled data moves in before the next kernel: that of the task's kernels, so that they

@@ -135,7 +135,7 @@ fn an_eager_task_has_the_pages_of_what_a_kernel_uses_within_its_grant() {
         (cell.grant, cell.class, cell.flags) = (120, CLASS_PROMOTED, FLAG_MANAGED | FLAG_HIGH_PRIORITY);
     });
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
-    let rest = ["prefetch 10 to 0 on stream 259", "prefetch 40 to 0 on stream 259"];
+    let rest = ["prefetch 10 to 0 on stream 258", "prefetch 40 to 0 on stream 258"];
     assert_eq!(prefetches(&bench), rest, "with its full grant it has room for all");
 }
 
