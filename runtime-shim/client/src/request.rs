@@ -22,6 +22,8 @@ pub enum Request {
     /// A watched task has kernels on its device, or has none any more.
     Busy,
     Idle,
+    /// The program has seen that it was promoted: its data is being moved in, and its later kernels have high priority.
+    Promoted,
 }
 
 /// A launch as the gate judges it.

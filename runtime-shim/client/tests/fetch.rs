@@ -67,8 +67,12 @@ fn a_copy_goes_to_the_device_where_the_task_is_known_to_have_room() {
 #[test]
 fn older_terms_are_not_entered_and_only_more_memory_moves_data() {
     let mut program = Program::with(terms(Class::Eager, 50, true));
-    let adopt =
-        |program: &mut Program, sequence, terms| program.client.adopt(program.key, told(sequence, terms));
+    let adopt = |program: &mut Program, sequence, terms| {
+        program.client.adopt(program.key, told(sequence, terms), &mut |_, request| {
+            assert_eq!(request, Request::Promoted);
+            0
+        })
+    };
     assert_eq!(adopt(&mut program, 1, terms(Class::Eager, 90, true)), None, "older");
     assert_eq!(adopt(&mut program, 4, terms(Class::Eager, 40, true)), Some(News::Terms));
     assert_eq!(adopt(&mut program, 6, terms(Class::Eager, 60, true)), Some(News::Grant));

@@ -282,7 +282,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 // New terms move data and make streams, which a capture forbids; the cell still holds them after it.
                 return;
             }
-            state.client.adopt(key, terms)
+            state.client.adopt(key, terms, &mut self.outbox())
         };
         if !matches!(news, Some(News::Grant | News::Promotion)) || self.enter(thread, terms.device).is_err() {
             return;
@@ -293,7 +293,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             if had_stream {
                 self.own_stream(key);
             }
-            let _ = self.send(key.slot, &RequestBody::Promoted);
         }
     }
 
@@ -521,5 +520,6 @@ fn body(request: Request, more: u64, name: &str) -> RequestBody {
         }
         Request::Busy => RequestBody::Busy,
         Request::Idle => RequestBody::Idle,
+        Request::Promoted => RequestBody::Promoted,
     }
 }

@@ -83,7 +83,7 @@ pub enum Event {
     Thawed {
         client: ClientId,
     },
-    /// A promoted task has moved its data and switched to high priority.
+    /// A promoted task has seen that it is: its data is being moved in, and its later kernels have high priority.
     Promoted {
         task: TaskId,
     },

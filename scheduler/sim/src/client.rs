@@ -18,7 +18,7 @@ use eager_client::{AtGate, KeptCopies, Occasion, Pieces};
 use eager_core::action::Gate;
 use eager_core::event::{Estimate, KernelRequest, TaskRequest};
 use eager_gpu_model::{Access, AllocId, ContextId, Kernel, Location, Op, OpId, Range};
-use eager_units::{Bytes, ClientId, DeviceId, Habits, Nanos, TaskId};
+use eager_units::{Bytes, ClientId, DeviceId, Habits, Nanos, TaskId, Terms};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
@@ -107,6 +107,8 @@ pub struct Work {
     /// When it was requested, and when it was bound to a device.
     pub asked: Option<Nanos>,
     pub bound: Option<Nanos>,
+    /// The terms that a daemon would show since then. The program sees them at its next step.
+    pub shown: Option<Terms>,
     /// Its gate, once it has one.
     pub gate: Option<Gate>,
 }
@@ -170,10 +172,6 @@ pub struct Client<'a> {
     pub tasks_begun: usize,
     pub stream: VecDeque<Queued<'a>>,
     pub in_flight: Option<InFlight>,
-    /// True if the task is promoted and the scheduler does not yet know that its data has moved in.
-    pub moving_in: bool,
-    /// Prefetches of a promoted task, outside the stream.
-    pub late: BTreeSet<OpId>,
     pub result: JobResult,
 }
 
@@ -215,8 +213,6 @@ impl<'a> Client<'a> {
             tasks_begun: 0,
             stream: VecDeque::new(),
             in_flight: None,
-            moving_in: false,
-            late: BTreeSet::new(),
             result: JobResult {
                 index,
                 name: job.name.clone(),
@@ -244,7 +240,7 @@ impl<'a> Client<'a> {
     /// The device that the program was given last, whether it has seen it or not.
     pub fn device(&self) -> Option<DeviceId> {
         let bound = self.tasks.tasks().find(|task| task.own.bound.is_some());
-        bound.map(|task| task.terms.device).or(self.tasks.foothold)
+        bound.and_then(|task| task.own.shown).map(|terms| terms.device).or(self.tasks.foothold)
     }
 
     /// True if the core has decided on a request and the program has not seen it.

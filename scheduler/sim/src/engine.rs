@@ -12,11 +12,9 @@ use crate::job::{Job, JobError};
 use crate::options::{Kill, SimOptions, Submission};
 use crate::result::{DeviceResult, Outcome, SimResult};
 use crate::sentences::sentence;
-use eager_client::cell::Told;
 use eager_client::task::Kind;
-use eager_client::{News, Occasion};
 use eager_core::Scheduler;
-use eager_core::action::{Action, Gate, Reason};
+use eager_core::action::{Action, Reason};
 use eager_core::event::{DeviceProfile, Event};
 use eager_core::journal::{JournalHeader, JournalLine};
 use eager_core::policy::{MemoryRule, Traits};
@@ -317,23 +315,21 @@ impl<'a> World<'a> {
         let Some(task) = action.task() else { return };
         let Some(&index) = self.tasks.get(&task) else { return };
         let now = self.now;
-        // What the daemon would show after this step of the scheduler.
-        let terms = |before| {
-            let shown = self.scheduler.task(task).and_then(|view| view.terms(&self.traits));
-            shown.unwrap_or(before)
-        };
         let client = &mut self.clients[index];
         let Some(open) = client.tasks.tasks_mut().find(|open| open.own.id == Some(task)) else { return };
+        let before = open.own.shown;
+        // What the daemon would show after this step of the scheduler.
+        open.own.shown = self.scheduler.task(task).and_then(|view| view.terms(&self.traits)).or(before);
         match action {
             Action::Bind { device, .. } if open.kind == Kind::Lazy => {
-                (open.terms.terms, open.own.bound) = (terms(open.terms.terms), Some(now));
+                open.own.bound = Some(now);
                 if self.traits.assignment.is_by_program() {
                     client.result.bind.get_or_insert(now);
                     client.result.device = Some(device.0);
                 }
             }
             Action::Bind { device, class, grant, .. } => {
-                (open.terms.terms, open.own.bound) = (terms(open.terms.terms), Some(now));
+                open.own.bound = Some(now);
                 self.eager_launches += u64::from(*class == Class::Eager);
                 let result = &mut client.result;
                 result.bind.get_or_insert(now);
@@ -355,28 +351,19 @@ impl<'a> World<'a> {
             | Action::Stranded { .. }
             | Action::Reinstated { .. } => return,
             Action::Regrant { grant, class, reason, .. } => {
-                let (key, told) = (open.key, Told { terms: terms(open.terms.terms), ..open.terms });
-                let news = client.tasks.adopt(key, told);
-                client.result.grant_bytes_max = client.result.grant_bytes_max.max(grant.0);
+                let result = &mut client.result;
+                let is_promoted =
+                    open.own.shown.zip(before).is_some_and(|(shown, before)| shown.promoted_since(&before));
+                result.grant_bytes_max = result.grant_bytes_max.max(grant.0);
                 // A promotion by freeing grants no memory, so it is not a change of class in the result.
-                let by_freeing = matches!(reason, Reason::PromotedByShrinking { .. });
-                if !by_freeing && client.result.classes.last().map(|last| last.1) != Some(*class) {
-                    client.result.classes.push((now, *class));
-                }
-                if news == Some(News::Promotion) {
-                    client.moving_in = true;
-                    self.promotions += u64::from(!by_freeing);
-                }
-                match news {
-                    // With the pages of memory that was never written, which the shim makes before its next kernel.
-                    Some(News::Promotion) => self.move_in(index, key, Occasion::Kernel),
-                    Some(News::Grant) => self.move_in(index, key, Occasion::Grown),
-                    Some(News::Terms) | None => {}
+                if !matches!(reason, Reason::PromotedByShrinking { .. }) {
+                    self.promotions += u64::from(is_promoted);
+                    if result.classes.last().map(|last| last.1) != Some(*class) {
+                        result.classes.push((now, *class));
+                    }
                 }
             }
-            Action::SetGate { gate, .. } => {
-                (open.terms.terms.gated, open.own.gate) = (*gate != Gate::Ungated, Some(*gate));
-            }
+            Action::SetGate { gate, .. } => open.own.gate = Some(*gate),
             // A daemon reads the program's launch counters now, so that the core knows its activity.
             Action::Watch { on, .. } => (open.terms.terms.watched, open.told_busy) = (*on, None),
         }
@@ -392,7 +379,7 @@ impl<'a> World<'a> {
         } else if matches!(client.blocked, Blocked::Context { op, .. } if op == completion.op) {
             client.host_phase_ended(self.now);
             client.result.start.get_or_insert(self.now);
-        } else if !client.late.remove(&completion.op) && client.blocked == Blocked::Operation(completion.op) {
+        } else if client.blocked == Blocked::Operation(completion.op) {
             client.blocked = Blocked::Not;
         }
         self.ready.push_back(index);

@@ -193,6 +193,7 @@ impl<'a> World<'a> {
             self.end(index)?;
             return Ok(false);
         }
+        self.take_terms(index, extension.key)?;
         Ok(true)
     }
 

@@ -28,7 +28,7 @@ pub fn sentence(event: &Event) -> String {
         Event::Idle { task } => format!("{task} is idle"),
         Event::Frozen { client } => format!("{client}'s process is stopped, and has no kernel on a device"),
         Event::Thawed { client } => format!("{client}'s process goes on"),
-        Event::Promoted { task } => format!("{task} has moved in"),
+        Event::Promoted { task } => format!("{task} sees that it is promoted"),
         Event::Tick => "the deadline passes".to_owned(),
         Event::Restored { tasks, .. } => format!("{} tasks go on from an earlier scheduler", tasks.len()),
         Event::Observed { device, foreign, clients } => {

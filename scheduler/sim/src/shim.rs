@@ -9,9 +9,9 @@ use crate::job::{JobOp, KernelOp};
 use crate::memory::Readiness;
 use crate::result::{Outcome, Span};
 use crate::steps::Step;
-use eager_client::Occasion;
 use eager_client::request::Outbox;
 use eager_client::task::{Geometry, TaskKey};
+use eager_client::{News, Occasion};
 use eager_core::event::{Event, TaskRequest};
 use eager_gpu_model::{Completion, ModelError, Op, OpId, Pattern, Range};
 use eager_units::Nanos;
@@ -24,7 +24,6 @@ impl<'a> World<'a> {
     /// Lets a client proceed until it must wait.
     pub(crate) fn pump(&mut self, index: usize) -> Result<(), SimError> {
         self.report_activity(index)?;
-        self.report_moved_in(index)?;
         while self.can_go_on(index)? {
             if self.asks_from_start(index) && !self.has_foothold(index)? {
                 return Ok(());
@@ -67,6 +66,7 @@ impl<'a> World<'a> {
             Blocked::Kernels => client.launches_pending() == 0,
             Blocked::Queue => client.queue_has_room(),
             Blocked::Gate { since, at_gate } => {
+                self.look(index)?;
                 let passes = self.pass_gate(index, at_gate)?.is_none();
                 if passes {
                     let result = &mut self.clients[index].result;
@@ -274,25 +274,22 @@ impl<'a> World<'a> {
         self.report_activity(index)
     }
 
-    /// Called when a task has more memory: its data moves in beside its kernels (specification S-208).
-    pub(crate) fn move_in(&mut self, index: usize, key: TaskKey, occasion: Occasion) {
+    /// Enters terms of a task that the scheduler has changed since the program's last step. With more memory
+    /// its data moves in beside its kernels (specification S-208).
+    pub(crate) fn take_terms(&mut self, index: usize, key: TaskKey) -> Result<(), SimError> {
+        let Some(told) = self.cell(index, key).told() else { return Ok(()) };
         let client = &mut self.clients[index];
-        let Some(context) = client.context else { return };
-        for op in client.plan_fetch(key, occasion) {
-            // The buffers are the client's own and allocated, so the model cannot reject the operation.
-            if let Ok(id) = self.submit(index, context, op) {
-                self.clients[index].late.insert(id);
-            }
+        let occasion = match client.tasks.adopt(key, told, &mut client.wire) {
+            // With the pages of memory that was never written, which the shim makes before its next kernel.
+            Some(News::Promotion) => Occasion::Kernel,
+            Some(News::Grant) => Occasion::Grown,
+            Some(News::Terms) | None => return Ok(()),
+        };
+        let (context, ops) = (client.context, client.plan_fetch(key, occasion));
+        for op in ops {
+            context.map(|context| self.submit(index, context, op)).transpose()?;
         }
-    }
-
-    fn report_moved_in(&mut self, index: usize) -> Result<(), SimError> {
-        let client = &mut self.clients[index];
-        if !client.moving_in || !client.late.is_empty() {
-            return Ok(());
-        }
-        client.moving_in = false;
-        self.send_event(index, |task| Event::Promoted { task })
+        self.send_requests(index)
     }
 
     /// Reports busy or idle if the state of a watched task has changed.
@@ -307,18 +304,6 @@ impl<'a> World<'a> {
             },
         );
         self.send_requests(index)
-    }
-
-    /// Steps the core with an event of the client's open task, if it has one.
-    pub(crate) fn send_event(
-        &mut self,
-        index: usize,
-        event: impl FnOnce(eager_units::TaskId) -> Event,
-    ) -> Result<(), SimError> {
-        match self.clients[index].task().and_then(|task| task.own.id) {
-            Some(task) => self.step(event(task)),
-            None => Ok(()),
-        }
     }
 
     pub(crate) fn out_of_memory(&mut self, index: usize, error: ModelError) -> Result<bool, SimError> {

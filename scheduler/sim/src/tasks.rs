@@ -118,11 +118,11 @@ impl World<'_> {
         Ok(is_there)
     }
 
-    /// Enters the core's decision on the program's task, if there is one. Asks for nothing.
+    /// Enters the core's decision on the program's task, if there is one, and its latest terms. Asks for nothing.
     pub(crate) fn look(&mut self, index: usize) -> Result<(), SimError> {
         let Some(key) = self.clients[index].task().map(|task| task.key) else { return Ok(()) };
         self.follow(index, key, |client, cell| client.tasks.look(key, cell, &mut client.wire))?;
-        Ok(())
+        self.take_terms(index, key)
     }
 
     /// Asks for the program's task unless it has been; returns true if it is bound.
@@ -193,10 +193,10 @@ impl World<'_> {
         let (state, answered) = match task.filter(|task| task.own.id.is_some()) {
             None => (State::Free, sequence),
             Some(_) if client.result.outcome != Outcome::Done => (State::Refused, sequence),
-            Some(task) if task.own.bound.is_some() => {
-                (State::Bound { terms: task.terms.terms, extend_refused: false }, sequence)
-            }
-            Some(_) => (State::Waiting, sequence.wrapping_sub(1)),
+            Some(task) => match task.own.shown {
+                Some(terms) => (State::Bound { terms, extend_refused: false }, sequence),
+                None => (State::Waiting, sequence.wrapping_sub(1)),
+            },
         };
         Cell { sequence, answered, reason: 0, state }
     }
@@ -221,6 +221,7 @@ impl World<'_> {
                 }
                 (Request::Busy, Some(task)) => self.step(Event::Busy { task })?,
                 (Request::Idle, Some(task)) => self.step(Event::Idle { task })?,
+                (Request::Promoted, Some(task)) => self.step(Event::Promoted { task })?,
                 (Request::End, Some(task)) => {
                     let client = &mut self.clients[index];
                     client.ids.retain(|(of, _)| *of != slot);

@@ -73,7 +73,7 @@ fn dead_memory_makes_eager_opt_faster_than_case() {
 fn promotion_moves_the_rest_in_and_is_counted() {
     let result = run(&[job(&CYCLIC), job(&CYCLIC)], &options(PolicyName::EagerOpt, 1)).unwrap();
     assert_eq!((result.eager_launches, result.promotions), (1, 1));
-    let told = result.trace.iter().filter(|line| line.ends_with("has moved in")).count();
+    let told = result.trace.iter().filter(|line| line.ends_with("sees that it is promoted")).count();
     assert_eq!(told, 1);
 }
 

@@ -7,6 +7,7 @@ use super::Client;
 use crate::buffers::Order;
 use crate::cell::Told;
 use crate::ledger::{BufferId, Part, Unwritten};
+use crate::request::{Outbox, Request};
 use crate::task::TaskKey;
 
 /// Occasion at which data is moved in.
@@ -37,14 +38,14 @@ pub enum News {
 
 impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     /// Enters terms that a bound task's cell shows. `None`: they are older than the known ones.
-    pub fn adopt(&mut self, key: TaskKey, told: Told<D>) -> Option<News> {
+    pub fn adopt(&mut self, key: TaskKey, told: Told<D>, out: &mut impl Outbox) -> Option<News> {
         let task = self.task_mut(key).filter(|task| told.is_newer_than(&task.terms))?;
         let before = std::mem::replace(&mut task.terms, told);
-        Some(match told.promoted_since(&before) {
-            true => News::Promotion,
-            false if told.grant > before.grant => News::Grant,
-            false => News::Terms,
-        })
+        if told.promoted_since(&before) {
+            out.send(key.slot, Request::Promoted);
+            return Some(News::Promotion);
+        }
+        Some(if told.grant > before.grant { News::Grant } else { News::Terms })
     }
 
     /// True if a copy may put this part of managed memory of a bound task onto the device (specification S-202). What

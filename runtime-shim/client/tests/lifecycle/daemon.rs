@@ -76,9 +76,12 @@ impl Outbox for Daemon {
                 sent.bytes = sent.bytes.saturating_sub(bytes);
                 false
             }
-            Request::Extend(_) | Request::AllLaunched | Request::Held(_) | Request::Busy | Request::Idle => {
-                false
-            }
+            Request::Extend(_)
+            | Request::AllLaunched
+            | Request::Held(_)
+            | Request::Busy
+            | Request::Idle
+            | Request::Promoted => false,
             Request::End if self.drops_ends => true,
             Request::End => {
                 *sent = Sent { ended: Some(self.sequence), ..Sent::default() };
@@ -138,7 +141,9 @@ impl Daemon {
             }
             Request::Shrink(bytes) => is_bound && bytes > 0,
             Request::AllLaunched => is_bound && slot != lazy_slot(),
-            Request::Extend(_) | Request::Held(_) | Request::Busy | Request::Idle => is_bound,
+            Request::Extend(_) | Request::Held(_) | Request::Busy | Request::Idle | Request::Promoted => {
+                is_bound
+            }
             Request::End => state != State::Free,
         };
         if !is_sensible {
