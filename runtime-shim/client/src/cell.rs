@@ -9,6 +9,8 @@ use eager_proto::reply::{
 use eager_units::{DeviceId, Terms};
 use std::ops::Deref;
 
+pub use eager_proto::reply::gate;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State<D = DeviceId> {
     Free,

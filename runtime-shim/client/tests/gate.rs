@@ -2,7 +2,7 @@
 
 mod common;
 
-use eager_client::cell::Cell;
+use eager_client::cell::{Cell, gate};
 use eager_client::request::{Kernel, Request};
 use eager_client::task::{Slot, TaskKey};
 use eager_client::{AtGate, Client};
@@ -23,13 +23,14 @@ impl Program {
         (program, key, cell)
     }
 
+    /// `allowed`: what the gate admits, in KiB.
     fn passes(&mut self, key: TaskKey, at_gate: &mut AtGate, cell: &Cell, allowed: u64) -> bool {
         let sent = &self.sent;
         let mut out = |_: Slot, request: Request| {
             sent.borrow_mut().push(request);
             7
         };
-        self.client.pass_gate(key, at_gate, cell, |footprint| footprint <= allowed, &mut out)
+        self.client.pass_gate(key, at_gate, cell, gate::pack(true, 1, allowed << 10), &mut out)
     }
 
     fn tell(&mut self, is_sent: bool) -> Vec<Request> {
@@ -44,8 +45,9 @@ impl Program {
     }
 }
 
-fn kernel(footprint: u64, access: AccessClass) -> Kernel {
-    Kernel { footprint, static_size: 100, access }
+/// `kib`: its footprint.
+fn kernel(kib: u64, access: AccessClass) -> Kernel {
+    Kernel { footprint: kib << 10, static_size: 100, access }
 }
 
 #[test]

@@ -20,6 +20,17 @@ pub enum Gate {
     Hold,
 }
 
+impl Gate {
+    /// The largest footprint, in bytes, of a kernel that may start; `None`: no kernel.
+    pub fn allowed(self) -> Option<u64> {
+        match self {
+            Gate::Ungated | Gate::Go { allowed: None } => Some(u64::MAX),
+            Gate::Go { allowed: Some(Bytes(allowed)) } => Some(allowed),
+            Gate::Hold => None,
+        }
+    }
+}
+
 /// Something that the caller of the core must do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "kebab-case")]

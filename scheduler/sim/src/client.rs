@@ -15,7 +15,6 @@ use eager_client::sites::Sites;
 use eager_client::spans::Span;
 use eager_client::task::{Phase, Slot, TaskKey};
 use eager_client::{AtGate, KeptCopies, Occasion, Pieces};
-use eager_core::action::Gate;
 use eager_core::event::{Estimate, KernelRequest, TaskRequest};
 use eager_gpu_model::{Access, AllocId, ContextId, Kernel, Location, Op, OpId, Range};
 use eager_units::{Bytes, ClientId, DeviceId, Habits, Nanos, TaskId, Terms};
@@ -109,8 +108,8 @@ pub struct Work {
     pub bound: Option<Nanos>,
     /// The terms that a daemon would show since then. The program sees them at its next step.
     pub shown: Option<Terms>,
-    /// Its gate, once it has one.
-    pub gate: Option<Gate>,
+    /// The largest footprint that its gate admits, in bytes; `None`: the gate is closed.
+    pub allowed: Option<u64>,
 }
 
 pub type Task = eager_client::task::Task<DeviceId, Work>;

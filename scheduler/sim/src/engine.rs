@@ -363,7 +363,7 @@ impl<'a> World<'a> {
                     }
                 }
             }
-            Action::SetGate { gate, .. } => open.own.gate = Some(*gate),
+            Action::SetGate { gate, .. } => open.own.allowed = gate.allowed(),
             // A daemon reads the program's launch counters now, so that the core knows its activity.
             Action::Watch { on, .. } => (open.terms.terms.watched, open.told_busy) = (*on, None),
         }

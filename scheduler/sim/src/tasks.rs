@@ -10,14 +10,13 @@ use crate::job::JobOp;
 use crate::result::{Outcome, TaskTimes};
 use crate::steps::Step;
 use eager_client::account::Requirement;
-use eager_client::cell::{Cell, State};
+use eager_client::cell::{Cell, State, gate};
 use eager_client::ledger::BufferId;
 use eager_client::request::{Begin, Outbox, Request};
 use eager_client::sites::{Beginning, Begun};
 use eager_client::task::{Geometry, Slot, TaskKey};
 use eager_client::way::ByName;
 use eager_client::{AtGate, Decided, Step as Next};
-use eager_core::action::Gate;
 use eager_core::event::{Event, TaskRequest};
 use eager_units::{Bytes, DeviceId, TaskId};
 use std::collections::BTreeMap;
@@ -171,13 +170,9 @@ impl World<'_> {
         for _ in 0..2 {
             let cell = self.cell(index, key);
             let client = &mut self.clients[index];
-            let gate = client.task().and_then(|task| task.own.gate);
-            let is_open_to = |footprint| match gate {
-                Some(Gate::Hold) => false,
-                Some(Gate::Go { allowed: Some(allowed) }) => footprint <= allowed.0,
-                Some(Gate::Go { allowed: None } | Gate::Ungated) | None => true,
-            };
-            if client.tasks.pass_gate(key, &mut at_gate, &cell, is_open_to, &mut client.wire) {
+            let allowed = client.tasks.task(key).and_then(|task| task.own.allowed);
+            let word = gate::pack(allowed.is_some(), 0, allowed.unwrap_or(0));
+            if client.tasks.pass_gate(key, &mut at_gate, &cell, word, &mut client.wire) {
                 return Ok(None);
             }
             self.send_requests(index)?;

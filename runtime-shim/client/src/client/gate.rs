@@ -3,7 +3,7 @@
 //! Trap: the gate's word has no access class. What the gate admits was judged for the kernel that was asked for last.
 
 use super::Client;
-use crate::cell::Cell;
+use crate::cell::{Cell, gate};
 use crate::request::{Kernel, Outbox, Request};
 use crate::task::{Slot, TaskKey};
 use eager_units::AccessClass;
@@ -25,13 +25,13 @@ impl AtGate {
 impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     /// True if the kernel may start now (specification S-211, S-215). If not, wait until the slot's cell is no longer the
     /// one that was read, and ask again. The daemon is told once of a kernel that is held; it opens the gate by a larger
-    /// allowance, or by making the task normal. `is_open_to`: whether the gate admits a footprint.
+    /// allowance, or by making the task normal. `word`: the gate's, read on its own.
     pub fn pass_gate(
         &mut self,
         key: TaskKey,
         at_gate: &mut AtGate,
         cell: &Cell<D>,
-        is_open_to: impl FnOnce(u64) -> bool,
+        word: u64,
         out: &mut impl Outbox,
     ) -> bool {
         let Some(task) = self.task_mut(key).filter(|_| cell.is_gated()) else { return true };
@@ -41,7 +41,7 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
             // What was opened for a kernel that paging can keep up with may be too much for another one.
             None => kernel.access.streams() || !task.held_last.is_some_and(AccessClass::streams),
         };
-        if speaks_of_it && is_open_to(kernel.footprint) {
+        if speaks_of_it && gate::admits(word, kernel.footprint) {
             return true;
         }
         if at_gate.asked.is_none() {

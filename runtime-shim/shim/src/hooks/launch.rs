@@ -16,7 +16,7 @@ use crate::state::{State, Thread};
 use crate::task::{Kind, Lane, Phase, Task, TaskKey, Terms};
 use eager_client::task::lazy_slot;
 use eager_client::{AtGate, Occasion};
-use eager_proto::reply::{FLAG_WATCH, gate};
+use eager_proto::reply::FLAG_WATCH;
 use eager_units::AccessClass;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
@@ -263,9 +263,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let Some(scheduler) = scheduler else { return Some(()) };
             let (at_gate, name) = held.get_or_insert_with(|| self.at_gate(key, launch));
             let word = scheduler.gate(key.slot);
-            let is_open_to = |footprint| gate::admits(word, footprint);
             let out = &mut self.outbox_about(name);
-            let passes = self.state.lock().client.pass_gate(key, at_gate, cell, is_open_to, out);
+            let passes = self.state.lock().client.pass_gate(key, at_gate, cell, word, out);
             if !passes {
                 self.send_activity();
             }

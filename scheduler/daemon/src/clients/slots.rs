@@ -203,11 +203,8 @@ impl TaskSlot {
             self.gate = Some(gate);
             self.epoch = self.epoch.wrapping_add(1);
         }
-        match gate {
-            Gate::Ungated | Gate::Go { allowed: None } => gate::pack(true, self.epoch, u64::MAX),
-            Gate::Go { allowed: Some(Bytes(allowed)) } => gate::pack(true, self.epoch, allowed),
-            Gate::Hold => gate::pack(false, self.epoch, 0),
-        }
+        let allowed = gate.allowed();
+        gate::pack(allowed.is_some(), self.epoch, allowed.unwrap_or(0))
     }
 }
 
