@@ -107,6 +107,8 @@ pub struct Task<D, W> {
     pub(crate) geometry: Geometry,
     /// The lazy task whose device the program's handles are on, when this task began. Both must have one device.
     pub(crate) beside: Option<TaskKey>,
+    /// Of a deferred task: the lazy task that its thread had used when it began.
+    pub(crate) lazy_used: Option<TaskKey>,
     /// Sequence of the last refused request for an allocation.
     pub(crate) refused_last: Option<u32>,
     pub(crate) sent_all_launched: bool,
@@ -147,6 +149,7 @@ impl<D: Default, W: Default> Task<D, W> {
             site: 0,
             geometry: Geometry::UNKNOWN,
             beside: None,
+            lazy_used: None,
             refused_last: None,
             sent_all_launched: false,
             extending: None,

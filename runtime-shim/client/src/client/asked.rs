@@ -87,6 +87,9 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         let (bytes, geometry, flags) = match task.phase {
             Phase::Unbound => {
                 let bytes = task.account.live();
+                if let Some(first) = self.before_lazy(key) {
+                    return Step::First(first);
+                }
                 (bytes, geometry, BeginFlags { managed: bytes > 0, ..BeginFlags::LAZY })
             }
             Phase::Deferred => {
@@ -116,6 +119,9 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     ) -> Result<AllocationAsked, Step<D, W>> {
         if !self.is_unbound(key) {
             return Err(self.look(key, cell, out));
+        }
+        if let Some(first) = self.before_lazy(key) {
+            return Err(Step::First(first));
         }
         if !self.is_slot_free(key.slot, cell) {
             return Err(Step::Wait);

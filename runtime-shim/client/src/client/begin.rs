@@ -57,6 +57,9 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         // over-subscribed.
         let habits = self.habits;
         let by_name = beginning.by_name_with(requirement.bytes).filter(|_| habits.comes_by_name());
+        let lazy = sites.lazy.and_then(|key| self.task(key));
+        let lazy_may_have_memory =
+            lazy.is_some_and(|task| matches!(task.phase, Phase::Asked(_) | Phase::Bound));
         let key = self.add(slot, Kind::Static);
         let Some(task) = self.task_mut(key) else { return Begun::Full };
         let frame = task.account.open(beginning.announced());
@@ -64,7 +67,9 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
             task.account.ask_for(requirement.live_bytes);
         }
         (task.by_name, task.site, task.geometry, task.beside) = (by_name, site, geometry, beside);
-        if by_name.is_some() && habits.late_reservation && beside.is_none() {
+        // At its first use of a device its thread may hold nothing ([`Client::before_lazy`]).
+        if by_name.is_some() && habits.late_reservation && !lazy_may_have_memory {
+            task.lazy_used = sites.lazy;
             sites.push(site, key, frame);
             return Begun::Open;
         }

@@ -45,6 +45,8 @@ pub enum Step<D, W> {
     Gone,
     /// The task is not asked for.
     Unasked,
+    /// Wait for the decision on this task, which is asked for now if it has not been, and ask again.
+    First(TaskKey),
     /// Wait until the slot's cell is no longer the one that was read, and ask again.
     Wait,
     /// This thread is the first to see the daemon's decision: carry out what it means, and ask again.
@@ -223,6 +225,12 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     /// True if the task has no device because it has not used one yet.
     pub fn is_deferred(&self, key: TaskKey) -> bool {
         self.task(key).is_some_and(Task::is_deferred)
+    }
+
+    /// The task to decide on before the lazy task is asked for: one without a device whose thread has used the lazy task.
+    /// Otherwise that thread would wait for a device while it holds the lazy task's memory.
+    fn before_lazy(&self, lazy: TaskKey) -> Option<TaskKey> {
+        self.tasks().find(|task| task.lazy_used == Some(lazy) && task.is_deferred()).map(|task| task.key)
     }
 
     /// True if the daemon does not know this task, whose memory may go to another task.

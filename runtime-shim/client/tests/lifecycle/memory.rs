@@ -39,6 +39,7 @@ impl Program {
                         self.note(key, &decided);
                         Doing::Allocates(bytes, form)
                     }
+                    Err(Step::First(first)) => Doing::Needs(first, Then::Allocate(bytes, form)),
                     Err(_) => Doing::Allocates(bytes, form),
                 }
             }

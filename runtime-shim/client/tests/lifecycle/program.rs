@@ -60,6 +60,8 @@ pub enum Then {
     Pin,
     /// A copy that is kept on the host as long as the task waits.
     Keep,
+    /// Asks for this task, after another one.
+    Need(TaskKey),
 }
 
 #[derive(Debug)]
@@ -233,14 +235,11 @@ impl Program {
         Ok(())
     }
 
-    /// True if a bound task has memory in which the thread has a site open; of the lazy task only when a site begins,
-    /// and then also if the thread has used it. Another thread may bind the lazy task between the begin of a deferred
-    /// site and its first use.
+    /// True if a bound task has memory in which the thread has a site open, or the lazy task that the thread has used.
     fn held_by(&self, thread: usize) -> bool {
-        let Thread { sites, doing } = &self.threads[thread];
+        let sites = &self.threads[thread].sites;
         let open = sites.open.iter().filter(|open| self.books.is_open(open)).map(|open| open.key);
-        let is_watched = |key: &TaskKey| key.slot != lazy_slot() || matches!(doing, Doing::Begins(_));
-        let mut own = open.chain(sites.lazy).filter(is_watched);
+        let mut own = open.chain(sites.lazy);
         own.any(|key| self.books.bound.contains(&key) && self.books.live(key) > 0)
     }
 
@@ -422,8 +421,10 @@ impl Program {
                 self.note(key, &decided);
                 Doing::Needs(key, then)
             }
+            (Step::First(first), _) => Doing::Needs(first, Then::Need(key)),
             (Step::Wait, Then::Keep) if cell.is_waiting() && key.slot != lazy_slot() => Doing::Nothing,
             (Step::Wait, _) => Doing::Needs(key, then),
+            (_, Then::Need(key)) => Doing::Needs(key, Then::Nothing),
             (_, Then::Begin(beginning)) => self.begin(thread, beginning),
             (_, Then::Allocate(bytes, form)) => self.allocate(thread, bytes, form),
             (Step::Ready, Then::Pin) => {

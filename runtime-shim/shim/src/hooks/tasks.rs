@@ -233,13 +233,24 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let out = &mut self.asking(look.program, kernel.unwrap_or_default());
             look.client.need(key, look.cell, geometry, out)
         };
-        if let Step::Refused = self.follow(thread, key, need)? {
-            return Err(self.out_of_memory());
-        }
-        if is_unbound {
-            self.place(key, launch);
+        match self.follow(thread, key, need)? {
+            Step::Refused => return Err(self.out_of_memory()),
+            Step::First(first) => {
+                self.ask_first(thread, first)?;
+                return self.bind(thread, key, launch);
+            }
+            _ if is_unbound => self.place(key, launch),
+            _ => {}
         }
         Ok(())
+    }
+
+    /// Waits for the decision on a task that must have one before another task is asked for.
+    fn ask_first(&self, thread: &mut Thread, first: TaskKey) -> Result<(), Stop> {
+        let need = |look: Look<'_>| {
+            look.client.need(first, look.cell, Geometry::UNKNOWN, &mut self.asking(look.program, ""))
+        };
+        self.follow(thread, first, need).map(drop)
     }
 
     /// Requests a deferred task if it has not been, and takes the daemon's decision if there is one; does not wait for
@@ -259,8 +270,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    /// Binds the lazy task, which is unbound, for an allocation by a refused site. `None`: the task is not
-    /// unbound any more.
+    /// Binds the lazy task, which is unbound, for an allocation by a refused site. `None`: look again what the allocation
+    /// needs, since a task has changed.
     pub(crate) fn bind_with(
         &self,
         thread: &mut Thread,
@@ -285,7 +296,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 }
             }
         };
-        self.follow(thread, key, ask)?;
+        let step = self.follow(thread, key, ask)?;
+        if let Step::First(first) = step {
+            self.ask_first(thread, first)?;
+        }
         let Some(asked) = asked else { return Ok(None) };
         if self.state.lock().client.is_refused(&asked) {
             return Err(self.out_of_memory());

@@ -416,3 +416,19 @@ fn an_inner_site_is_asked_for_together_with_its_deferred_task() {
     bench.free(b);
     assert_eq!(bench.daemon.requests(), [RequestBody::TaskShrink { bytes: 500 }]);
 }
+
+#[test]
+fn a_deferred_task_is_asked_for_before_the_lazy_task_that_its_thread_has_used() {
+    let mut bench = Bench::with_habits(ALL);
+    let early = bench.malloc(60);
+    bench.daemon.requests();
+    begin(&mut bench, 2000);
+    assert_eq!(bench.daemon.requests(), []);
+    bench.other_thread();
+    assert_eq!(bench.launch(&[early]), Outcome::Handled(()));
+    // Otherwise the site's thread would wait for its device while memory that it has used is bound.
+    let asked = bench.daemon.requests();
+    let is_lazy =
+        |request: &RequestBody| matches!(request, RequestBody::TaskBegin { requirement: 60, site: 0, .. });
+    assert!(asked.len() == 2 && asked[0] == begun(2000) && is_lazy(&asked[1]), "{asked:?}");
+}
