@@ -11,6 +11,7 @@ pub mod buffers;
 pub mod cell;
 mod client;
 pub mod ledger;
+pub mod loss;
 pub mod request;
 pub mod sites;
 pub mod spans;

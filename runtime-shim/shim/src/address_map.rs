@@ -177,11 +177,6 @@ impl<'a> Memory<'a> {
         near.filter(|found| found.origin.backing() == Some(Backing::Awaited)).collect()
     }
 
-    /// All allocations without memory.
-    pub fn absent(self) -> impl Iterator<Item = Found> + 'a {
-        self.ledger.absent().map(move |(id, &allocation)| Found { id, start: self.start_of(id), allocation })
-    }
-
     /// The dead allocations that some addresses point into.
     pub fn dead_among(self, addresses: &[u64]) -> Vec<Found> {
         self.pointed_at(addresses).into_iter().filter(|found| self.ledger.is_dead(found.id)).collect()

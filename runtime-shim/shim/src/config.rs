@@ -5,6 +5,7 @@
 
 use crate::ring::Wanted;
 use eager_client::FILL_PIECE_BYTES;
+use eager_client::loss::{Loss, OnLoss};
 use eager_client::task::Declared;
 use eager_proto::newcomer::{
     CONNECT_MAX, ENV_CONNECT_MAX, ENV_ON_NO_DAEMON, daemon_expected, parse_connect_max,
@@ -18,20 +19,6 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Behaviour when there is no daemon, or the daemon is lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnLoss {
-    /// Run as plain CUDA.
-    Open,
-    /// CUDA calls that take memory or start work fail.
-    Closed,
-    /// Wait this long for a daemon, or for its answer; then run as plain CUDA.
-    Wait(Duration),
-}
-
-/// How long a request may stay untaken before the daemon counts as lost, unless `wait:S` is set. Long enough
-/// for a loaded machine, short enough that a stopped daemon does not look like a hung program (specification S-701).
-const UNHEARD_MAX: Duration = Duration::from_secs(10);
 /// Longest wait that can be set: a day. A larger value is taken for a typing error.
 const WAIT_SECONDS_MAX: u64 = 86_400;
 
@@ -69,11 +56,7 @@ pub struct Config {
     pub socket: PathBuf,
     /// The socket was set explicitly, so a daemon is expected.
     pub is_socket_given: bool,
-    pub on_loss: OnLoss,
-    /// CUDA calls fail if no daemon was found, or the daemon was lost before it decided anything.
-    pub is_closed_at_start: bool,
-    /// How long the start waits for an expected daemon.
-    pub connect_max: Duration,
+    pub loss: Loss,
     /// User id whose daemon is trusted, besides root and the program's own user.
     pub trusted: Option<u32>,
     /// Print on standard error why a task waits.
@@ -104,14 +87,14 @@ impl Config {
     pub fn read(get: impl Fn(&str) -> Option<OsString>, executable: Option<&Path>) -> (Config, Vec<String>) {
         let mut variables = Variables { get, complaints: Vec::new() };
         let on_loss = variables.on_loss();
+        let is_closed_at_start = variables.is_closed_at_start(on_loss);
+        let loss = Loss { on_loss, is_closed_at_start, connect_max: variables.connect_max() };
         let config = Config {
             disabled: variables.is_one(ENV_DISABLE),
             shows_waits: variables.is_one(ENV_SAY_WAITS),
             socket: variables.socket(),
             is_socket_given: variables.value(ENV_SOCKET).is_some(),
-            on_loss,
-            is_closed_at_start: variables.is_closed_at_start(on_loss),
-            connect_max: variables.connect_max(),
+            loss,
             trusted: variables.trusted(),
             label: label(variables.value(ENV_LABEL), executable),
             priority: variables.priority(),
@@ -132,19 +115,7 @@ impl Config {
 
     /// How long this program waits for a daemon when it starts.
     pub fn connect_wait(&self) -> Duration {
-        match self.on_loss {
-            OnLoss::Wait(limit) => limit,
-            _ if self.is_socket_given || daemon_expected(&self.socket) => self.connect_max,
-            OnLoss::Open | OnLoss::Closed => Duration::ZERO,
-        }
-    }
-
-    /// How long a request may stay untaken before the daemon counts as lost.
-    pub fn unheard_max(&self) -> Duration {
-        match self.on_loss {
-            OnLoss::Wait(limit) => limit,
-            OnLoss::Open | OnLoss::Closed => UNHEARD_MAX,
-        }
+        self.loss.connect_wait(self.is_socket_given || daemon_expected(&self.socket))
     }
 }
 
@@ -282,7 +253,7 @@ mod tests {
         let (config, complaints) = read(&[]);
         assert_eq!(config.socket, Path::new("/run/eager/client.sock"));
         assert_eq!(
-            (config.on_loss, config.label.as_str(), config.disabled),
+            (config.loss.on_loss, config.label.as_str(), config.disabled),
             (OnLoss::Open, "program", false)
         );
         assert!(complaints.is_empty());
@@ -304,8 +275,8 @@ mod tests {
             (ENV_RING_AFTER_BYTES, "0"),
             (ENV_FILL_PIECE_BYTES, "32768"),
         ]);
-        assert_eq!(config.on_loss, OnLoss::Wait(Duration::from_secs(3)));
-        assert_eq!(config.unheard_max(), Duration::from_secs(3));
+        assert_eq!(config.loss.on_loss, OnLoss::Wait(Duration::from_secs(3)));
+        assert_eq!(config.loss.unheard_max(), Duration::from_secs(3));
         assert_eq!((config.label.as_str(), config.disabled, config.shows_waits), ("job", true, true));
         assert_eq!((config.socket, config.profile), ("/s".into(), Some("p.json".into())));
         assert_eq!((config.staging_bytes, config.ring), (4096, Wanted { bytes: 8192, after: 0 }));
@@ -332,12 +303,12 @@ mod tests {
 
     #[test]
     fn what_happens_without_a_daemon_at_the_start_is_said_apart_or_as_for_a_loss() {
-        let is_closed = |variables: &[(&str, &str)]| read(variables).0.is_closed_at_start;
+        let is_closed = |variables: &[(&str, &str)]| read(variables).0.loss.is_closed_at_start;
         assert!(!is_closed(&[]) && is_closed(&[(ENV_ON_DAEMON_LOSS, "closed")]));
         assert!(is_closed(&[(ENV_ON_NO_DAEMON, "closed")]));
         assert!(!is_closed(&[(ENV_ON_NO_DAEMON, "open"), (ENV_ON_DAEMON_LOSS, "closed")]));
         let (config, complaints) = read(&[(ENV_ON_NO_DAEMON, "shut"), (ENV_CONNECT_MAX, "soon")]);
-        assert_eq!((config.is_closed_at_start, config.connect_max), (false, CONNECT_MAX));
+        assert_eq!((config.loss.is_closed_at_start, config.loss.connect_max), (false, CONNECT_MAX));
         assert_eq!(complaints.len(), 2);
     }
 
@@ -358,7 +329,7 @@ mod tests {
     fn a_bad_policy_is_one_line_and_the_default() {
         for bad in ["wait", "wait:", "wait:-1", "wait:99999999", "shut"] {
             let (config, complaints) = read(&[(ENV_ON_DAEMON_LOSS, bad)]);
-            assert_eq!(config.on_loss, OnLoss::Open);
+            assert_eq!(config.loss.on_loss, OnLoss::Open);
             assert_eq!(complaints.len(), 1);
             assert!(complaints[0].contains(bad) && !complaints[0].contains('\n'), "{complaints:?}");
         }

@@ -223,12 +223,12 @@ fn start() -> Option<LiveShim> {
     let connection = match wants_daemon.then(|| connect(&config)).transpose() {
         Ok(connection) => connection,
         Err(error) => {
-            to_stderr(&no_daemon_line(&error, config.is_closed_at_start));
+            to_stderr(&no_daemon_line(&error, config.loss.is_closed_at_start));
             None
         }
     };
     if let Some(foreign) = foreign {
-        to_stderr(&format!("{foreign}; {}", fallback_text(config.is_closed_at_start)));
+        to_stderr(&format!("{foreign}; {}", fallback_text(config.loss.is_closed_at_start)));
     }
     if config.measure.is_some() {
         // SAFETY: as in `beliefs`.
@@ -329,7 +329,7 @@ pub fn on_foreign_module() {
         && shim.stop_scheduling()
     {
         let foreign = PROGRAM.read_recursive().foreign().unwrap_or_default();
-        to_stderr(&format!("{foreign}; {}", fallback_text(shim.config.is_closed_at_start)));
+        to_stderr(&format!("{foreign}; {}", fallback_text(shim.config.loss.is_closed_at_start)));
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::nvtx;
 use crate::trace;
 use crate::virtual_clock;
+use eager_client::loss::Resumed;
 use eager_proto::hello::{self, Uuid};
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestBody, Slot};
@@ -27,19 +28,6 @@ pub enum Wake {
     Changed,
     TimedOut,
     Gone,
-}
-
-/// Result of looking for a daemon in place of one that is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resumed {
-    /// The program goes on: grants are kept, and unanswered requests were sent again.
-    Done,
-    /// No daemon now. The old one was killed, and may be restarted.
-    NotYet,
-    /// No daemon now, and none is to be expected: its place is empty.
-    Left,
-    /// The daemon does not know this program, or the connection is not this process's.
-    Never,
 }
 
 pub trait Scheduler {

@@ -17,12 +17,12 @@ use crate::reporter::Reporter;
 use crate::ring::Ring;
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, Span, StreamFlags, StreamId};
 use crate::scheduler::{Scheduler, Unsent, Wake};
-use crate::standing::Standing;
 use crate::state::{Mark, State, Thread};
 use crate::task::{OwnStream, Task, TaskKey, Terms, Work};
 use crate::visible::Visible;
 use crate::wait_message::WaitMessage;
 use eager_client::cell::Cell;
+use eager_client::loss::Standing;
 use eager_client::request::{Begin, Kernel, Outbox, Request};
 use eager_client::{Client, News, Occasion};
 use eager_proto::request::{RequestBody, Slot};
@@ -95,8 +95,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     ) -> Shim<R, S> {
         let standing = match &scheduler {
             Some(_) => Standing::Scheduled,
-            None if config.is_closed_at_start => Standing::Closed,
-            None => Standing::Plain,
+            None => config.loss.standing(false),
         };
         let grant_max = scheduler.as_ref().and_then(Scheduler::grant_max);
         let mut state = State::default();
@@ -161,7 +160,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         loop {
             match scheduler.send(slot, body.clone()) {
                 Ok(sequence) => return Ok(sequence),
-                Err(Unsent::Full) if waited < self.config.unheard_max() => {
+                Err(Unsent::Full) if waited < self.config.loss.unheard_max() => {
                     let cell = self.cell(slot)?;
                     scheduler.wait(slot, cell.sequence, step);
                     waited += step;
@@ -190,7 +189,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Wake::Gone if self.reconnect() => *unheard = Duration::ZERO,
             Wake::Gone => return Err(self.lose_daemon()),
         }
-        if *unheard > self.config.unheard_max() { Err(self.lose_daemon()) } else { Ok(()) }
+        if *unheard > self.config.loss.unheard_max() { Err(self.lose_daemon()) } else { Ok(()) }
     }
 
     /// Waits until `read` finds what it looks for in the slot's cell. `read` may change the program's state.

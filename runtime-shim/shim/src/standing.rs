@@ -3,29 +3,18 @@
 //! Trap: a program that is not scheduled any more is never scheduled again. A task that was bound keeps its device and
 //! its memory.
 
-use crate::config::OnLoss;
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, DeviceIndex, Runtime};
-use crate::scheduler::{Resumed, Scheduler};
+use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop};
 use crate::state::Thread;
+use eager_client::loss::{Resumed, Standing};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long a program that was scheduled waits for a killed daemon to be started again, unless `wait:S` is set
-/// (specification S-702).
-const RESUME_MAX: Duration = Duration::from_secs(5);
 /// Pause between two attempts; up to twice as long, depending on the process id, so that programs do not all connect
-/// at once.
+/// at once (specification S-702).
 const RESUME_PAUSE: Duration = Duration::from_millis(50);
-
-/// State of the shim towards the daemon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Scheduled,
-    Plain,
-    Closed,
-}
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     fn standing(&self) -> Standing {
@@ -81,13 +70,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Switches to plain CUDA, or errors, after the daemon is lost. Takes no lock, since it is also called under the
     /// state's.
     pub(crate) fn lose_daemon(&self) -> Stop {
-        // A program that was never bound is treated like one that starts without a daemon.
-        let is_closed = if self.ever_bound.load(Ordering::Relaxed) {
-            self.config.on_loss == OnLoss::Closed
-        } else {
-            self.config.is_closed_at_start
-        };
-        let next = if is_closed { Standing::Closed } else { Standing::Plain };
+        let next = self.config.loss.standing(self.ever_bound.load(Ordering::Relaxed));
         if self.standing.swap(next as u8, Ordering::Relaxed) == Standing::Scheduled as u8 {
             let then = match next {
                 Standing::Closed => "CUDA calls fail from now on",
@@ -113,7 +96,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Switches to plain CUDA, or errors, although there is a daemon. True if the program was scheduled until now.
     pub(crate) fn stop_scheduling(&self) -> bool {
-        let next = if self.config.is_closed_at_start { Standing::Closed } else { Standing::Plain };
+        let next = self.config.loss.standing(false);
         self.standing.swap(next as u8, Ordering::Relaxed) == Standing::Scheduled as u8
     }
 
@@ -126,22 +109,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         else {
             return false;
         };
-        let waits = matches!(self.config.on_loss, OnLoss::Wait(_));
-        let limit = match self.config.on_loss {
-            OnLoss::Wait(limit) => limit,
-            _ if self.ever_bound.load(Ordering::Relaxed) => RESUME_MAX,
-            _ => RESUME_MAX.max(self.config.connect_max),
-        };
         let pause = RESUME_PAUSE + RESUME_PAUSE.mul_f64(f64::from(std::process::id() % 16) / 16.0);
         let mut waited = Duration::ZERO;
         loop {
-            match scheduler.resume() {
-                Resumed::Done => return true,
-                Resumed::Never => return false,
-                Resumed::Left if !waits => return false,
-                Resumed::NotYet | Resumed::Left if waited >= limit => return false,
-                Resumed::NotYet | Resumed::Left => std::thread::sleep(pause),
+            let resumed = scheduler.resume();
+            if !self.config.loss.looks_again(resumed, waited, self.ever_bound.load(Ordering::Relaxed)) {
+                return resumed == Resumed::Done;
             }
+            std::thread::sleep(pause);
             waited += pause;
         }
     }

@@ -181,21 +181,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         // Held from here on, so that another thread that finds the daemon lost continues only when all memory is
         // there.
         let _mapping = self.mapping.lock();
-        let (absent, kept) = {
+        let (awaiting, kept) = {
             let mut state = self.state.lock();
-            let awaited = |found: &Found| found.origin.backing() == Some(Backing::Awaited);
-            let device = |found: &Found| {
-                state.client.task(found.owner).map_or(DeviceIndex(0), |task| task.terms.device)
-            };
-            let absent: Vec<_> =
-                state.memory().absent().filter(awaited).map(|found| (found, device(&found))).collect();
-            (absent, state.kept.take_all())
+            (state.client.awaiting(), state.kept.take_all())
         };
-        for (found, device) in absent {
-            let Origin::Mapped { reserved, .. } = found.origin else { continue };
-            let addresses = Span { start: found.start, bytes: reserved };
-            if self.runtime.map_memory(addresses, device) == Ok(Some(())) {
-                self.state.lock().client.ledger.set_backing(found.id, Backing::Present);
+        for (buffer, device) in awaiting {
+            let found = self.state.lock().memory().get(buffer);
+            let Some(Found { start, allocation, .. }) = found else { continue };
+            let Origin::Mapped { reserved, .. } = allocation.origin else { continue };
+            if self.runtime.map_memory(Span { start, bytes: reserved }, device) == Ok(Some(())) {
+                self.state.lock().client.ledger.set_backing(buffer, Backing::Present);
             }
         }
         for kept in kept {

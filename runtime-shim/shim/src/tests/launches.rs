@@ -2,12 +2,12 @@
 
 use super::fakes::{Decision, first_slot};
 use super::{Bench, SITE, STUB};
-use crate::config::OnLoss;
 use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
 use crate::program::Kernel;
 use crate::runtime::{CudaError, StreamFlags, StreamId};
 use eager_abi::{ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_UNUSED, ARG_ACCESS_SHIFT, ARG_POINTER};
+use eager_client::loss::OnLoss;
 use eager_client::task::Geometry;
 use eager_proto::reply::{
     CLASS_PROMOTED, FLAG_GATED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, FLAG_WATCH, TaskCell, gate,

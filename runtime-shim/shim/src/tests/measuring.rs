@@ -1,11 +1,11 @@
 //! Runs that measure footprints: the steps around each launch, and programs that do not fit.
 
 use super::Bench;
-use crate::config::OnLoss;
 use crate::outcome::Outcome;
 use crate::profile::Profile;
 use crate::runtime::CudaError;
 use crate::runtime::Span;
+use eager_client::loss::OnLoss;
 
 fn bench() -> Bench {
     let mut bench = Bench::with(false, OnLoss::Open, Profile::default());

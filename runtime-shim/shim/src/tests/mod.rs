@@ -19,7 +19,7 @@ mod standing;
 mod threads;
 mod variables;
 
-use crate::config::{Config, OnLoss};
+use crate::config::Config;
 use crate::profile::Profile;
 use crate::program::{Kernel, Program, Site};
 use crate::reporter::Reporter;
@@ -27,6 +27,7 @@ use crate::runtime::{Copy, CopyKind, How, Launch, Order, Rows, StreamId};
 use crate::shim::Shim;
 use crate::state::Thread;
 use eager_abi::ARG_POINTER;
+use eager_client::loss::{Loss, OnLoss};
 use eager_client::task::Geometry;
 use fakes::Habits;
 use fakes::{FakeCuda, FakeDaemon};
@@ -79,9 +80,11 @@ impl Bench {
             disabled: false,
             socket: "/run/test.sock".into(),
             is_socket_given: false,
-            on_loss,
-            is_closed_at_start: on_loss == OnLoss::Closed,
-            connect_max: std::time::Duration::ZERO,
+            loss: Loss {
+                on_loss,
+                is_closed_at_start: on_loss == OnLoss::Closed,
+                connect_max: std::time::Duration::ZERO,
+            },
             trusted: None,
             shows_waits: false,
             label: "test".into(),

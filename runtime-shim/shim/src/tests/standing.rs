@@ -2,10 +2,10 @@
 
 use super::fakes::{Decision, lazy_slot};
 use super::{Bench, SITE};
-use crate::config::OnLoss;
 use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
 use crate::runtime::{CudaError, Fill, StreamFlags, StreamId};
+use eager_client::loss::OnLoss;
 use eager_client::task::Geometry;
 use std::time::Duration;
 
