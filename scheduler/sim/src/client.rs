@@ -160,7 +160,7 @@ pub struct Client<'a> {
     pub lives: Lives<'a>,
     /// Allocations without memory, in the program's ledger.
     pub addresses: BTreeMap<&'a str, BufferId>,
-    /// Copies to buffers without memory, staged in pinned host memory.
+    /// Copies to buffers without memory, staged on the host.
     pub kept: KeptCopies<&'a str>,
     /// Bytes of host memory that staged copies take until they have arrived.
     pub staged: u64,

@@ -16,7 +16,7 @@ pub(crate) struct HostMemory {
     set_aside: u64,
     /// Part of `set_aside` for the jobs' own copies of data sent and fetched.
     copies: u64,
-    /// Copies staged in pinned memory until a device is free.
+    /// Copies staged until a device is free.
     staged: u64,
     /// Memory that backs managed memory.
     managed: u64,

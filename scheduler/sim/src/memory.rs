@@ -80,7 +80,7 @@ impl<'a> World<'a> {
         Ok(Readiness::Wait)
     }
 
-    /// Copies into pinned host memory, at the rate of one host thread on one core. Returns false if there is no room.
+    /// Keeps a copy of the data on the host, made at the rate of one host thread on one core. Returns false if there is no room.
     fn stage(&mut self, index: usize, name: &'a str, bytes: u64) -> bool {
         let client = &mut self.clients[index];
         let Some(&buffer) = client.addresses.get(name) else { return false };
@@ -102,7 +102,7 @@ impl<'a> World<'a> {
         self.submit_jobs()
     }
 
-    /// Sends staged data at the link's rate, beside the host's work.
+    /// Sends staged data, beside the host's work.
     fn send_staged(&mut self, index: usize) -> Result<Readiness, SimError> {
         loop {
             let client = &mut self.clients[index];
@@ -115,7 +115,9 @@ impl<'a> World<'a> {
                 self.clients[index].kept.put_back(kept);
                 return Ok(placed);
             }
-            self.copy_by_engine(index, kept.copy, kept.bytes, true)?;
+            let part = Part { buffer: kept.buffer, span: Span { start: 0, bytes: kept.bytes } };
+            let pinned = self.clients[index].tasks.uses_ring(part);
+            self.copy_by_engine(index, kept.copy, kept.bytes, pinned)?;
             self.clients[index].stream.push_back(Queued::Unstage(kept.bytes));
             self.start_next(index)?;
         }
