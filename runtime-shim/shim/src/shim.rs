@@ -64,7 +64,6 @@ pub struct Shim<R, S> {
     /// True once a task has been bound. From then on the device is the daemon's choice, even after the daemon is
     /// lost.
     pub(crate) ever_bound: AtomicBool,
-    pub(crate) grant_max: Option<u64>,
     /// Determined when the first task is bound.
     visible: OnceLock<Visible>,
     /// [`State::is_watched`], readable without the lock.
@@ -97,7 +96,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Some(_) => Standing::Scheduled,
             None => config.loss.standing(false),
         };
-        let grant_max = scheduler.as_ref().and_then(Scheduler::grant_max);
         let mut state = State::default();
         // A daemon that takes this one's place may want others: the requests that the shim then makes are correct under
         // every policy, but hold memory for longer or shorter than that daemon's policy would.
@@ -114,7 +112,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             config,
             standing: AtomicU8::new(standing as u8),
             ever_bound: AtomicBool::new(false),
-            grant_max,
             visible: OnceLock::new(),
             watched: AtomicBool::new(false),
             mapping: Mutex::default(),

@@ -8,13 +8,12 @@ use crate::lives::Lives;
 use crate::result::JobResult;
 use crate::steps::{Step, unroll};
 use crate::tasks::Wire;
-use eager_client::buffers::Order;
 use eager_client::ledger::{BufferId, Part};
 use eager_client::request;
 use eager_client::sites::Sites;
 use eager_client::spans::Span;
-use eager_client::task::{Phase, Slot, TaskKey};
-use eager_client::{AtGate, KeptCopies, Occasion, Pieces};
+use eager_client::task::{Phase, Slot};
+use eager_client::{AtGate, KeptCopies, Pieces};
 use eager_core::event::{Estimate, KernelRequest, TaskRequest};
 use eager_gpu_model::{Access, AllocId, ContextId, Kernel, Location, Op, OpId, Range};
 use eager_units::{Bytes, ClientId, DeviceId, Habits, Nanos, TaskId, Terms};
@@ -333,12 +332,7 @@ impl<'a> Client<'a> {
         self.task().is_some_and(|task| task.terms.gated)
     }
 
-    /// Prefetches of what of a task's data moves in.
-    pub fn plan_fetch(&mut self, key: TaskKey, occasion: Occasion) -> Vec<Op> {
-        let plan = self.tasks.plan_fetch(key, &Order::default(), occasion);
-        self.prefetches(plan)
-    }
-
+    /// Operations that move these parts in.
     pub fn prefetches(&self, plan: Vec<Part>) -> Vec<Op> {
         let op = |part: Part| {
             let buffer = self.buffers.values().find(|buffer| buffer.id == part.buffer)?;

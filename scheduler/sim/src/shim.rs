@@ -9,6 +9,7 @@ use crate::job::{JobOp, KernelOp};
 use crate::memory::Readiness;
 use crate::result::{Outcome, Span};
 use crate::steps::Step;
+use eager_client::buffers::Order;
 use eager_client::request::Outbox;
 use eager_client::task::{Geometry, TaskKey};
 use eager_client::{News, Occasion};
@@ -285,7 +286,8 @@ impl<'a> World<'a> {
             Some(News::Grant) => Occasion::Grown,
             Some(News::Terms) | None => return Ok(()),
         };
-        let (context, ops) = (client.context, client.plan_fetch(key, occasion));
+        let plan = client.tasks.plan_fetch(key, &Order::default(), occasion);
+        let (context, ops) = (client.context, client.prefetches(plan));
         for op in ops {
             context.map(|context| self.submit(index, context, op)).transpose()?;
         }

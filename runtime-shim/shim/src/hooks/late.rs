@@ -17,11 +17,14 @@ use eager_client::way::ByName;
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// How the memory of a site's task may come with the calls that name it.
     pub(crate) fn by_name(&self, site: u64) -> Option<ByName> {
-        let room = self.grant_max.filter(|_| self.state.lock().client.habits.comes_by_name())?;
+        if !self.state.lock().client.habits.comes_by_name() {
+            return None;
+        }
         let room = {
+            let grant_max = self.scheduler.as_ref()?.grant_max()?;
             let program = self.program.read();
             // Each request includes the program's managed variables.
-            let room = room.checked_sub(program.with_variables(0));
+            let room = grant_max.checked_sub(program.with_variables(0));
             room.filter(|_| program.is_named(site) && !program.shares_memory())?
         };
         Some(ByName { piece: self.common_granularity()?, room })
