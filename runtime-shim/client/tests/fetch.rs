@@ -105,3 +105,13 @@ fn what_moves_in_follows_the_occasion_and_the_class() {
     assert_eq!(normal.fetch(&Order::default(), Occasion::Kernel), [part(a, 20, 40)], "all pages");
     assert!(!normal.client.task(normal.key).expect("bound").lacks_pages);
 }
+
+#[test]
+fn what_is_dead_is_not_moved_in_any_more() {
+    let mut program = Program::with(terms(Class::Normal, 100, true));
+    let (dead, live) = (program.malloc(60), program.malloc(40));
+    program.client.ledger.filled(part(dead, 0, 20));
+    program.client.ledger.declare_dead(dead);
+    let order = Order { first: vec![dead], sparse: vec![] };
+    assert_eq!(program.fetch(&order, Occasion::Kernel), [part(live, 0, 40)]);
+}

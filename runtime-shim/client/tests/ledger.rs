@@ -62,7 +62,7 @@ impl Buffer {
 
     /// Runs of bytes in this state that may move in.
     fn runs(&self, wanted: Byte) -> Vec<Span> {
-        if self.is_away || wanted == Byte::Unwritten && self.origin != Origin::REWRITTEN {
+        if self.is_away || self.is_dead || wanted == Byte::Unwritten && self.origin != Origin::REWRITTEN {
             return Vec::new();
         }
         let places = (0..).zip(&self.bytes).filter(|(_, byte)| **byte == wanted);

@@ -130,6 +130,7 @@ impl Entry {
     fn share(&self) -> Share {
         let Allocation { bytes, owner, origin, is_away, .. } = self.allocation;
         let written = self.on_host.total_bytes().saturating_add(self.on_device.total_bytes());
+        let moves = self.moves();
         Share {
             owner,
             bytes,
@@ -138,11 +139,16 @@ impl Entry {
                 Origin::Plain | Origin::Rewritten { .. } | Origin::Program => 0,
             },
             moved: if is_away { 0 } else { self.on_device.total_bytes() },
-            has_data: !is_away && !self.on_host.is_empty(),
-            lacks_pages: !is_away && origin == Origin::REWRITTEN && written < bytes,
+            has_data: moves && !self.on_host.is_empty(),
+            lacks_pages: moves && origin == Origin::REWRITTEN && written < bytes,
             is_absent: matches!(origin.backing(), Some(Backing::Awaited | Backing::Gone)),
             is_dead: self.is_dead,
         }
+    }
+
+    /// True if its data may be moved in: not where its contents are believed dead, or are proven to be.
+    fn moves(&self) -> bool {
+        !self.allocation.is_away && !self.is_dead
     }
 
     /// Managed memory that was neither filled nor moved in. Empty for memory that needs no move.
@@ -447,7 +453,7 @@ impl Ledger {
     /// Plans to move in what an allocation has of this kind, within the plan's budget.
     fn take(&mut self, id: BufferId, kind: Kind, plan: &mut Plan) {
         self.change(id, |entry| {
-            if entry.allocation.is_away {
+            if !entry.moves() {
                 return;
             }
             let source = match kind {
