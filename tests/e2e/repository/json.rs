@@ -108,7 +108,8 @@ impl Drop for Follower {
 
 impl Stage {
     fn new() -> Stage {
-        let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--policy", "case"]);
+        // As under `case`, and tasks have shares of the device's time.
+        let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--policy", "gcfs"]);
         assert!(daemon.reserve("1GiB", &["true"]).0.wait().expect("its end").success());
         let _runs = Holder::start(&daemon, 12_000).ready();
         assert!(!daemon.reserve("99GiB", &["true"]).0.wait().expect("its end").success());
