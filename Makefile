@@ -1,6 +1,6 @@
 # The entry points of the project. `make demo` and `make test` are each enough on a bare Debian 12 with Rust.
 .DEFAULT_GOAL := help
-.PHONY: help setup tools build install uninstall deb docs demo paper live test test-long fuzz lint bench gpu-bundle gpu-test clean
+.PHONY: help setup tools build install uninstall deb docs demo paper fair live test test-long fuzz lint bench gpu-bundle gpu-test clean
 # Where `make install` takes from and puts to; DESTDIR goes in front, for packages.
 BUILT ?= target/release
 PREFIX ?= /usr/local
@@ -43,6 +43,10 @@ demo: build ## seven CUDA programs on four virtual GPUs, Eager against CASE; rep
 paper: ## the source document's (docs/specification.md, S-1) evaluation, simulated, 7 to 20 minutes on two cores; report in target/paper/
 	cargo build --locked --release -p eager-eval
 	target/release/eager-eval sim --experiment paper --out target/paper
+
+fair: ## policies that share a device's time, simulated; report in target/fair/
+	cargo build --locked --release -p eager-eval
+	target/release/eager-eval sim --experiment fair --out target/fair
 
 live: ## policy eager-live against CASE, simulated; report in target/live/
 	cargo build --locked --release -p eager-eval

@@ -53,7 +53,7 @@ pub struct DemoArgs {
 /// Options of a simulation alone.
 #[derive(Debug, Args)]
 pub struct SimArgs {
-    /// A whole experiment in place of one list: `paper`, `live`, `live-mixes`, or a file of that form, which
+    /// A whole experiment in place of one list: `paper`, `live`, `live-mixes`, `fair`, or a file of that form, which
     /// docs/reference/experiments.md explains
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["workload", "jobs", "ratio", "seed", "cards", "policies",
         "workers", "arrival_mean_s", "host_cores", "host_memory_gib", "device_memory_mib", "no_mps"])]

@@ -98,7 +98,7 @@ fn expected() -> String {
     let mut page = format!(
         "# Experiments\n\nAn experiment runs job lists under several systems (a policy with its options) in the simulator and \
          compares them.\n`eager-eval sim --experiment FILE.toml --out DIR` runs a file; \
-         `paper`, `live` and `live-mixes` come with the program\n(`eval/experiments/`). Everything is modelled, nothing is \
+         `paper`, `live`, `live-mixes` and `fair` come with the program\n(`eval/experiments/`). Everything is modelled, nothing is \
          measured on a GPU.\n\n<!-- written by a test of eager-eval: EAGER_BLESS=1 cargo test -p eager-eval reference -->\n\n\
          ## Two policies on one list\n\n```toml experiment\n{EXAMPLE}```\n\n\
          `DIR/report.html` then has a table for each usual figure, `DIR/summary.json` all figures, and `DIR/samples.jsonl` one \
@@ -240,7 +240,7 @@ fn mistakes_are_said_with_their_place_and_what_is_allowed() {
     let unknown = Experiment::find("papre").expect_err("no such experiment").to_string();
     assert_eq!(
         unknown,
-        "unknown experiment `papre`: known are paper, live, live-mixes, or give the path of a .toml file; did you mean `paper`?"
+        "unknown experiment `papre`: known are paper, live, live-mixes, fair, or give the path of a .toml file; did you mean `paper`?"
     );
     let unread = format!("{:#}", Experiment::find("nothing.toml").expect_err("no such file"));
     assert!(unread.starts_with("cannot read the experiment nothing.toml"), "{unread}");

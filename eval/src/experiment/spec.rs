@@ -16,10 +16,11 @@ use std::ops::Range;
 use std::path::Path;
 
 /// Experiments that come with the program.
-pub const KNOWN: [(&str, &str); 3] = [
+pub const KNOWN: [(&str, &str); 4] = [
     ("paper", include_str!("../../experiments/paper.toml")),
     ("live", include_str!("../../experiments/live.toml")),
     ("live-mixes", include_str!("../../experiments/live-mixes.toml")),
+    ("fair", include_str!("../../experiments/fair.toml")),
 ];
 
 /// Name of the only variant of an experiment without `variants`.

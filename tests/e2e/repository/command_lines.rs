@@ -170,7 +170,7 @@ const WRONG: &[Wrong] = &[
         "eager-eval sim",
         &["--experiment", "none"],
         1,
-        "eager-eval: unknown experiment `none`: known are paper, live, live-mixes, or give",
+        "eager-eval: unknown experiment `none`: known are paper, live, live-mixes, fair, or give",
     ),
     ("eager-eval sim", &["--device-memory-mib", "0"], 2, "0 is not in 1.."),
     ("eager-eval sim", &["--ratio", "1"], 2, "expected LARGE:SMALL, such as 3:1"),
