@@ -23,6 +23,7 @@ struct Candidate {
 }
 
 /// What the tasks of a device are measured by.
+#[derive(Default)]
 struct Measure {
     /// Sum of the weights of those that want it.
     load: u64,
@@ -97,10 +98,9 @@ impl Scheduler {
 
     /// When the slice ends in the current state; None while no other task wants the device.
     fn slice_ends(&self, device: &Device, slice: &Slice, rounds: Rounds) -> Option<Nanos> {
-        let waiting = device.held.iter().filter(|(_, task)| device.slice_of(*task).is_none()).count();
-        if waiting <= self.places(device, &device.slices, rounds) {
-            return None;
-        }
+        let mut waiting = device.held.iter().filter(|(_, task)| device.slice_of(*task).is_none());
+        // The next one after those for whom there is a place, if there is one, decides that the slice must end.
+        waiting.nth(self.places(device, &device.slices, rounds))?;
         let after = |since: Nanos, by: Nanos| Nanos(since.0.saturating_add(by.0));
         if rounds.length == SliceLength::Quantum {
             let quantum = after(slice.since, self.options.quantum_ns);
@@ -202,14 +202,14 @@ impl Scheduler {
 
     /// The task that has the next slice, of those that have none and whose kernel is held at its gate.
     fn next_in(&self, device: &Device, slices: &[Slice], rounds: Rounds) -> Option<Candidate> {
-        let measure = self.measure(device);
+        // Only shares need a look at all tasks.
+        let has_shares = rounds.length == SliceLength::Share;
+        let measure = if has_shares { self.measure(device) } else { Measure::default() };
         let held = device.held.iter().map(|&(_, task)| task);
         let without = held.filter(|task| slices.iter().all(|slice| slice.task != *task));
         let mut candidates = without.filter_map(|task| self.candidate(task, &measure));
         match rounds.order {
-            SliceOrder::LongestHeld if rounds.length != SliceLength::Share || !self.options.carry => {
-                candidates.next()
-            }
+            SliceOrder::LongestHeld if !has_shares || !self.options.carry => candidates.next(),
             SliceOrder::LongestHeld => {
                 let all: Vec<Candidate> = candidates.collect();
                 let has_time = |next: &Candidate| next.share.0.saturating_add_signed(next.lag) > 0;
