@@ -35,6 +35,10 @@ use std::time::Duration;
 /// How long one sleep lasts before the shim checks again whether the daemon is alive (specification S-703).
 const SLEEP: Duration = Duration::from_secs(1);
 
+/// The same while the device's next task waits for the end of this program's kernels: nothing wakes the shim when they
+/// end (specification S-139).
+const SLEEP_WHILE_AWAITED: Duration = Duration::from_millis(1);
+
 /// Why a hook does not do what the call asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -177,12 +181,18 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Sleeps until the slot's cell changes. `unheard` sums up how long the daemon has taken no request; past the
     /// limit it counts as lost (it may be stopped, with its socket open).
-    pub(crate) fn sleep(&self, slot: Slot, sequence: u32, unheard: &mut Duration) -> Result<(), Stop> {
+    pub(crate) fn sleep(
+        &self,
+        slot: Slot,
+        sequence: u32,
+        longest: Duration,
+        unheard: &mut Duration,
+    ) -> Result<(), Stop> {
         let Some(scheduler) = &self.scheduler else { return Err(Stop::Lost) };
-        match scheduler.wait(slot, sequence, SLEEP) {
+        match scheduler.wait(slot, sequence, longest) {
             Wake::Changed => *unheard = Duration::ZERO,
             Wake::TimedOut if scheduler.heard() => *unheard = Duration::ZERO,
-            Wake::TimedOut => *unheard += SLEEP,
+            Wake::TimedOut => *unheard += longest,
             Wake::Gone if self.reconnect() => *unheard = Duration::ZERO,
             Wake::Gone => return Err(self.lose_daemon()),
         }
@@ -212,7 +222,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Some(found) => return Ok(found),
                 // The request could not be sent.
                 None if !self.is_scheduled() => return Err(Stop::Lost),
-                None => self.sleep(slot, cell.sequence, &mut unheard)?,
+                None => {
+                    let is_awaited = self.state.lock().client.is_awaited_at_gate(slot, &cell);
+                    let longest = if is_awaited { SLEEP_WHILE_AWAITED } else { SLEEP };
+                    self.sleep(slot, cell.sequence, longest, &mut unheard)?;
+                }
             }
         }
     }

@@ -51,6 +51,12 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         false
     }
 
+    /// True if others wait for the end of the kernels that the slot's task has on its device, while it stands at its gate
+    /// (specification S-139).
+    pub fn is_awaited_at_gate(&self, slot: Slot, cell: &Cell<D>) -> bool {
+        cell.is_gated() && self.tasks().any(|task| task.key.slot == slot && task.told_busy == Some(true))
+    }
+
     /// Tells the daemon of tasks that it watches and that have become busy or idle. `send`: false if the request could not
     /// be sent; it is repeated the next time.
     pub fn tell_activity(

@@ -247,6 +247,34 @@ fn synchronising_the_default_stream_waits_for_the_tasks_stream_too() {
 }
 
 #[test]
+fn a_task_whose_slice_is_over_tells_soon_that_its_kernels_have_ended() {
+    let mut bench = Bench::new();
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
+    let a = bench.malloc(10);
+    bench.daemon.change(first_slot(), |cell| {
+        cell.flags |= FLAG_WATCH | FLAG_GATED;
+        cell.gate = gate::pack(true, 1, u64::MAX);
+    });
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    bench.daemon.change(first_slot(), |cell| cell.gate = gate::pack(false, 2, 0));
+    bench.daemon.requests();
+    bench.daemon.sleeps();
+    let cuda = bench.cuda.clone();
+    bench.daemon.then(|_| ());
+    bench.daemon.then(move |_| cuda.finish_kernels());
+    bench.daemon.then(|daemon| daemon.change(first_slot(), |cell| cell.gate = gate::pack(true, 3, u64::MAX)));
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    let told = bench.daemon.requests();
+    assert!(
+        matches!(told[..], [RequestBody::KernelHeld { .. }, RequestBody::Idle, RequestBody::Busy]),
+        "{told:?}"
+    );
+    let sleeps = bench.daemon.sleeps();
+    let [short, .., long] = sleeps[..] else { panic!("{sleeps:?}") };
+    assert!(short * 100 < long, "it looks often only while its kernels run: {sleeps:?}");
+}
+
+#[test]
 fn a_watched_task_tells_when_it_becomes_busy_and_idle() {
     let mut bench = Bench::new();
     bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);

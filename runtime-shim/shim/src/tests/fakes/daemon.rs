@@ -51,6 +51,8 @@ struct DaemonState {
     launched: u64,
     retired: u64,
     cell_reads: u64,
+    /// Longest duration of each sleep.
+    sleeps: Vec<Duration>,
     violations: Vec<String>,
 }
 
@@ -143,6 +145,11 @@ impl FakeDaemon {
     /// Number of cell reads since the last look.
     pub fn cell_reads(&self) -> u64 {
         std::mem::take(&mut self.0.lock().cell_reads)
+    }
+
+    /// The longest durations of the sleeps since the last call.
+    pub fn sleeps(&self) -> Vec<Duration> {
+        std::mem::take(&mut self.0.lock().sleeps)
     }
 
     /// Bytes that the daemon holds for a slot's task; `None`: no task.
@@ -337,9 +344,10 @@ impl Scheduler for Arc<FakeDaemon> {
         self.0.lock().cells[slot.index()].map_or(0, |cell| cell.flags)
     }
 
-    fn wait(&self, slot: Slot, sequence: u32, _timeout: Duration) -> Wake {
+    fn wait(&self, slot: Slot, sequence: u32, timeout: Duration) -> Wake {
         let step = {
             let mut state = self.0.lock();
+            state.sleeps.push(timeout);
             if state.gone {
                 return Wake::Gone;
             }
