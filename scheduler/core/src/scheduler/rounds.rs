@@ -11,7 +11,7 @@ use crate::model::{Activity, Bound, Device, Slice, State, Task};
 use crate::policy::{Rounds, SliceLength, SliceOrder};
 use eager_units::{DeviceId, Nanos, TaskId};
 
-/// A task that waits for a slice, and what decides whether it is next.
+/// A task that waits for a slice, and what decides whether it is next; only the task where there are no shares.
 struct Candidate {
     task: TaskId,
     lag: i64,
@@ -23,7 +23,6 @@ struct Candidate {
 }
 
 /// What the tasks of a device are measured by.
-#[derive(Default)]
 struct Measure {
     /// Sum of the weights of those that want it.
     load: u64,
@@ -31,6 +30,13 @@ struct Measure {
     mean: u64,
     /// The longest last slice of one of them.
     longest: Nanos,
+}
+
+impl Candidate {
+    /// One where there are no shares.
+    fn of(task: TaskId) -> Candidate {
+        Candidate { task, lag: 0, virtual_time: 0, deadline: 0, share: Nanos(0) }
+    }
 }
 
 impl Scheduler {
@@ -202,14 +208,15 @@ impl Scheduler {
 
     /// The task that has the next slice, of those that have none and whose kernel is held at its gate.
     fn next_in(&self, device: &Device, slices: &[Slice], rounds: Rounds) -> Option<Candidate> {
-        // Only shares need a look at all tasks.
-        let has_shares = rounds.length == SliceLength::Share;
-        let measure = if has_shares { self.measure(device) } else { Measure::default() };
         let held = device.held.iter().map(|&(_, task)| task);
-        let without = held.filter(|task| slices.iter().all(|slice| slice.task != *task));
+        let mut without = held.filter(|task| slices.iter().all(|slice| slice.task != *task));
+        if rounds.length != SliceLength::Share {
+            return without.next().map(Candidate::of);
+        }
+        let measure = self.measure(device);
         let mut candidates = without.filter_map(|task| self.candidate(task, &measure));
         match rounds.order {
-            SliceOrder::LongestHeld if !has_shares || !self.options.carry => candidates.next(),
+            SliceOrder::LongestHeld if !self.options.carry => candidates.next(),
             SliceOrder::LongestHeld => {
                 let all: Vec<Candidate> = candidates.collect();
                 let has_time = |next: &Candidate| next.share.0.saturating_add_signed(next.lag) > 0;
