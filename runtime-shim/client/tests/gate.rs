@@ -25,12 +25,16 @@ impl Program {
 
     /// `allowed`: what the gate admits, in KiB.
     fn passes(&mut self, key: TaskKey, at_gate: &mut AtGate, cell: &Cell, allowed: u64) -> bool {
+        self.passes_word(key, at_gate, cell, gate::pack(true, 1, allowed << 10))
+    }
+
+    fn passes_word(&mut self, key: TaskKey, at_gate: &mut AtGate, cell: &Cell, word: u64) -> bool {
         let sent = &self.sent;
         let mut out = |_: Slot, request: Request| {
             sent.borrow_mut().push(request);
             7
         };
-        self.client.pass_gate(key, at_gate, cell, gate::pack(true, 1, allowed << 10), &mut out)
+        self.client.pass_gate(key, at_gate, cell, word, &mut out)
     }
 
     fn tell(&mut self, is_sent: bool) -> Vec<Request> {
@@ -64,6 +68,25 @@ fn a_gate_holds_what_is_too_large_until_the_daemon_has_answered_for_this_kernel(
     assert!(!program.passes(key, &mut at_gate, &answered, 59));
     assert!(program.passes(key, &mut at_gate, &answered, 60));
     assert_eq!(program.sent.take(), [], "told once");
+}
+
+#[test]
+fn a_program_that_slept_while_its_gate_was_open_tells_of_its_kernel_again() {
+    let (mut program, key, cell) = Program::with_task(false, true);
+    let held = kernel(60, AccessClass::Unknown);
+    let mut at_gate = AtGate::new(held);
+    let closed = |epoch| gate::pack(false, epoch, 0);
+    let answered = Cell { answered: 7, ..cell };
+    assert!(!program.passes_word(key, &mut at_gate, &cell, closed(0x7fff)));
+    assert_eq!(program.sent.take(), [Request::Held(held)]);
+    assert!(!program.passes_word(key, &mut at_gate, &answered, closed(0x7fff)));
+    assert_eq!(program.sent.take(), [], "it was not open meanwhile");
+    // The gate opened and closed while the program was stopped; epochs wrap at 15 bits.
+    assert!(!program.passes_word(key, &mut at_gate, &answered, closed(1)));
+    assert_eq!(program.sent.take(), [Request::Held(held)]);
+    assert!(!program.passes_word(key, &mut at_gate, &answered, closed(1)));
+    assert_eq!(program.sent.take(), [], "told once each time");
+    assert!(program.passes_word(key, &mut at_gate, &answered, gate::pack(true, 2, u64::MAX)));
 }
 
 #[test]

@@ -161,6 +161,18 @@ pub mod gate {
         word & GO != 0
     }
 
+    /// How often the gate had changed when it got this word, modulo 2^15.
+    pub fn epoch(word: u64) -> u16 {
+        // Fifteen bits are left: the go bit is the highest.
+        ((word & !GO) >> EPOCH_SHIFT) as u16
+    }
+
+    /// True if the gate has changed at least twice between these words and is closed in the later one: it may have been
+    /// open in between.
+    pub fn may_have_opened(before: u64, after: u64) -> bool {
+        !is_open(after) && epoch(after).wrapping_sub(epoch(before)) & 0x7fff >= 2
+    }
+
     /// True if a kernel that touches `footprint` bytes may start. (Rounded up to KiB; the largest allowance admits
     /// any.)
     pub fn admits(word: u64, footprint: u64) -> bool {

@@ -12,8 +12,15 @@ use eager_units::AccessClass;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtGate {
     pub kernel: Kernel,
-    /// Sequence of the request for it, once the gate has held it.
-    asked: Option<u32>,
+    /// The request for it, once the gate has held it.
+    asked: Option<Asked>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Asked {
+    sequence: u32,
+    /// The gate's word when it was last read.
+    word: u64,
 }
 
 impl AtGate {
@@ -25,7 +32,8 @@ impl AtGate {
 impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
     /// True if the kernel may start now (specification S-211, S-215). If not, wait until the slot's cell is no longer the
     /// one that was read, and ask again. The daemon is told once of a kernel that is held; it opens the gate by a larger
-    /// allowance, or by making the task normal. `word`: the gate's, read on its own.
+    /// allowance, or by making the task normal. It is told again if the gate was open and is closed now: then it believes
+    /// that the kernel has started, but the program was stopped or had no processor. `word`: the gate's, read on its own.
     pub fn pass_gate(
         &mut self,
         key: TaskKey,
@@ -37,17 +45,21 @@ impl<D: Default + Copy + PartialEq, W: Default> Client<D, W> {
         let Some(task) = self.task_mut(key).filter(|_| cell.is_gated()) else { return true };
         let kernel = at_gate.kernel;
         let speaks_of_it = match at_gate.asked {
-            Some(sequence) => cell.answers(sequence),
+            Some(asked) => cell.answers(asked.sequence),
             // What was opened for a kernel that paging can keep up with may be too much for another one.
             None => kernel.access.streams() || !task.held_last.is_some_and(AccessClass::streams),
         };
         if speaks_of_it && gate::admits(word, kernel.footprint) {
             return true;
         }
-        if at_gate.asked.is_none() {
-            task.held_last = Some(kernel.access);
-            at_gate.asked = Some(out.send(key.slot, Request::Held(kernel)));
-        }
+        let sequence = match at_gate.asked {
+            Some(asked) if !gate::may_have_opened(asked.word, word) => asked.sequence,
+            _ => {
+                task.held_last = Some(kernel.access);
+                out.send(key.slot, Request::Held(kernel))
+            }
+        };
+        at_gate.asked = Some(Asked { sequence, word });
         false
     }
 
