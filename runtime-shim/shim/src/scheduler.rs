@@ -47,6 +47,8 @@ pub trait Scheduler {
     fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent>;
     /// The slot's current cell; `None`: the daemon is gone.
     fn cell(&self, slot: Slot) -> Option<TaskCell>;
+    /// True if the daemon is gone, as seen at most 100 ms ago.
+    fn is_gone(&self) -> bool;
     /// Sequence of the slot's current cell, odd while it is being written. Costs one load.
     fn sequence(&self, slot: Slot) -> u32;
     /// The reason for the slot's state, in words; empty if unknown.
@@ -111,6 +113,10 @@ impl Scheduler for ClientConnection {
 
     fn cell(&self, slot: Slot) -> Option<TaskCell> {
         ClientConnection::cell(self, slot)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.looks_gone()
     }
 
     fn sequence(&self, slot: Slot) -> u32 {

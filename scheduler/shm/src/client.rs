@@ -115,6 +115,9 @@ pub struct ClientConnection {
     outbox: Mutex<Outbox>,
     /// The authoritative counters: those in the page are lost with its daemon.
     counters: [OwnCounters; TASK_SLOTS],
+    connected: Instant,
+    /// When [`Self::looks_gone`] last looked, in milliseconds since `connected`.
+    looked_ms: AtomicU64,
 }
 
 /// Requests that were sent and may have to be sent again.
@@ -187,6 +190,8 @@ impl ClientConnection {
             devices: Mutex::new(devices),
             outbox: Mutex::default(),
             counters: Default::default(),
+            connected: Instant::now(),
+            looked_ms: AtomicU64::default(),
         })
     }
 
@@ -413,6 +418,18 @@ impl ClientConnection {
     /// True if nothing is left where the daemon was, not even the state that the next daemon needs.
     pub fn place_is_empty(&self) -> bool {
         !daemon_expected(&self.path)
+    }
+
+    /// True if the daemon is found to be gone; looks once in [`LIVENESS_INTERVAL`], for callers that ask very often.
+    pub fn looks_gone(&self) -> bool {
+        let now = u64::try_from(self.connected.elapsed().as_millis()).unwrap_or(u64::MAX);
+        // Relaxed: nothing is read by the time; two threads that look at once do no harm.
+        let looked = self.looked_ms.load(Ordering::Relaxed);
+        if u128::from(now.saturating_sub(looked)) < LIVENESS_INTERVAL.as_millis() {
+            return false;
+        }
+        self.looked_ms.store(now, Ordering::Relaxed);
+        self.daemon_gone()
     }
 
     /// True if the daemon has closed the connection or died. One `poll` without waiting.

@@ -5,6 +5,7 @@
 
 use eager_tests::{compiled, daemon::Daemon, has_toolchain, tool, until};
 use serde_json::Value;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// Launches kernels that take 25 ms each on this daemon's device, and waits for each.
@@ -45,6 +46,16 @@ fn had(daemon: &Daemon) -> Option<Vec<(i64, u64)>> {
     (had.len() == 3).then_some(had)
 }
 
+/// Three programs, of nice 0, 5 and 10.
+fn started(daemon: &Daemon, program: &Path) -> [Running; 3] {
+    [0, 5, 10].map(|nice: i32| {
+        let mut command = Command::new("nice");
+        command.args(["-n", &nice.to_string()]).arg(tool("eager"));
+        command.args(["run", "--run-dir"]).arg(daemon.run_dir()).arg("--").arg(program);
+        Running(command.stdout(Stdio::null()).spawn().expect("start nice"))
+    })
+}
+
 fn sum(had: &[(i64, u64)]) -> u64 {
     had.iter().map(|(_, ms)| ms).sum()
 }
@@ -62,12 +73,7 @@ fn programs_have_device_time_by_their_nice_values_and_renice_changes_it() {
     let scaled = ["--virtual", "1xV100-16GB", "--memory-scale", "1024", "--time-scale", "10"];
     let settings = settings.to_str().expect("a path");
     let daemon = Daemon::start(&[&scaled[..], &["--policy", "fair", "--config", settings]].concat());
-    let running = [0, 5, 10].map(|nice: i32| {
-        let mut command = Command::new("nice");
-        command.args(["-n", &nice.to_string()]).arg(tool("eager"));
-        command.args(["run", "--run-dir"]).arg(daemon.run_dir()).arg("--").arg(&program);
-        Running(command.stdout(Stdio::null()).spawn().expect("start nice"))
-    });
+    let running = started(&daemon, &program);
     let shares = || {
         let before = until(|| had(&daemon).ok_or("three tasks that have had device time"));
         let after = until(|| {
@@ -95,4 +101,26 @@ fn programs_have_device_time_by_their_nice_values_and_renice_changes_it() {
     let second = shares();
     // Due are 60, 20 and 20 %.
     assert!((0.45..0.75).contains(&second[0].1), "{second:?}");
+}
+
+/// The program whose gate is open when the daemon dies never waits there, so it must find the new daemon by itself.
+#[test]
+fn after_a_restart_of_the_daemon_every_program_stands_at_its_gate_again() {
+    if !has_toolchain("after_a_restart_of_the_daemon_every_program_stands_at_its_gate_again") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let program = compiled(folder.path(), "spin", SPIN);
+    // Slices of many kernels: one gate is open at almost any time.
+    let settings = folder.path().join("eagerd.toml");
+    std::fs::write(&settings, "[options]\nround_ns = 1_000_000_000\n").expect("settings");
+    let settings = settings.to_str().expect("a path");
+    let scaled = ["--virtual", "1xV100-16GB", "--memory-scale", "1024", "--time-scale", "10"];
+    let args = [&scaled[..], &["--policy", "fair", "--config", settings]].concat();
+    let daemon = Daemon::start(&args);
+    let _running = started(&daemon, &program);
+    until(|| had(&daemon).ok_or("three tasks that have had device time"));
+    let daemon = daemon.restarted(&args, &[]);
+    // The new daemon counts anew, and only what it has let through.
+    until(|| had(&daemon).ok_or("three tasks that have had device time of the new daemon"));
 }

@@ -251,8 +251,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(())
     }
 
-    /// Waits until the gate admits this kernel.
+    /// Waits until the gate admits this kernel. A gate that a daemon left open when it died would stay open for good, since
+    /// a program that never waits there asks nothing; so whoever has a gate looks whether its daemon lives.
     fn pass_gate(&self, thread: &mut Thread, key: TaskKey, launch: &Launch) -> Result<(), Stop> {
+        let is_gated = self.state.lock().client.task(key).is_some_and(|task| task.terms.gated);
+        let is_orphan = is_gated && self.scheduler.as_ref().is_some_and(Scheduler::is_gone);
+        if is_orphan && !self.reconnect() {
+            return Err(self.lose_daemon());
+        }
         let mut held: Option<(AtGate, String)> = None;
         self.await_cell(key.slot, |cell| {
             if held.is_some() {

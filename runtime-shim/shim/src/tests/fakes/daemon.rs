@@ -325,6 +325,10 @@ impl Scheduler for Arc<FakeDaemon> {
         (!state.gone).then(|| state.cells[slot.index()].unwrap_or_else(empty_cell))
     }
 
+    fn is_gone(&self) -> bool {
+        self.0.lock().gone
+    }
+
     fn sequence(&self, slot: Slot) -> u32 {
         self.0.lock().cells[slot.index()].map_or(0, |cell| cell.sequence)
     }
