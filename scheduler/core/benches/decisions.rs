@@ -26,8 +26,7 @@ const ROUNDS: usize = 11;
 const LARGE: Bytes = Bytes(GIB);
 const SMALL: Bytes = Bytes(GIB / 64);
 /// One of each kind: the baselines, the best policy of specification S-1, those that look at estimates and users, the
-/// one of time quanta, and those that give devices to programs, and
-/// those that share a device's time.
+/// one of time quanta, those that give devices to programs, and those that share a device's time.
 const POLICIES: [PolicyName; 10] = [
     PolicyName::Case,
     PolicyName::CaseFifo,
