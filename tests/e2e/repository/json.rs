@@ -200,7 +200,7 @@ impl Stage {
             "calibrate" => {
                 let out = self.folder.path().join("card.toml");
                 let small =
-                    ["--virtual", "V100-16GB", "--mib", "8", "--rounds", "1", "--work", "16", "--out"];
+                    ["--virtual", "V100-16GB", "--mib", "8", "--rounds", "1", "--work", "64", "--out"];
                 vec![self.answer(verb, &[&small[..], &[out.to_str().expect("a path")]].concat())]
             }
             other => panic!("`eager {other}` has --json: add here how all of its fields are seen"),
