@@ -6,6 +6,7 @@
 //!
 //! Trap: all of it is in integers, with the rests of divisions kept, since a journal must replay to the same decisions.
 
+use crate::event::is_default;
 use eager_units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -34,12 +35,8 @@ pub fn weight(nice: i8) -> u64 {
 pub struct VirtualTime {
     pub units: u64,
     /// What the divisions left over so far.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     rest: u64,
-}
-
-fn is_zero(rest: &u64) -> bool {
-    *rest == 0
 }
 
 impl VirtualTime {
@@ -79,10 +76,6 @@ pub struct Account {
 }
 
 impl Account {
-    pub fn is_blank(&self) -> bool {
-        *self == Account::default()
-    }
-
     /// Charges the task for `time` of its device, which it shared with others.
     pub fn charge(&mut self, time: Nanos, weight: u64, sharers: u64) {
         self.service = Nanos(self.service.0.saturating_add(time.0 / sharers.max(1)));

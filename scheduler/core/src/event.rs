@@ -27,7 +27,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         same_process: Option<ClientId>,
         /// The nice value of its process, as the kernel has it. 0 in journals of earlier versions.
-        #[serde(default, skip_serializing_if = "is_usual")]
+        #[serde(default, skip_serializing_if = "is_default")]
         nice: i8,
     },
     /// The nice value of a client's process is another one.
@@ -207,13 +207,13 @@ pub struct TaskRequest {
     pub held_by: Option<u32>,
     /// Among the waiting tasks of its user, those of higher priority go first (specification S-124). 0 in journals of
     /// earlier versions.
-    #[serde(default, skip_serializing_if = "is_usual")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub priority: i8,
 }
 
-/// True for the default priority or nice value, which serde leaves out.
-fn is_usual(value: &i8) -> bool {
-    *value == 0
+/// True for a value that journals leave out, since reading puts it back.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Expected durations of a task if nothing disturbs it. Used only to order tasks and to decide whether waiting pays: a

@@ -5,7 +5,7 @@
 //! ended.
 
 use crate::action::Action;
-use crate::event::Event;
+use crate::event::{Event, is_default};
 use crate::options::Options;
 use crate::policy::PolicyName;
 use crate::scheduler::{Image, InvalidImage, Scheduler};
@@ -22,20 +22,16 @@ pub struct JournalHeader {
     /// [`JOURNAL_VERSION`] of its writer; also marks the file as a journal.
     pub journal: u32,
     /// Number that tells the runs of daemons apart.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub run: u64,
     /// Steps of the run before this piece, including those that could not be recorded.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub steps: u64,
     pub policy: PolicyName,
     pub options: Options,
     /// State of the scheduler before the first line; None if nothing had happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Box<Image>>,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// Every further line of a piece: one step.

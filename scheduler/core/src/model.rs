@@ -6,7 +6,7 @@
 
 use crate::account::Account;
 use crate::action::Gate;
-use crate::event::{DeviceProfile, KernelRequest, TaskRequest};
+use crate::event::{DeviceProfile, KernelRequest, TaskRequest, is_default};
 use crate::forecast;
 use crate::options::Options;
 use crate::reason::Reason;
@@ -58,7 +58,7 @@ pub struct Device {
     #[serde(rename = "turn", with = "one_or_many")]
     pub slices: Vec<Slice>,
     /// Virtual time here when a task last began or ceased to want the device ([`crate::account`]).
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub virtual_time: u64,
 }
 
@@ -106,7 +106,7 @@ pub struct Slice {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<Nanos>,
     /// Device time that the task was charged for since the slice began.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub used: Nanos,
     /// The task has launched a kernel since the slice began.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -114,14 +114,6 @@ pub struct Slice {
     /// Since when it is over, if the end of its kernels is not waited for without a bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_since: Option<Nanos>,
-}
-
-fn is_none(time: &Nanos) -> bool {
-    time.0 == 0
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// None as null, one as itself, more as a list.
@@ -154,7 +146,8 @@ mod one_or_many {
 }
 
 impl Device {
-    pub(crate) fn slice_of(&self, task: TaskId) -> Option<&Slice> {
+    /// The slice that the task has here, if it has one.
+    pub fn slice_of(&self, task: TaskId) -> Option<&Slice> {
         self.slices.iter().find(|slice| slice.task == task)
     }
 
@@ -211,12 +204,8 @@ pub struct Client {
     #[serde(default)]
     pub frozen: bool,
     /// The nice value of its process; policies that share a device's time weigh its tasks by it.
-    #[serde(default, skip_serializing_if = "is_usual")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub nice: i8,
-}
-
-fn is_usual(nice: &i8) -> bool {
-    *nice == 0
 }
 
 impl Client {
@@ -294,7 +283,7 @@ pub struct Bound {
     pub out_of_turn: bool,
     pub stay: Stay,
     /// What it has had of its device's time, where policies share it.
-    #[serde(default, skip_serializing_if = "Account::is_blank")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub account: Account,
 }
 

@@ -188,6 +188,11 @@ impl Traits {
         }
     }
 
+    /// True if tasks are charged for their devices' time, and have shares of it.
+    pub fn shares_time(&self) -> bool {
+        self.rounds().is_some_and(Rounds::are_charged)
+    }
+
     /// True if decisions depend on the estimates of tasks.
     pub fn uses_estimates(&self) -> bool {
         self.queue == QueueOrder::LongestRemaining || self.reserve_head || (self.eager && self.last_resort)

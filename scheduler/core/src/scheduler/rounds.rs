@@ -1,5 +1,5 @@
 //! Rounds on each device, for policies that give each task slices of the device's time: who may launch kernels now, how
-//! many tasks at once, and for how long (specification S-117, S-130 to S-135).
+//! many tasks at once, and for how long (specification S-117, S-130 to S-138).
 //!
 //! Trap: a slice that is over still holds its place until the task's last kernels have ended. If the next slice began
 //! before, two tasks would page against each other.
@@ -84,27 +84,31 @@ impl Scheduler {
     }
 
     fn begin_slice(&self, next: Candidate, rounds: Rounds) -> Slice {
-        let carried =
-            if self.options.carry && rounds.order == SliceOrder::LongestHeld { next.lag } else { 0 };
-        let share = next.share;
-        // What a task is behind is made good over as many slices as it takes: none is longer than a round.
-        let with_lag = Nanos(share.0.saturating_add_signed(carried)).min(self.options.round_ns.max(share));
-        let length = if with_lag == Nanos(0) { share.max(Nanos(1)) } else { with_lag };
         Slice {
             task: next.task,
             since: self.now,
             idle_since: (rounds.length == SliceLength::Quantum).then_some(self.now),
             is_over: false,
-            length: (rounds.length == SliceLength::Share).then_some(length),
+            length: (rounds.length == SliceLength::Share).then(|| self.length_of(&next, rounds)),
             used: Nanos(0),
             launched: false,
             over_since: None,
         }
     }
 
+    /// Length of a slice that begins now.
+    fn length_of(&self, next: &Candidate, rounds: Rounds) -> Nanos {
+        let carries = self.options.carry && rounds.order == SliceOrder::LongestHeld;
+        let share = next.share;
+        // What a task is behind is made good over as many slices as it takes: none is longer than a round.
+        let with_lag = share.0.saturating_add_signed(if carries { next.lag } else { 0 });
+        let length = Nanos(with_lag).min(self.options.round_ns.max(share));
+        if length == Nanos(0) { share.max(Nanos(1)) } else { length }
+    }
+
     /// When the slice ends in the current state; None while no other task wants the device.
     fn slice_ends(&self, device: &Device, slice: &Slice, rounds: Rounds) -> Option<Nanos> {
-        let mut waiting = device.held.iter().filter(|(_, task)| device.slice_of(*task).is_none());
+        let mut waiting = waiting(device, &device.slices);
         // The next one after those for whom there is a place, if there is one, decides that the slice must end.
         waiting.nth(self.places(device, &device.slices, rounds))?;
         let after = |since: Nanos, by: Nanos| Nanos(since.0.saturating_add(by.0));
@@ -208,13 +212,12 @@ impl Scheduler {
 
     /// The task that has the next slice, of those that have none and whose kernel is held at its gate.
     fn next_in(&self, device: &Device, slices: &[Slice], rounds: Rounds) -> Option<Candidate> {
-        let held = device.held.iter().map(|&(_, task)| task);
-        let mut without = held.filter(|task| slices.iter().all(|slice| slice.task != *task));
+        let mut waiting = waiting(device, slices);
         if rounds.length != SliceLength::Share {
-            return without.next().map(Candidate::of);
+            return waiting.next().map(Candidate::of);
         }
         let measure = self.measure(device);
-        let mut candidates = without.filter_map(|task| self.candidate(task, &measure));
+        let mut candidates = waiting.filter_map(|task| self.candidate(task, &measure));
         match rounds.order {
             SliceOrder::LongestHeld if !self.options.carry => candidates.next(),
             SliceOrder::LongestHeld => {
@@ -261,7 +264,7 @@ impl Scheduler {
     }
 
     pub(super) fn note_slice_activity(&mut self, id: TaskId, activity: Activity) {
-        let (now, is_quantum) = (self.now, self.traits.rounds().is_some_and(|rounds| !rounds.are_charged()));
+        let (now, is_quantum) = (self.now, !self.traits.shares_time());
         let device = self.state.tasks.get(&id).and_then(Task::bound).map(|bound| bound.device);
         let Some(device) = device.and_then(|device| self.state.devices.get_mut(&device)) else { return };
         let bound = self.state.tasks.get_mut(&id).and_then(Task::bound_mut);
@@ -278,28 +281,17 @@ impl Scheduler {
 
     /// Charges the tasks that have slices for the time since the last step.
     pub(super) fn charge_slices(&mut self, elapsed: Nanos) {
-        if elapsed == Nanos(0) || !self.traits.rounds().is_some_and(Rounds::are_charged) {
+        if elapsed == Nanos(0) || !self.traits.shares_time() {
             return;
         }
-        let ids: Vec<DeviceId> = self
-            .state
-            .devices
-            .values()
-            .filter(|device| !device.slices.is_empty())
-            .map(|device| device.id)
-            .collect();
-        for id in ids {
-            let Some(device) = self.state.devices.get(&id) else { continue };
+        let of_device = |device: &Device| {
             let sharers = self.state.sharers(device);
-            let charged: Vec<TaskId> = device
-                .slices
-                .iter()
-                .filter(|slice| self.state.is_charged(device, slice))
-                .map(|slice| slice.task)
-                .collect();
-            for task in charged {
-                self.charge(id, task, elapsed, sharers);
-            }
+            let charged = device.slices.iter().filter(|slice| self.state.is_charged(device, slice));
+            charged.map(|slice| (device.id, slice.task, sharers)).collect::<Vec<_>>()
+        };
+        let charged: Vec<(DeviceId, TaskId, u64)> = self.state.devices.values().flat_map(of_device).collect();
+        for (device, task, sharers) in charged {
+            self.charge(device, task, elapsed, sharers);
         }
     }
 
@@ -354,6 +346,12 @@ impl Scheduler {
     }
 }
 
+/// Tasks that wait for a slice of the device beside these: a kernel of theirs is at its gate. The longest held first.
+fn waiting<'a>(device: &'a Device, slices: &'a [Slice]) -> impl Iterator<Item = TaskId> + 'a {
+    let held = device.held.iter().map(|&(_, task)| task);
+    held.filter(|task| slices.iter().all(|slice| slice.task != *task))
+}
+
 /// The first of the candidates that qualify, by a key; if none does, the one that is least ahead of its share.
 fn first_or_least(
     all: Vec<Candidate>,
@@ -370,19 +368,22 @@ impl State {
         self.tasks.get(&task).and_then(Task::bound).is_some_and(|bound| bound.device == device)
     }
 
+    fn is_frozen(&self, task: &Task) -> bool {
+        self.clients.get(&task.client).is_some_and(|client| client.frozen)
+    }
+
     /// True if the task has no kernel on its device, so far as is known.
     fn is_idle(&self, id: TaskId) -> bool {
         let Some(task) = self.tasks.get(&id) else { return true };
-        let is_frozen = self.clients.get(&task.client).is_some_and(|client| client.frozen);
-        is_frozen || task.bound().is_some_and(|bound| bound.activity == Activity::Idle)
+        self.is_frozen(task) || task.bound().is_some_and(|bound| bound.activity == Activity::Idle)
     }
 
     /// True if the slice's task is charged for its device: it has kernels there, has not yet launched the one for which
     /// it got the slice, or keeps the device from others.
     fn is_charged(&self, device: &Device, slice: &Slice) -> bool {
-        let is_frozen = |task: &Task| self.clients.get(&task.client).is_some_and(|client| client.frozen);
-        let is_wanted = || device.held.iter().any(|(_, task)| device.slice_of(*task).is_none());
-        !self.tasks.get(&slice.task).is_none_or(is_frozen) && (slice.idle_since.is_none() || is_wanted())
+        let is_wanted = || waiting(device, &device.slices).next().is_some();
+        let runs = self.tasks.get(&slice.task).is_some_and(|task| !self.is_frozen(task));
+        runs && (slice.idle_since.is_none() || is_wanted())
     }
 
     /// Tasks that are charged for the device now.

@@ -7,7 +7,7 @@ use super::{Anomaly, Retry, Scheduler, regrant};
 use crate::action::Action;
 use crate::event::{KernelRequest, TaskRequest};
 use crate::model::{Activity, Task, TaskState};
-use crate::policy::{GateRule, Rounds};
+use crate::policy::GateRule;
 use crate::reason::Reason;
 use eager_units::{Bytes, Class, ClientId, TaskId};
 
@@ -141,7 +141,7 @@ impl Scheduler {
         if self.traits.gate != GateRule::None {
             self.state.hold(id, kernel, self.now);
             let now = self.now;
-            if self.traits.rounds().is_some_and(Rounds::are_charged) {
+            if self.traits.shares_time() {
                 self.bound(id)?.account.note_pause(now, false);
             }
         }

@@ -131,8 +131,7 @@ impl Scheduler {
 
     /// A bound task's share of its device's time; None where the policy does not share it.
     pub fn share(&self, id: TaskId) -> Option<Share> {
-        self.traits.rounds().filter(|rounds| rounds.are_charged())?;
-        let task = self.state.tasks.get(&id)?;
+        let task = self.state.tasks.get(&id).filter(|_| self.traits.shares_time())?;
         let bound = task.bound()?;
         let device = self.state.devices.get(&bound.device)?;
         let (weight, account) = (self.state.weight_of(task), bound.account);

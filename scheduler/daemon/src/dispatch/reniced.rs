@@ -6,13 +6,12 @@
 use crate::clients::identity;
 use crate::dispatch::Dispatch;
 use eager_core::event::Event;
-use eager_core::policy::Rounds;
 use eager_units::ClientId;
 
 impl Dispatch {
     /// Reports clients whose nice value is another one than before, where the policy looks at it.
     pub fn look_for_reniced(&mut self) {
-        if !self.core.scheduler.traits().rounds().is_some_and(Rounds::are_charged) {
+        if !self.core.scheduler.traits().shares_time() {
             return;
         }
         let known = &self.core.scheduler.state().clients;

@@ -58,12 +58,11 @@ impl Dispatch {
             bound().filter(|(_, bound)| bound.class == Class::Eager).map(|(_, bound)| bound.device).collect();
         let is_waited_for = state.tasks.values().any(|task| task.bound().is_none());
         let is_at_gate = |device: &Device| !device.held.is_empty();
-        let has_slice =
-            |task: &Task, device: &Device| device.slices.iter().any(|slice| slice.task == task.id);
         let decides = |(task, bound): (&Task, &Bound)| {
             let is_beside_eager = bound.class != Class::Eager && shared.contains(&bound.device);
             let device = state.devices.get(&bound.device);
-            let keeps_others = device.is_some_and(|device| is_at_gate(device) && has_slice(task, device));
+            let keeps_others =
+                device.is_some_and(|device| is_at_gate(device) && device.slice_of(task.id).is_some());
             (is_waited_for || is_beside_eager || keeps_others).then_some(task.client)
         };
         let frozen = state.clients.values().filter(|client| client.frozen).map(|client| client.id);
