@@ -87,6 +87,27 @@ fn completion_times_under_fair_follow_nice_values() {
     assert!(off > 0.15, "{off}: {ends:?}");
 }
 
+/// A row of the table in `docs/fair.md`.
+fn row(name: &str, ends: &[f64]) -> String {
+    let cell = |end: &f64| if *end == 1.0 { "1".to_owned() } else { format!("{end:.3}") };
+    format!("| {name} | {} |", ends.iter().map(cell).collect::<Vec<_>>().join(" | "))
+}
+
+#[test]
+fn the_page_says_what_the_simulator_gives() {
+    let one = |options: &mut SimOptions| options.scheduler.in_flight = Some(1);
+    let rows = [
+        row("the fluid ideal", &fluid(&NICE.map(weight))),
+        row("`fair`", &deviation(PolicyName::Fair, |_| ()).1),
+        row("`gcfs` with one slice at once", &deviation(PolicyName::Gcfs, one).1),
+        row("`gcfs`", &deviation(PolicyName::Gcfs, |_| ()).1),
+        row("`spread` (no rounds)", &deviation(PolicyName::Spread, |_| ()).1),
+    ];
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fair.md");
+    let page = std::fs::read_to_string(page).expect("docs/fair.md");
+    assert!(page.contains(&rows.join("\n")), "docs/fair.md has other numbers than\n{}", rows.join("\n"));
+}
+
 #[test]
 fn completion_times_under_spread_do_not_depend_on_nice_values() {
     let (_, ends) = deviation(PolicyName::Spread, |_| ());
